@@ -39,9 +39,9 @@ func result(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-// A sub-agent that speaks under the name of the session above is a session of its own, the same one
-// in each of its turns, and the one above goes on as it was.
-func TestBelow(t *testing.T) {
+// A sub-agent under the name of its parent session is one session of its own in all turns, and the parent session
+// continues.
+func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	th := threader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
 		c := claimOf(t, req, "Precept-Session", "above")
@@ -82,9 +82,9 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// A request that was continued and failed is gone on with by one that says something else, rather
-// than by nobody; one that is under way differently comes last.
-func TestAnotherTryAfterAFailure(t *testing.T) {
+// A request with other words continues a session whose continuation failed; a session with another request in flight
+// comes last.
+func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	th := threader()
 	open := func(messages ...string) session.Resolved {
 		return th.Resolve(someone, session.Claim{}, ask(t, messages...), begun, nil)
@@ -105,10 +105,9 @@ func TestAnotherTryAfterAFailure(t *testing.T) {
 	}
 }
 
-// Agents that are known to name their conversations by the key of the provider's cache are
-// believed, whatever stands behind their name; others are not, nor is one that is merely called
-// alike.
-func TestWhoseCacheKeysAreNames(t *testing.T) {
+// The prompt cache key is a session name for agents that are known to use the key so, with any suffix of their product
+// name.
+func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + words("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {
@@ -124,9 +123,8 @@ func TestWhoseCacheKeysAreNames(t *testing.T) {
 	}
 }
 
-// The list of the turn before stands at its place while its reply or what was new in it does; after
-// a compaction it does not.
-func TestInPlace(t *testing.T) {
+// The list of the turn before is in place while its reply or its new items are; after a compaction they are not.
+func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	const long = "this was the answer"
 	for name, k := range map[string]struct {
 		next []string
@@ -151,9 +149,9 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// A request beside the conversation shows it where it goes on with it under the system text of an
-// agent that worked on it: of one that has handed it over, too.
-func TestGoesOn(t *testing.T) {
+// A side request continues the conversation under the system text of an agent that worked on it, also of an agent
+// before a handoff.
+func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, begun)

@@ -97,9 +97,8 @@ func (o *office) pick(fits func(x *talk) bool) *talk {
 	return rapid.SampledFrom(some).Draw(o.T, "who")
 }
 
-// However many conversations go on at once under one key, with the same words at their beginning,
-// each is one session in all of its turns and no two are the same: whether a request fails and is
-// sent again, the history is edited or made shorter, or precept is started anew.
+// Many concurrent conversations under one key with equal first words are one session each in all turns, through failed
+// requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &office{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}

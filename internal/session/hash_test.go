@@ -7,9 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The hash of a text is kept in records and keys: it is that of hash/fnv, in every process and
-// release.
-func TestHashes(t *testing.T) {
+// Records and keys hold the hash of a text: it is the hash of hash/fnv in each process and release.
+func TestHashIsFNV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
 		long := fnv.New64a()

@@ -22,7 +22,7 @@ func headers(pairs ...string) http.Header {
 
 func hinted(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
-func TestIdentifySession(t *testing.T) {
+func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	all := wire.Hints{MetadataSession: "m", UserIDSession: "u", PromptCacheKey: "k", Conversation: "c", PreviousID: "resp_1"}
 	agents := []string{
 		"X-Claude-Code-Session-Id", "cc", "Session-Id", "si", "Thread-Id", "ti", "X-Session-Id", "xs", "session_id", "us",
@@ -124,7 +124,7 @@ func TestIdentifyAgent(t *testing.T) {
 	}
 }
 
-func TestIdentifyRest(t *testing.T) {
+func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	h := headers("Precept-Role", "reviewer", "Precept-Skill", "go", "Precept-Tags", "a, b,,A", "Precept-Tags", "c\x01,d",
 		"Precept-Inject", "Off", "Precept-Learn", "off", "X-Stainless-Retry-Count", "2", "User-Agent", "Pi/1")
 	got := session.Identify(h, "/p/role=x,upstream=y/v1/messages", nil)

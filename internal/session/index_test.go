@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRandom(t *testing.T) {
+func TestRandomCallIDsAreDetected(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1":                        false,
 		"c:call_mockstep_1":               false,
@@ -33,7 +33,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-func TestEchoKeyScopes(t *testing.T) {
+func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 	keys := map[EchoKey]bool{}
 	for _, tenant := range []string{"a", "b"} {
 		for _, cred := range []uint64{0, 1} {
@@ -78,7 +78,7 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestIndexSharedKey(t *testing.T) {
+func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	x := newIndex(300)
 	for n := range maxOwners + 8 {
 		x.add(7, owner{idOf(n), stampReply})
@@ -101,7 +101,7 @@ func TestIndexSharedKey(t *testing.T) {
 }
 
 // The index against a plain list that is cut at the same length.
-func TestIndexProperty(t *testing.T) {
+func TestIndexMatchesAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
 		x := newIndex(limit)

@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Whatever changes a record makes it one that is to be written.
-func TestWhatIsToBeWritten(t *testing.T) {
+// Each change of a record marks the record as dirty.
+func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 	one := ask(t, words("one"))
 	for name, change := range map[string]func(r *session.Record){
 		"a request":          func(r *session.Record) { r.Begin(one, begun) },
@@ -37,9 +37,8 @@ func TestWhatIsToBeWritten(t *testing.T) {
 	}
 }
 
-// Of two rows of a session a store keeps the one that was seen later: where the clock is set back,
-// a turn is still later than the one before.
-func TestTheClockIsSetBack(t *testing.T) {
+// A store keeps the row with the later Seen: when the clock is set back, a turn is still later than the turn before.
+func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
 		before := r.Identity.Seen
@@ -53,9 +52,8 @@ func TestTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// What the upstream reports of a turn is added up; what it does not say counts as nothing. Of the
-// replies the newest alone is known by what it says.
-func TestReplies(t *testing.T) {
+// The usage of replies is added up, and unknown values count as zero. Only the newest reply is recognised by its text.
+func TestRepliesAddUpUsage(t *testing.T) {
 	for said, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
 		first := ask(t, words("one"))
@@ -75,9 +73,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// Of a session that others draw through, the replica that knows more of it is believed: one that
-// has had more turns, or as many and later ones. What was drawn is kept in any case.
-func TestJoinedSessions(t *testing.T) {
+// Of a session with members, the record with more turns, or as many and later ones, wins. The draws of both are kept.
+func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, k := range map[string]struct {
 		turns int           // more than here
 		seen  time.Duration // later than here
@@ -106,9 +103,9 @@ func TestJoinedSessions(t *testing.T) {
 	}
 }
 
-// The names of sessions are coins and rows of a store: they are the same in every release. Lengths
-// stand in them, so no choice of tenant and name imitates another one.
-func TestNamesOfReleases(t *testing.T) {
+// Stores hold the keys of sessions: they are equal in all releases. A key covers the lengths of tenant and name, so no
+// pair imitates another pair.
+func TestSessionKeysAreStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
 		t.Errorf("%s, want %x", got, want[:16])
@@ -134,8 +131,8 @@ func TestNamesOfReleases(t *testing.T) {
 	}
 }
 
-// A request's id holds its session.
-func TestSessionOfARequest(t *testing.T) {
+// The id of a request holds the id of its session.
+func TestRequestIDHoldsTheSession(t *testing.T) {
 	id := conversation("s")
 	for name, want := range map[string]bool{
 		"req_" + id.String() + "0123456789abcdef":  true,
@@ -152,9 +149,9 @@ func TestSessionOfARequest(t *testing.T) {
 	}
 }
 
-// Switches are off by the words for no alone; a product's name ends where a User-Agent goes on; a
-// tag may be 64 bytes long.
-func TestWhatHeadersMean(t *testing.T) {
+// Only the words for no turn a switch off; a product name ends at the version of the User-Agent; a tag has 64 bytes at
+// most.
+func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
 		"": false, "on": false, "true": false, "yes": false, "1": false, "offside": false, "00": false,
@@ -186,9 +183,9 @@ func TestWhatHeadersMean(t *testing.T) {
 	}
 }
 
-// A turn has a number from one on: what is said of none hides nothing. A mark of fewer items than
-// the session has now is an old one.
-func TestOptOutsOfNoTurn(t *testing.T) {
+// Turns are numbered from one: an opt-out of turn zero hides nothing. A mark with fewer items than the session is
+// outdated.
+func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
 	one := ask(t, words("one"), answer("ok"), words("two"))
 	r.Begin(one, begun)
@@ -207,9 +204,8 @@ func TestOptOutsOfNoTurn(t *testing.T) {
 	}
 }
 
-// Two sessions that began alike, went apart and came to the same call again are told apart by what
-// stands before it.
-func TestToldApartByThePast(t *testing.T) {
+// Two sessions with equal first words and an equal newest call are distinguished by the items before the call.
+func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 	d := newDesk(t)
 	var all [2]session.Resolved
 	for i := range all {
@@ -230,9 +226,9 @@ func TestToldApartByThePast(t *testing.T) {
 	}
 }
 
-// An answer ties a request to its session also where the first message is written anew and the
-// calls have other ids, if it says enough: as a text, or as what a call asks for.
-func TestKnownByItsAnswer(t *testing.T) {
+// A long text, or a call with long arguments, ties a request to its session when the first message changed and the
+// calls have other ids.
+func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
 	asking := func(id, args string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`

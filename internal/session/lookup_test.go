@@ -73,9 +73,9 @@ func calling(ids ...string) (rep wire.Reply) {
 
 func drawn(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
-// Of several sessions that the store has for the newest thing in a request it is the one that had
-// more of what stands before it; what none of them had says nothing.
-func TestTheStoreHasSeveral(t *testing.T) {
+// Of several sessions in the store with the newest item of a request, the session with more of the earlier items wins;
+// items of none are ignored.
+func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	x, y, z := conversation("x"), conversation("y"), conversation("z")
 	history := []string{words("go")}
 	for n := range 3 {
@@ -109,9 +109,9 @@ func TestTheStoreHasSeveral(t *testing.T) {
 	}
 }
 
-// A sub-agent's later turns come under the name of the session above, which shows what they show:
-// it is not taken for it, neither in memory nor in the store.
-func TestBelowIsNotAbove(t *testing.T) {
+// A later turn of a sub-agent comes under the name of its parent and shows the parent's items: it is not taken for the
+// parent, in memory or in the store.
+func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d := newDesk(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
@@ -138,9 +138,9 @@ func TestBelowIsNotAbove(t *testing.T) {
 	}
 }
 
-// A request under a name that many share, and that shares nothing with what is stored under it, is
-// a session of its own from then on; the one of the name goes on where it was.
-func TestApart(t *testing.T) {
+// A request under a shared name that shares nothing with the stored session is a new session from then on; the stored
+// session continues.
+func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	d := newDesk(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
@@ -166,9 +166,9 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// The bytes of a request are let go while its answer is still coming; the answer is known again all
-// the same, also by words that come again in every conversation.
-func TestLetGo(t *testing.T) {
+// The bytes of a request are released while its answer arrives; the answer is recognised later, also if its words
+// occur in many conversations.
+func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	d := newDesk(t)
 	r := d.open(session.Claim{}, words("count the files"))
 	other := d.open(session.Claim{}, words("count the lines"))
@@ -181,9 +181,9 @@ func TestLetGo(t *testing.T) {
 	}
 }
 
-// A summary that a side call has made of a session ties the list that begins with it to the
-// session; one that was cut does not.
-func TestSummed(t *testing.T) {
+// A complete summary that a side call made of a session ties a list with the summary at its beginning to the session;
+// a truncated summary does not.
+func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
 		d := newDesk(t)
@@ -197,9 +197,8 @@ func TestSummed(t *testing.T) {
 	}
 }
 
-// A history that its agent has cut, and says so, is known by its first words, after a new start,
-// too.
-func TestCutAfterANewStart(t *testing.T) {
+// A history that its agent declares truncated is recognised by its first words, also after a restart.
+func TestTruncatedHistoryAfterARestart(t *testing.T) {
 	d := newDesk(t)
 	r := d.reply(d.open(session.Claim{}, words("upgrade the parser")), calling(drawn(1)))
 	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
@@ -216,8 +215,8 @@ func TestCutAfterANewStart(t *testing.T) {
 	}
 }
 
-// A first request that failed is waited for a minute; later the same words are another session.
-func TestHowLongAFirstRequestIsWaitedFor(t *testing.T) {
+// Equal first words within a minute of a failed first request are its retry; later they are another session.
+func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		d := newDesk(t)
 		r := d.open(session.Claim{}, words("go"))
@@ -233,8 +232,8 @@ func TestHowLongAFirstRequestIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A first request that fails while very many equal ones were answered is still waited for.
-func TestAFirstRequestAmongMany(t *testing.T) {
+// A failed first request among very many answered equal ones still gets its retry.
+func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	d := newDesk(t)
 	slow := d.open(session.Claim{}, words("go"))
 	for i := range 300 {
@@ -246,9 +245,9 @@ func TestAFirstRequestAmongMany(t *testing.T) {
 	}
 }
 
-// What a library says that it sends again is its session's, also while the first try seems to be
-// under way. Of several that it may be of it is one, and in doubt.
-func TestSaidToBeSentAgain(t *testing.T) {
+// A request that a client library declares as a retry belongs to its session, also while the first attempt is in
+// flight. With several candidates the session is in doubt.
+func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newDesk(t)
 	a := d.open(session.Claim{}, words("go"))
@@ -280,9 +279,8 @@ func TestSaidToBeSentAgain(t *testing.T) {
 	}
 }
 
-// Sessions that nothing tells apart go on in the order in which they began, as long as all of them
-// were spoken to a moment ago.
-func TestTwinsGoOnInTheirOrder(t *testing.T) {
+// Sessions that nothing distinguishes continue in the order of their first requests, while all of them are recent.
+func TestTwinsContinueInTheirOrder(t *testing.T) {
 	d := newDesk(t)
 	var all []session.Resolved
 	for range 4 {

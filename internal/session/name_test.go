@@ -56,7 +56,7 @@ func TestBoundedProperties(t *testing.T) {
 	})
 }
 
-func TestKeyOfKeepsApart(t *testing.T) {
+func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 	seen := map[ID]string{}
 	for _, tenant := range []string{"", "a", "ab", "a\x00b"} {
 		for _, space := range spaces() {
@@ -85,7 +85,7 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 	}
 }
 
-func TestIDText(t *testing.T) {
+func TestIDTextRoundTrip(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
 		t.Error("an ID is no name of its session")

@@ -49,9 +49,8 @@ func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// Of a turn of which nothing may be kept, or not yet, a row has no hash, no call and no block. What
-// was said in another turn stays.
-func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
+// A row has no hash, call or block of a turn that is hidden or not judged yet. Other turns are kept.
+func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, begun)
 		r.Mark(req)
@@ -94,9 +93,8 @@ func TestRowsLeaveHiddenTurnsOut(t *testing.T) {
 	}
 }
 
-// Calls whose arguments may not be kept are left out of a row, and texts of the client's are
-// cleaned.
-func TestRowsAreCleaned(t *testing.T) {
+// A row omits calls whose arguments must not be stored, and the texts of the client are redacted.
+func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
 	r.Begin(ask(t, words("one")), begun)
@@ -119,9 +117,9 @@ func TestRowsAreCleaned(t *testing.T) {
 	}
 }
 
-// A session is silent when all of its turns opted out, and visible while one is not hidden. What
-// stays of a silent one makes another record silent, and takes nothing from one that knows more.
-func TestOptOutMarks(t *testing.T) {
+// A session is silent when all of its turns opted out, and visible while one turn is not hidden. The mark of a silent
+// session makes another record silent, and takes nothing from a record with more turns.
+func TestOptOutMarksHideOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
 		r := recordOf("s")

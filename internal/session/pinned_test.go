@@ -9,8 +9,8 @@ import (
 	"precept/internal/session"
 )
 
-// A session keeps the names that a client gave it, and nothing of the header or path around them.
-func TestNamesHoldNothingElse(t *testing.T) {
+// A session keeps the names that a client gave, and nothing else of the header or path.
+func TestNamesHoldNothingOfHeaderOrPath(t *testing.T) {
 	heap := func() int64 {
 		var s runtime.MemStats
 		for range 3 {

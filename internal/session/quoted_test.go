@@ -39,10 +39,9 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 
 func conversation(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
 
-// A conversation that begins with what another one's tool call asks was started by that one; where
-// two ask for the same it may be either's, and where the same agent was given the same task again
-// it is nobody's.
-func TestCaller(t *testing.T) {
+// A conversation whose first words are in the tool call of another one was started by the other one. The caller is
+// unknown when two ask the same, or when one agent got the task twice.
+func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	asks := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
 	lead := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
@@ -81,9 +80,9 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A request that shows what was asked beside what was answered is about that conversation, where it
-// has neither its system text nor its tools.
-func TestAbout(t *testing.T) {
+// A side request is about a conversation when it shows question and answer, without the system text and tools of the
+// conversation.
+func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	const asked, said = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
 	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(asked)), begun)
@@ -117,8 +116,8 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// What was made of a conversation in a side call may be the next side call, for a short while.
-func TestAboutWhatWasMadeOfIt(t *testing.T) {
+// The output of a side call may be the input of the next side call, for a short time.
+func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)

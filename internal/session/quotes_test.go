@@ -18,9 +18,8 @@ func quoteRequest(t *testing.T, body string) *wire.Request {
 	return req
 }
 
-// What was said is known for as long as a pause may last, of a bounded number of conversations and
-// of credentials.
-func TestQuotesForget(t *testing.T) {
+// Quotes are kept for a bounded time, and for a bounded number of conversations and credentials.
+func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	work := func(n int) *wire.Request {
 		return quoteRequest(t, fmt.Sprintf(`{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"system","content":"S"},{"role":"user","content":"this is task %04d"}]}`, n))
@@ -56,8 +55,8 @@ func TestQuotesForget(t *testing.T) {
 	}
 }
 
-// What shows a conversation as a list of its own, and no more of it than its end, is about it.
-func TestQuotesInAList(t *testing.T) {
+// A list that shows the conversation, and not more than its end, is about the conversation.
+func TestQuotesFindAConversationInAList(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
@@ -80,8 +79,8 @@ func TestQuotesInAList(t *testing.T) {
 	}
 }
 
-// A text is a dialogue where question and answer stand behind labels of one form.
-func TestLabel(t *testing.T) {
+// A text is a dialogue where question and answer follow labels of one form.
+func TestSpeakerLabelsHaveOneForm(t *testing.T) {
 	for _, c := range []struct{ asked, said, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
@@ -97,7 +96,7 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-func TestTelling(t *testing.T) {
+func TestDistinctiveTextIsALongLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
 		`say "hello world again" now`:     "hello world again",

@@ -81,7 +81,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestBegin(t *testing.T) {
+func TestBeginClassifiesTheTurn(t *testing.T) {
 	r := newRecord()
 	first, second := chat(t, user("go")), chat(t, user("go"), said("ok"), user("on"))
 	step := func(req *wire.Request, want TurnKind, turns int) {
@@ -105,7 +105,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-func TestSide(t *testing.T) {
+func TestSideReasons(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("a", "b", "c"))
 	grown := []obj{system("S"), user("go"), said("ok"), user("on")}
@@ -157,8 +157,8 @@ func TestSide(t *testing.T) {
 	}
 }
 
-// An agent without tools that has answered a call goes on with the conversation in its later turns.
-func TestSideOfOneThatTookOver(t *testing.T) {
+// An agent without tools that answered a call continues the conversation in its later turns.
+func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, user("go")}
 	step := func(req *wire.Request) label.Reason {
@@ -191,7 +191,7 @@ func TestSideOfOneThatTookOver(t *testing.T) {
 	}
 }
 
-func TestToolsGrowAndStay(t *testing.T) {
+func TestOtherToolsMakeASideRequest(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
 		req := parse(t, wire.Chat, "messages", []obj{user("go"), said("ok"), user(text)}, tools(names...))
@@ -212,7 +212,7 @@ func TestToolsGrowAndStay(t *testing.T) {
 	}
 }
 
-func TestFresh(t *testing.T) {
+func TestFreshItemsOfAList(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (fresh []int) {
 		req := chat(t, list...)
@@ -239,7 +239,7 @@ func TestFresh(t *testing.T) {
 	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
 }
 
-func TestFreshResult(t *testing.T) {
+func TestFreshResultsOfAnItem(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
@@ -270,7 +270,7 @@ func TestFreshResult(t *testing.T) {
 	check("answered, and the same id again", answer("call_1"), true, true)
 }
 
-func TestFreshOfALongFirstRequest(t *testing.T) {
+func TestFreshItemsOfALongFirstRequest(t *testing.T) {
 	r := newRecord()
 	var list []obj
 	for i := range 3 * maxNew {
@@ -327,7 +327,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 	}
 }
 
-func TestCallsGoWithAFullList(t *testing.T) {
+func TestFullListReplacesKeptCalls(t *testing.T) {
 	r := newRecord()
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
@@ -340,7 +340,7 @@ func TestCallsGoWithAFullList(t *testing.T) {
 	}
 }
 
-func TestBranchOfASharedPast(t *testing.T) {
+func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
 	w := newWorld(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
 	past := []obj{user("go"), called(id(1), "{}"), result(id(1), "x")}

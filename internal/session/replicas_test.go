@@ -34,7 +34,7 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 	return req
 }
 
-func TestElsewhere(t *testing.T) {
+func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 	for _, c := range []struct {
 		name, seen string
 		replied    bool
@@ -67,9 +67,9 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Adopt takes every field: a field that Adopt forgets would be lost when a session moves to another
-// replica. The fields of this process alone are listed in own.
-func TestAdoptTakesAll(t *testing.T) {
+// A field that Adopt omits would be lost when a session moves to another replica. The fields of this process alone are
+// listed in own.
+func TestAdoptCopiesEveryField(t *testing.T) {
 	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty"}
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())

@@ -30,9 +30,9 @@ func turned(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// A request goes on with a session where it shows something that was new in the turn before it,
-// wherever that stands now; a system prompt, which many programs share, is no sign of it.
-func TestShares(t *testing.T) {
+// A request continues a session when it shows an item that was new in the turn before, at any place; a system prompt
+// does not count.
+func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	one := ask(t, system("S"), words("one"))
 	for name, k := range map[string]struct {
 		had  []*wire.Request
@@ -79,9 +79,9 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 	return req
 }
 
-// Equal first words after an answer begin another conversation under the same name. While no answer
-// has come they are a retry, and what is new in the list begins nothing.
-func TestBegins(t *testing.T) {
+// Equal first words after an answer begin another conversation under the same name. Before the answer they are a
+// retry.
+func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 	one := ask(t, words("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
@@ -103,9 +103,9 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// A request with other tools shows the conversation where it goes on with it, or begins with its
-// first words and has an answer in it. A sub-agent is given the task alone, or one of its own.
-func TestShows(t *testing.T) {
+// A request with other tools shows the conversation when it continues the list, or begins with the first words and has
+// an answer. A sub-agent gets a task only.
+func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	first, later := ask(t, words("the task")), ask(t, words("the task"), answer("ok"), words("two"))
 	for name, k := range map[string]struct {
 		now  *wire.Request
@@ -130,9 +130,9 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// What another replica knew of a session is taken over; who is in doubt stays so and counts for
-// nothing; of records that others draw through the draws of both are kept.
-func TestAdopt(t *testing.T) {
+// The newer knowledge of another replica is adopted; a session in doubt stays in doubt, and the draws of both records
+// are kept.
+func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
 		for _, s := range slugs {

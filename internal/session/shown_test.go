@@ -24,10 +24,10 @@ func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
 	return req
 }
 
-// What the tools gave counts as what was said; so do words of the user in each turn, the first and
-// the newest ones. A judge that wants JSON is known by one of them, if the conversation has tools;
-// one that must call a tool needs the dialogue, but not at the end of its text.
-func TestWhatIsKnownOfAConversation(t *testing.T) {
+// Tool results count as answers, and so do the first and newest words of the user of each turn. A side request for
+// JSON needs one quote when the conversation has tools; one with a forced tool needs the dialogue, not at the end of
+// its text.
+func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, said = "seventeen keys were found in the vault", "I have rotated every one of them"
 	history := []string{words(first), calls(drawn(1)), result(drawn(1), listed)}
@@ -69,9 +69,8 @@ func TestWhatIsKnownOfAConversation(t *testing.T) {
 	}
 }
 
-// Chats do not push out the conversations that work with tools, however many there are; and those
-// do not push out chats.
-func TestChatsAndAgentsAreKnownApart(t *testing.T) {
+// Chats do not evict conversations with tools, and conversations with tools do not evict chats.
+func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	ask := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := conversation(fmt.Sprint(kind, n))
 		q.Asked(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
@@ -95,8 +94,8 @@ func TestChatsAndAgentsAreKnownApart(t *testing.T) {
 	}
 }
 
-// A side call that was made of a conversation is known by what its calls say, too.
-func TestCallsBesideAConversation(t *testing.T) {
+// A side call is recognised by the arguments of its calls as well.
+func TestQuotesOfCallsOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
@@ -106,9 +105,8 @@ func TestCallsBesideAConversation(t *testing.T) {
 	}
 }
 
-// An agent that has handed a conversation over may go on with it, under its own system text, with
-// its own tools; a third one may not.
-func TestHandedBack(t *testing.T) {
+// An agent that handed a conversation over may continue with its own system text and tools; a third agent may not.
+func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, begun)

@@ -19,7 +19,7 @@ func (w *world) summarise(history []obj, text string) {
 	w.th.Ended(r, true, w.now)
 }
 
-func TestThreadSummaryAlone(t *testing.T) {
+func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w := newWorld(t)
 	history := []obj{user("upgrade the parser")}
 	a := w.ask(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
@@ -40,15 +40,15 @@ func TestThreadSummaryAlone(t *testing.T) {
 	w.other("the same words of another credential", a, other)
 }
 
-// A conversation's own answer is not its summary: a person may paste it wherever they want.
-func TestThreadAnswerPasted(t *testing.T) {
+// The answer of a conversation is not its summary: a person may paste the answer anywhere.
+func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("sum up")), texts(recap))
 	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
 }
 
-// What every summary of an agent says belongs to no conversation.
-func TestThreadHeadingOfSummaries(t *testing.T) {
+// A line in each summary of an agent belongs to no conversation.
+func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	w := newWorld(t)
 	a := w.ask(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
@@ -56,8 +56,8 @@ func TestThreadHeadingOfSummaries(t *testing.T) {
 	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), said("Understood."), user("and now?"))))
 }
 
-// Two sessions that summed up alike cannot be told apart by it.
-func TestThreadSummaryOfTwo(t *testing.T) {
+// Two sessions with equal summaries are not distinguished by the summary.
+func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	w := newWorld(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
@@ -75,7 +75,7 @@ func cut(words string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
 
-func TestThreadHistoryCut(t *testing.T) {
+func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
 	w.ask(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
@@ -87,8 +87,8 @@ func TestThreadHistoryCut(t *testing.T) {
 	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
 }
 
-// Of two that began alike the list belongs to the one that was just refused, or to nobody.
-func TestThreadHistoryCutOfTwo(t *testing.T) {
+// Of two sessions with equal first words, the list belongs to the session that was just refused, or to none.
+func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	history := func(id string) []obj {
 		return []obj{user("upgrade the parser"), called(id, "{}"), result(id, "no")}
@@ -108,7 +108,7 @@ func TestThreadHistoryCutOfTwo(t *testing.T) {
 	w.same("the one that was refused", b, w.open(chat(t, cut("upgrade the parser"))))
 }
 
-func TestSummaryKeys(t *testing.T) {
+func TestSummaryKeysNeedLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to be nobody else's, no doubt\n", 3)
 	for _, c := range []struct {

@@ -114,7 +114,7 @@ func (w *world) other(what string, a, b Resolved) {
 	}
 }
 
-func TestThreadToolLoop(t *testing.T) {
+func TestThreadToolLoopIsOneSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
 		w := newWorld(t)
 		history := []obj{user("build it")}
@@ -133,7 +133,7 @@ func TestThreadToolLoop(t *testing.T) {
 	}
 }
 
-func TestThreadTexts(t *testing.T) {
+func TestThreadEqualAnswersToTwoTasks(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("task A")), texts("Done."))
 	b := w.ask(chat(t, user("task B")), texts("Done."))
@@ -142,7 +142,7 @@ func TestThreadTexts(t *testing.T) {
 	w.same("B goes on", b, w.open(chat(t, user("task B"), said("Done."), user("thanks"))))
 }
 
-func TestThreadIdenticalStarts(t *testing.T) {
+func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	req := chat(t, user("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
@@ -164,7 +164,7 @@ func TestThreadIdenticalStarts(t *testing.T) {
 	}
 }
 
-func TestThreadRunsOneAfterTheOther(t *testing.T) {
+func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 	w := newWorld(t) // the same task again and again, with counted ids
 	var runs []Resolved
 	for range 40 {
@@ -221,7 +221,7 @@ func TestThreadRetryOfLaterTurn(t *testing.T) {
 	w.other("the other one", x, w.open(next))
 }
 
-func TestThreadScopes(t *testing.T) {
+func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
 	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
@@ -262,7 +262,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 }
 
 // A client that shows an earlier state of a conversation with counted ids is another client.
-func TestThreadCountedIDsOfAnotherClient(t *testing.T) {
+func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("go")), calls("call_0"))
 	past := chat(t, user("go"), called("call_0", "{}"), result("call_0", "x"))
@@ -270,7 +270,7 @@ func TestThreadCountedIDsOfAnotherClient(t *testing.T) {
 	w.other("the past of the session under another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, past))
 }
 
-func TestThreadRefusedCredential(t *testing.T) {
+func TestThreadRetryWithANewCredential(t *testing.T) {
 	w := newWorld(t)
 	first := chat(t, user("go"))
 	fresh := Scope{Tenant: "default", Credential: 2}
@@ -292,7 +292,7 @@ func TestThreadRefusedCredential(t *testing.T) {
 	w.other("a third one", a, w.with(fresh, first))
 }
 
-func TestThreadEditedHistory(t *testing.T) {
+func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{user("go")}
@@ -305,7 +305,7 @@ func TestThreadEditedHistory(t *testing.T) {
 	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{user("(summary)")}, history[3:]...)...)))
 }
 
-func TestThreadFewShotExamples(t *testing.T) {
+func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w := newWorld(t)
 	front := []obj{user("2+2?"), said("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
 	a := w.ask(chat(t, with(front, user("3+3?"))...), texts("6"))
@@ -326,7 +326,7 @@ func TestThreadFewShotInParallel(t *testing.T) {
 	}
 }
 
-func TestThreadRewrittenReplies(t *testing.T) {
+func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 	w := newWorld(t) // an agent that shortens what it was told before it sends it back
 	history := []obj{user("a story"), said("(earlier)"), user("go on")}
 	first := w.ask(chat(t, history...), texts("Once upon a time."))
@@ -350,7 +350,7 @@ func TestThreadMiddleOfAConversation(t *testing.T) {
 	}
 }
 
-func TestThreadNamed(t *testing.T) {
+func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
@@ -368,7 +368,7 @@ func TestThreadNamed(t *testing.T) {
 	w.same("the name that we gave, as Precept-Session", ours, told)
 }
 
-func TestThreadPreviousResponse(t *testing.T) {
+func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	w := newWorld(t)
 	a := w.open(parse(t, wire.Responses, "input", "go"))
 	w.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
@@ -394,9 +394,8 @@ func TestThreadPreviousResponse(t *testing.T) {
 	w.other("prompt_cache_key of an agent that names its sessions so goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 }
 
-// A name that a whole application shares names none of its conversations but the first: each is a
-// session, in every turn.
-func TestThreadSharedName(t *testing.T) {
+// Conversations under a name that a whole application shares are separate sessions in each turn.
+func TestThreadSharedNameHasManySessions(t *testing.T) {
 	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
 			"calls": func(n int) (wire.Reply, []obj) {
@@ -439,9 +438,8 @@ func TestThreadSharedName(t *testing.T) {
 	}
 }
 
-// Conversations under a shared name that begin with the same words one after the other are as many
-// sessions, however they take turns.
-func TestThreadSharedNameSameWords(t *testing.T) {
+// Conversations under a shared name with equal first words are separate sessions in any order of turns.
+func TestThreadSharedNameWithEqualWords(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
 	lists, first := make([][]obj, 6), make([]Resolved, 6)
@@ -466,9 +464,8 @@ func TestThreadSharedNameSameWords(t *testing.T) {
 	}
 }
 
-// One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at
-// the front.
-func TestThreadNameOfOne(t *testing.T) {
+// One conversation under a name of its own keeps its session when it is retried, rewritten or truncated at the front.
+func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
 	ask := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }

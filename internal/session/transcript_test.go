@@ -49,9 +49,8 @@ func (w *world) grows(write template, tasks []string, answer func(task, step int
 	return names
 }
 
-// A conversation of which every request is one message is one session, beside others that are
-// written by the same template.
-func TestGrowingMessage(t *testing.T) {
+// A conversation whose requests are one growing message each is one session, next to others with the same template.
+func TestGrowingMessageIsOneSession(t *testing.T) {
 	for name, write := range templates() {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -70,9 +69,8 @@ func TestGrowingMessage(t *testing.T) {
 	}
 }
 
-// A request that is sent again is of its session, and so is what follows; one that fails is waited
-// for.
-func TestGrowingMessageAgain(t *testing.T) {
+// A repeated request and its successors belong to the session; a failed request waits for its retry.
+func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	first := w.ask(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
@@ -87,8 +85,8 @@ func TestGrowingMessageAgain(t *testing.T) {
 	}
 }
 
-// Conversations that begin alike are told apart by any line of what was answered.
-func TestGrowingAlike(t *testing.T) {
+// Growing messages with equal beginnings are distinguished by any line of an answer.
+func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
@@ -102,8 +100,8 @@ func TestGrowingAlike(t *testing.T) {
 	}
 }
 
-// Equal conversations cannot be told apart: they are in doubt, and never more than there were.
-func TestGrowingTwins(t *testing.T) {
+// Equal growing messages are in doubt, and are never more sessions than conversations.
+func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
 	for _, r := range []Resolved{a, b} {
@@ -117,8 +115,8 @@ func TestGrowingTwins(t *testing.T) {
 	}
 }
 
-// Prompts that share a template, and what works on with an answer elsewhere, are no conversation.
-func TestNoGrowth(t *testing.T) {
+// Prompts with a common template, and prompts that use an answer elsewhere, are no conversation.
+func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{
 		"another text":         "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
@@ -143,7 +141,7 @@ func TestNoGrowth(t *testing.T) {
 	}
 }
 
-// What is known of such texts is bounded.
+// The memory for growing messages is bounded.
 func TestTranscriptsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range transcriptKeys + 10 {

@@ -29,9 +29,9 @@ func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
 	return all
 }
 
-// Conversations that stay equal byte for byte cannot be told apart: each is continued by one
-// request, and all are in doubt.
-func TestThreadTwinsThatStayEqual(t *testing.T) {
+// Conversations that remain equal byte for byte cannot be distinguished: one request continues each, and all are in
+// doubt.
+func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 	w := newWorld(t)
 	all := w.fifty(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{user("build it")}
@@ -59,8 +59,8 @@ func TestThreadTwinsThatStayEqual(t *testing.T) {
 	}
 }
 
-// Calls tell them apart where their ids do not.
-func TestThreadTwinsThatCallOtherwise(t *testing.T) {
+// The arguments of calls distinguish conversations with equal call ids.
+func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := w.fifty(50, func(i int) (string, string) { return "call_1", args(i) })
@@ -72,9 +72,8 @@ func TestThreadTwinsThatCallOtherwise(t *testing.T) {
 	}
 }
 
-// A result is the client's: the first request that holds it says not whose it is, every later one
-// does.
-func TestThreadTwinsThatFindOtherThings(t *testing.T) {
+// A result comes from the client: the first request with the result is ambiguous, and each later request is not.
+func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	w := newWorld(t)
 	all := w.fifty(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
@@ -100,8 +99,8 @@ func TestThreadTwinsThatFindOtherThings(t *testing.T) {
 	}
 }
 
-// With ids that are drawn there is never a doubt.
-func TestThreadTwinsWithDrawnIDs(t *testing.T) {
+// Random call ids leave no doubt.
+func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	w := newWorld(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
 	all := w.fifty(100, func(i int) (string, string) { return id(i), "{}" })
@@ -113,9 +112,8 @@ func TestThreadTwinsWithDrawnIDs(t *testing.T) {
 	}
 }
 
-// What is sent again belongs to the one whose request failed, not to one that is still waiting for
-// its answer.
-func TestThreadTwinsThatTryAgain(t *testing.T) {
+// A repeated request belongs to the twin whose request failed, not to a twin with a request in flight.
+func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w := newWorld(t)
 	again := Claim{Retry: true}
 	first := chat(t, user("build it"))
@@ -133,8 +131,8 @@ func TestThreadTwinsThatTryAgain(t *testing.T) {
 	w.other("the one that waits", waiting, r)
 }
 
-// One that was left long ago is not the one that goes on.
-func TestThreadTwinsOfYesterday(t *testing.T) {
+// A twin that has been idle for long is not the continued one.
+func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	w := newWorld(t)
 	first, next := chat(t, user("hi")), chat(t, user("hi"), said("Hello!"), user("build it"))
 	for range 5 {
@@ -150,8 +148,8 @@ func TestThreadTwinsOfYesterday(t *testing.T) {
 	}
 }
 
-// One that finds none of its own left, a branch of what has gone on, takes nobody else's.
-func TestThreadTwinsOfTwoKinds(t *testing.T) {
+// A branch without a free twin of its own does not take another session.
+func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.fifty(20, func(i int) (string, string) { return "call_1", args(i) })

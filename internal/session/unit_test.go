@@ -53,8 +53,8 @@ func TestUnitCounts(t *testing.T) {
 	}
 }
 
-// Replicas write a unit's row over one another's: whichever comes last, nothing of either is lost.
-func TestMergedUnits(t *testing.T) {
+// Replicas overwrite the row of a unit: nothing of either row is lost in any order.
+func TestMergedUnitsLoseNothing(t *testing.T) {
 	earlier, later := runOf("ci-1", begun), runOf("ci-1", begun.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
@@ -83,9 +83,8 @@ func TestMergedUnits(t *testing.T) {
 	}
 }
 
-// Of a record that was made while the store could not be asked, and one that was not, that one
-// stands, whichever is written last.
-func TestMergedStandIn(t *testing.T) {
+// Merged returns the record, not the stand-in made while the store was unavailable, in any order.
+func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	sure, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
 	sure.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
 	a, _ := rowOf(t, sure)
@@ -113,8 +112,8 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 	return f.known, f.err
 }
 
-// A unit's members are found by their seats, some at a time; those that are gone are passed over.
-func TestEachMember(t *testing.T) {
+// The members of a unit are read by seat in batches; deleted members are skipped.
+func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunKey("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
 	const members = 600 // those from 257 to 512 are gone

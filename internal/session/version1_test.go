@@ -55,7 +55,7 @@ func TestDecodeReadsVersion1(t *testing.T) {
 
 // The file has a value for every key of version 1, and every field of a record comes from a key: a
 // key that the tables forget would show in TestDecodeReadsVersion1.
-func TestTheTablesOfVersion1HaveEveryKey(t *testing.T) {
+func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestTheTablesOfVersion1HaveEveryKey(t *testing.T) {
 // A program of version 1 must not take a record of today for a record without turns: the program
 // would write that over the real one. The program expects a text under the key "unit", fails, and
 // treats the session as unknown.
-func TestVersion1DoesNotReadToday(t *testing.T) {
+func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
 		if err != nil {

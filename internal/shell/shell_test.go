@@ -86,7 +86,7 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 }
 
 // A caller must not trust a text that is no Bash, and still learns which programs are named in it.
-func TestParseSplitsATextThatIsNoBash(t *testing.T) {
+func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
 		{"fi; make", "fi | make"},

@@ -7,7 +7,7 @@ import (
 )
 
 // Calls between tags in the forms of models, and similar texts.
-func TestTagCall(t *testing.T) {
+func TestTagCallForms(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
 		"I run it.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>": {Name: "bash", Args: `{"command": "ls"}`},
@@ -33,7 +33,7 @@ func TestTagCall(t *testing.T) {
 }
 
 // The words of a person in similar forms are no results.
-func TestTagReport(t *testing.T) {
+func TestTagReportIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
 		"<tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response>": "x\n</tool_response>\n<tool_response>\ny\n</tool_response>",
@@ -69,7 +69,7 @@ func TestResultNamedByID(t *testing.T) {
 }
 
 // Qwen-Agent rewrites the calls of an answer before it sends the answer back.
-func TestTextOfTagsComesBack(t *testing.T) {
+func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	const said = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if EchoText(said) != EchoText(back) {
@@ -97,8 +97,8 @@ func TestTagCallsAreLinear(t *testing.T) {
 	}
 }
 
-// A row of the table is reached by its own marks: no row above hides the row.
-func TestProfilesAreReachedByTheirMarks(t *testing.T) {
+// Each row of the table is selected by its marks: no row above hides the row.
+func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]
 		if p.agent == "" || (len(p.marks) == 0) == (p.grows == nil) || (p.grows == nil) != (p.kind == "") {

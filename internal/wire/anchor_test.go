@@ -122,7 +122,7 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 	}
 }
 
-func TestEcho(t *testing.T) {
+func TestEchoKeysOfItems(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -169,8 +169,8 @@ func TestEchoOfServedReply(t *testing.T) {
 	}
 }
 
-// An answer is recognised even if it is a refusal, was spoken, or returns without its thoughts.
-func TestEchoOfOtherAnswers(t *testing.T) {
+// An answer is recognised if it is a refusal or audio, or returns without its thoughts.
+func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`
 	}

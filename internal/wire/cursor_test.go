@@ -26,7 +26,7 @@ func TestPlainUnescapesAsEncodingJSONDoes(t *testing.T) {
 	})
 }
 
-func TestPlainSurrogates(t *testing.T) {
+func TestPlainDecodesSurrogates(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"\ud83d\ude00"`:       "\U0001F600",
 		`"\uD83D"`:             "\uFFFD",

@@ -86,7 +86,7 @@ func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(plain, limit))
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeEncodings(t *testing.T) {
 	plain := bytes.Repeat([]byte(`{"messages":[]} `), 1000)
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)

@@ -79,7 +79,7 @@ func TestCallsOfACutStream(t *testing.T) {
 
 // The system prompt is instructions or system and the leading messages of the list, without
 // insertions of precept; later system messages do not count.
-func TestSystemText(t *testing.T) {
+func TestSystemTextOfEachAPI(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, k := range map[string]struct {
 		d          wire.Dialect
@@ -139,7 +139,7 @@ func TestErrorBodies(t *testing.T) {
 
 // Each encoding is decoded under each of its names; a truncated body and another encoding are
 // errors.
-func TestDecode(t *testing.T) {
+func TestDecodeEncodings(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
 		_, _ = io.WriteString(w, text)
@@ -188,7 +188,7 @@ func TestDecode(t *testing.T) {
 
 // A block before other parts has the type of the part beside it: some servers know one spelling
 // only.
-func TestKindOfANewPart(t *testing.T) {
+func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
 		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
 		"beside input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
@@ -206,9 +206,9 @@ func TestKindOfANewPart(t *testing.T) {
 	}
 }
 
-// Different contents have different hashes, also outside of words and calls; changes that agents
-// make do not change the hash.
-func TestWhatHashesSee(t *testing.T) {
+// Different contents have different hashes, also outside of words and calls; changes that agents make do not change
+// the hash.
+func TestHashDependsOnContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return parsed(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
 	for name, k := range map[string]struct {
@@ -242,7 +242,7 @@ func TestWhatHashesSee(t *testing.T) {
 
 // Servers without indices of calls: a piece without an index continues the last call or, with
 // another id, begins a call; text between the pieces stays text.
-func TestCallsWithoutAnIndex(t *testing.T) {
+func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
 	for name, deltas := range map[string][]string{
@@ -261,9 +261,9 @@ func TestCallsWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// Content beside the words of a user counts for the hash, output of a model or a tool does not; the
-// result of a command that the agent ran distinguishes two equal commands.
-func TestWhatAnItemIsKnownBy(t *testing.T) {
+// Content besides the words of a user counts for the hash, output of a model or a tool does not; the result of a
+// command that the agent ran distinguishes two equal commands.
+func TestHashCoversContentBesidesUserWords(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
 		return quoted("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
@@ -283,7 +283,7 @@ func TestWhatAnItemIsKnownBy(t *testing.T) {
 
 // A server without ids that names the call in each piece begins another call after complete
 // arguments of any length.
-func TestLongCallsWithoutIds(t *testing.T) {
+func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	for range 2 {
@@ -299,7 +299,7 @@ func TestLongCallsWithoutIds(t *testing.T) {
 }
 
 // A remembered conversation with instructions only says nothing about later instructions.
-func TestInstructionsThatGrow(t *testing.T) {
+func TestMemoryIgnoresInstructionsOnly(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
 	for n := range 4 {
@@ -319,7 +319,7 @@ func TestInstructionsThatGrow(t *testing.T) {
 
 // A reply of the Responses API is recognised by the ids of its items and calls, and a call also by
 // the id of its item; the id of a message names no call.
-func TestKeysOfOutputItems(t *testing.T) {
+func TestEchoKeysOfOutputItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
 		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)

@@ -31,9 +31,9 @@ func parted(text, at string) string {
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
 
-// In a message that grows, text goes to the top of each observation: after its label or below its
-// head, in the right string, whatever equal words stand before.
-func TestTextInAMessageThatGrows(t *testing.T) {
+// In a message that grows, text goes to the top of each observation: after its label or below its head, in the right
+// string, whatever equal words come before.
+func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
 		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
@@ -77,7 +77,7 @@ func TestTextInAMessageThatGrows(t *testing.T) {
 
 // The steps of a trajectory are its fields with one number. An unknown field, a head beside other
 // text, and a number without a step are text of the field before.
-func TestStepsOfATrajectory(t *testing.T) {
+func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{
 		"[[ ## tool_name_0 ## ]]\nls\n\n[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nred":                                                                   "ls {} red 0",

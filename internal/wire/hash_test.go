@@ -8,7 +8,7 @@ func hashOf(t *testing.T, d Dialect, item string) uint64 {
 	return must(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
-func TestWhatAgentsChangeOnTheWayKeepsTheHash(t *testing.T) {
+func TestChangesByAgentsKeepTheHash(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect

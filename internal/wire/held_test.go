@@ -8,7 +8,7 @@ import (
 )
 
 // Held is the memory of the kept bytes. After Drop the reader still sees the end of the reply.
-func TestHeldAndDropped(t *testing.T) {
+func TestHeldCountsTheKeptBytes(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}

@@ -186,7 +186,7 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 }
 
 // Splice inserts the given texts and changes nothing else, for any request of an agent.
-func TestSpliceIsTheBodyAndTheTexts(t *testing.T) {
+func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, agentRequest(t, d)) })

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestItems(t *testing.T) {
+func TestItemsOfEachDialect(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -87,7 +87,7 @@ func TestItems(t *testing.T) {
 			c.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
-				got.Results[i].Beside = 0 // TestBeside
+				got.Results[i].Beside = 0 // TestContentBesidesTextDistinguishesResults
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("\n got %+v\nwant %+v", got, c.want)
@@ -102,8 +102,8 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// Content of a result beside the text distinguishes results.
-func TestBeside(t *testing.T) {
+// Content of a result besides the text distinguishes results.
+func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		item    string
@@ -132,7 +132,7 @@ func TestStringInputIsAUserItem(t *testing.T) {
 	}
 }
 
-func TestNew(t *testing.T) {
+func TestNewItemsOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -173,7 +173,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestCallOf(t *testing.T) {
+func TestCallOfFindsTheNewestCall(t *testing.T) {
 	r := must(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
 		{"role":"assistant","content":"a","tool_calls":[{"id":"a","function":{"name":"second"}}]},{"role":"assistant","tool_calls":[{"id":"\u0064","function":{"name":"escaped"}}]},
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)

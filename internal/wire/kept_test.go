@@ -11,7 +11,7 @@ import (
 )
 
 // Kept items read as in the list: the same words, calls, results and ids.
-func TestKeptItemsReadAsTheyDidInTheList(t *testing.T) {
+func TestKeptItemsReadAsInTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		c := conversationOf(t, d)
@@ -60,7 +60,7 @@ func conversationOf(t *rapid.T, d Dialect) []byte {
 	return appendBody(nil, d, []byte("["+strings.Join(items, ",")+"]"))
 }
 
-func TestKeptTakesWhatever(t *testing.T) {
+func TestKeptAcceptsInvalidItems(t *testing.T) {
 	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
 	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
 	k := Kept[json.RawMessage]{Items: []json.RawMessage{
@@ -82,7 +82,7 @@ func TestKeptTakesWhatever(t *testing.T) {
 }
 
 // The items show the dialect.
-func TestKeptTellsTheDialect(t *testing.T) {
+func TestKeptDetectsTheDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
@@ -101,7 +101,7 @@ func TestKeptTellsTheDialect(t *testing.T) {
 }
 
 // A call that is text is found in the text before the items.
-func TestKeptKnowsWhatWasSaid(t *testing.T) {
+func TestKeptFindsTextCalls(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, Said: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k
 	alone.Said = ""
@@ -130,7 +130,7 @@ func TestAppendStringIsJSON(t *testing.T) {
 }
 
 // The calls of an item are parts of its bytes; bytes that are no JSON are no item.
-func TestCallsInTakesWhatever(t *testing.T) {
+func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
 		item := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 20).Draw(t, "item"), ""))

@@ -10,7 +10,7 @@ import (
 
 // The blocks of another precept are recognised by their exact words at the beginning of a text and
 // separated from the text; a quotation of a block is part of the text.
-func TestBlocksOfAnotherPrecept(t *testing.T) {
+func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
@@ -55,7 +55,7 @@ func checkLead(t *testing.T, lead, rest, want string) {
 }
 
 // The newest step of a trajectory is recognised by the reply with the step.
-func TestStepsOfTrajectoriesAreKnownAgain(t *testing.T) {
+func TestTrajectoryStepsAreRecognised(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": asked}}}}))

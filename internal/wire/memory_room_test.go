@@ -88,7 +88,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 }
 
 // Of conversations with the same beginning the least recently used one makes room.
-func TestMemoryForgetsWhatIsNotUsed(t *testing.T) {
+func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	m := NewMemory()
 	m.least = 1
 	one := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }

@@ -43,7 +43,7 @@ func same(t interface {
 
 // A conversation that grows, forks, is cut, or whose other members change is parsed as without a
 // memory.
-func TestMemoryIsParse(t *testing.T) {
+func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		m := NewMemory()
@@ -113,7 +113,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // The memory counts what it holds: tools after the list are neither counted nor held.
-func TestMemoryHoldsWhatItCounts(t *testing.T) {
+func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 	m := NewMemory()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
 	const conversations = 100

@@ -8,7 +8,7 @@ import (
 )
 
 // Neither the cuts nor the number of calls change whether arguments are whole.
-func TestWholeAsItComes(t *testing.T) {
+func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
 		"{\"long\":\"" + strings.Repeat("x", 3*textPiece) + "\"}",

@@ -20,7 +20,7 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 }
 
 // Contents of a reply beside the text, as servers send them, cut anywhere.
-func TestOddReplies(t *testing.T) {
+func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
 		d         wire.Dialect

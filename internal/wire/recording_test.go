@@ -55,7 +55,7 @@ func TestReadRecording(t *testing.T) {
 
 // The inputs of calls are found in an item of any dialect, also of kinds of calls that are not read
 // elsewhere.
-func TestCallsIn(t *testing.T) {
+func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
 		`{"type":"mystery_call","x":1}`:                `{"type":"mystery_call","x":1}`,

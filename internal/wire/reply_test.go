@@ -73,7 +73,7 @@ func TestGoldenReplies(t *testing.T) {
 	}
 }
 
-func TestEnded(t *testing.T) {
+func TestReplyEndsAtTheLastEventOnly(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		before  string
@@ -171,7 +171,7 @@ func TestEchoReplyIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
+func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect

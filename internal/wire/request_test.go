@@ -20,7 +20,7 @@ func must(tb testing.TB, d Dialect, body string) *Request {
 	return r
 }
 
-func TestUninspected(t *testing.T) {
+func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	keys := strings.Repeat(`"k":1,`, 300)
 	for _, c := range []struct {
@@ -247,7 +247,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestForm(t *testing.T) {
+func TestFormOfTheAnswer(t *testing.T) {
 	for _, c := range []struct {
 		d              Dialect
 		more           string

@@ -8,7 +8,7 @@ import (
 )
 
 // Question and steps are separated; rules and examples in the same words belong to the question.
-func TestScratchpad(t *testing.T) {
+func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
 		rules + "Question: x\nThought:": "",
@@ -38,7 +38,7 @@ func TestScratchpad(t *testing.T) {
 
 // The question stays the same from the first request on, and text goes to the top of each
 // observation.
-func TestScratchpadPlaces(t *testing.T) {
+func TestScratchpadSplicePlaces(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
 	var words string
 	for n := range 4 {

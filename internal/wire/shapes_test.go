@@ -45,8 +45,8 @@ func shape(r *wire.Request) string {
 }
 
 // Bodies of SDKs and people, with the reading of each. Text can be inserted in every place of a
-// request, and nothing else changes (see TestSpliceIsTheBodyAndTheTexts).
-func TestOddShapes(t *testing.T) {
+// request, and nothing else changes (see TestSpliceOnlyInsertsTheTexts).
+func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
 		list    string
@@ -104,7 +104,7 @@ func TestOddShapes(t *testing.T) {
 }
 
 // Changes that agents make to an item do not change its hash; other words do.
-func TestHashesOfWhatComesBack(t *testing.T) {
+func TestHashOfReturnedItemsIsStable(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]
 		return parse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)

@@ -28,7 +28,7 @@ func events(stream string, limit, n int) []seen {
 	return out
 }
 
-func TestSSE(t *testing.T) {
+func TestSSEEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
 		want         []seen
@@ -93,7 +93,7 @@ func TestSSERoundTrip(t *testing.T) {
 	})
 }
 
-func TestSSEGivesMemoryBack(t *testing.T) {
+func TestSSEReleasesItsMemory(t *testing.T) {
 	s := sseReader{max: 1 << 20, event: func(_, _ []byte, _ bool) {}}
 	s.write([]byte("data: " + strings.Repeat("x", 1<<19)))
 	s.write([]byte(strings.Repeat("x", 1<<18) + "\n\n"))

@@ -10,7 +10,7 @@ import (
 )
 
 // A stream that is read with templates gives the same reply as without.
-func TestTemplateChangesNothing(t *testing.T) {
+func TestTemplateKeepsTheReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {
 			`{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":%},"finish_reason":null}]}`,

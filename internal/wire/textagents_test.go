@@ -68,7 +68,7 @@ func told(r *wire.Request) string {
 
 // Agents that write calls as prose have calls and results, too. Later items do not change the
 // reading of a turn, except where the list shows a loop.
-func TestTextAgents(t *testing.T) {
+func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"smolagents", `
 U New task:

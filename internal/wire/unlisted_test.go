@@ -18,7 +18,7 @@ func circling(t *testing.T, answer func(n int) string) *wire.Request {
 
 // An agent of an unknown form that repeats itself is understood by the object at the end of its
 // answers: under each of the names of a tool, with any thoughts beside it.
-func TestObjectsThatCall(t *testing.T) {
+func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
 			r := circling(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
@@ -59,7 +59,7 @@ U nothing after 9 seconds`)
 }
 
 // Each removed piece of a text is named, and only the words are left.
-func TestWhatIsStripped(t *testing.T) {
+func TestStrippedPiecesAreNamed(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
 	for name, k := range map[string]struct {

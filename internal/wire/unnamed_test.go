@@ -56,7 +56,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 }
 
 // A call without an id is recognised by its content, with any white space and order.
-func TestCallsWithoutIDsAreKnownAgain(t *testing.T) {
+func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
 	keys := wire.EchoReply(reader.Reply(), "")
@@ -75,7 +75,7 @@ func TestCallsWithoutIDsAreKnownAgain(t *testing.T) {
 
 // Thoughts, and words before a call, may be missing when the words of the model return, and text
 // that an agent appends is not the model's.
-func TestTextsAreKnownAgain(t *testing.T) {
+func TestReturnedTextsAreRecognised(t *testing.T) {
 	reply := func(text, begun string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
