@@ -8,8 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.
-func TestLeaning(t *testing.T) {
+// The holdout of a lesson shrinks once the lesson is believed to help, after fifty picks at the
+// earliest.
+func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 	for _, k := range []struct {
 		picks int
 		r     float64
@@ -23,10 +24,9 @@ func TestLeaning(t *testing.T) {
 	}
 }
 
-// A lesson that is clearly believed to help after enough picks is hardly ever withheld, and as
-// often as any other as soon as it is not believed to: a harmful one that was lucky early would be
-// found out ten times as slowly.
-func TestTrustEndsWithTheBelief(t *testing.T) {
+// A trusted lesson is rarely withheld. Its full holdout returns as soon as the belief ends:
+// otherwise a harmful lesson with early luck would be detected ten times as slowly.
+func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
 		mean  float64
@@ -52,8 +52,8 @@ func hadA(expected float64) *trial.Assignment {
 	}
 }
 
-// A snapshot counts what open sessions have told.
-func TestSnapshots(t *testing.T) {
+// A snapshot counts the rewards of open sessions.
+func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
 	a := hadA(0.5)
 	season(c, 3, 40, 0.1)
@@ -66,9 +66,9 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// The model-based columns of the report are of the counters alone: the order in which rewards were
-// told and what open sessions told are the chooser's.
-func TestCountedIsOfTheCountersAlone(t *testing.T) {
+// The model-based columns of the report depend on the counters alone. The order of rewards and the
+// rewards of open sessions affect the chooser only.
+func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := bandit.New(), bandit.New()
 	for i := range 20 {
@@ -96,9 +96,9 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 	}
 }
 
-// What is believed of an heir at an earlier day rests on the counters of its parent alone, as the
-// rest of its row does.
-func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
+// The past belief about an heir depends on the counters of its parent alone, like the rest of its
+// row.
+func TestHeirsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	c := bandit.New()
 	season(c, 3, 400, 0.1)
 	heir := lesson("heir")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A lesson that is looked at after every session hardly ever becomes a caution unless it harms,
-// also where it fires in sessions that are harder than anything tells: a caution would stay there.
-func TestCautionsBearBeingLookedAt(t *testing.T) {
+// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms,
+// also if the lesson matches harder sessions than the model expects: a caution is permanent there.
+func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, k := range map[string]struct {
 		match, effect float64
 		most, least   int

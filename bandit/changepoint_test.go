@@ -20,9 +20,9 @@ func season(c *bandit.Chooser, day int32, n int, level float64) {
 	}
 }
 
-// A lesson that turns is given up after a few hundred sessions, within one day, however much it had
-// to its credit; one that does not turn keeps its credit.
-func TestAChangeIsSeenWithinADay(t *testing.T) {
+// A lesson that turns harmful is dropped after a few hundred sessions, within one day, whatever its
+// past rewards. A constant lesson keeps its belief.
+func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
 	k := lesson("a")
@@ -41,8 +41,8 @@ func TestAChangeIsSeenWithinADay(t *testing.T) {
 	}
 }
 
-// After a restart the ends of days are what is left to compare.
-func TestAChangeIsSeenBetweenDays(t *testing.T) {
+// After a restart only the totals of the days can be compared.
+func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
 		level := int64(trial.One / 10)
@@ -75,8 +75,8 @@ func TestAChangeIsSeenBetweenDays(t *testing.T) {
 	}
 }
 
-// What is remembered of an arm's history is bounded, and covers all of it.
-func TestSnapshotsAreBounded(t *testing.T) {
+// The history of an arm is bounded and covers the whole lifetime.
+func TestSnapshotHistoryIsBounded(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})

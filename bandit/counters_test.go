@@ -26,9 +26,8 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 	}
 }
 
-// A lesson is benched when it is expected to harm by more than the draw's own spread, and comes
-// back when it is not.
-func TestBench(t *testing.T) {
+// A lesson is benched when its expected harm exceeds the spread of the draw, and returns when not.
+func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	was := bandit.Posterior{}
 	for range 40 {
@@ -48,9 +47,9 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A lesson that had its chances is benched as soon as harm is likelier than not; who matched
-// without being picked had none.
-func TestBenchOfTheSeasoned(t *testing.T) {
+// A lesson with enough picks is benched as soon as harm is likelier than not. A match without a
+// pick is not enough.
+func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 	for _, x := range []struct {
 		injected, withheld, unpicked, mean float64
 		want                               bool
@@ -79,8 +78,8 @@ func TestBenchOfTheSeasoned(t *testing.T) {
 	}
 }
 
-// An undoing may arrive before its doing: counts below zero must neither be believed nor divide by
-// anything.
+// A correction may arrive before its original: counts below zero are neither used as evidence nor
+// as divisor.
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
@@ -115,7 +114,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 	})
 }
 
-func TestDiscount(t *testing.T) {
+func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.One), delta("a@1", "s1", 0, 50*trial.One)})
 	at := func(day int32, half float64) float64 {
@@ -140,9 +139,9 @@ func TestDiscount(t *testing.T) {
 	}
 }
 
-// Evidence counts half after 30,000 sessions of the tenant, at the rate at which they close, and
-// after 7 days at the least.
-func TestHalfLife(t *testing.T) {
+// Evidence counts half after 30,000 sessions of the tenant, at the current closing rate, and after
+// 7 days at the earliest.
+func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 	const today, age = 110, 20
 	for rate, want := range map[float64]float64{0: 1000, 1: 1000, 100: 300, 3000: 10, 1e6: 7} {
 		c := bandit.New()
@@ -162,7 +161,7 @@ func TestHalfLife(t *testing.T) {
 	}
 }
 
-func TestHeirs(t *testing.T) {
+func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 	c := bandit.New()
 	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.One), delta("old@1", "s1", 1, 400*trial.One), delta("old@1", "nu", 1, 4000*trial.One)}
 	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
@@ -204,7 +203,7 @@ func TestHeirs(t *testing.T) {
 }
 
 // One EM step by hand for a single lesson, and the bounds.
-func TestRefit(t *testing.T) {
+func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
 		t.Errorf("without lessons the priors stay: %+v", p)
@@ -304,9 +303,9 @@ func cautionsOf(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// Decisions go on while a recorder adds, the day turns and a report is read. The race detector is
-// the judge.
-func TestConcurrentUse(t *testing.T) {
+// Decisions run while a recorder adds, the day changes and a report is read. The race detector
+// checks the accesses.
+func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05}

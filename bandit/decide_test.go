@@ -69,9 +69,9 @@ type history struct {
 
 func (h history) Baseline(string) (float64, float64) { return h.n, h.sum }
 
-// What a session is expected to bring begins at a half and follows its category's sessions; sums
-// that cannot be, as after an undoing that came before its doing, count as none.
-func TestTheBaselineFollowsTheCategory(t *testing.T) {
+// The expected reward of a session begins at a half and follows the sessions of its category.
+// Impossible sums, as after a correction before its original, are ignored.
+func TestBaselineFollowsItsCategory(t *testing.T) {
 	for _, c := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
 	} {
@@ -83,7 +83,7 @@ func TestTheBaselineFollowsTheCategory(t *testing.T) {
 	}
 }
 
-func TestTokensCost(t *testing.T) {
+func TestTokenCostLowersTheDraw(t *testing.T) {
 	b := believe{"a": {Mean: 0.02}}
 	c := lesson("a")
 	c.Tokens = 100
@@ -97,9 +97,9 @@ func TestTokensCost(t *testing.T) {
 	}
 }
 
-// DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of
-// the sessions.
-func TestAFreshLessonIsTried(t *testing.T) {
+// DESIGN: under the default objective a new lesson of confidence 0.5 is picked in about 84% of the
+// sessions.
+func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 	picked, n, fresh := 0.0, 20_000, bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2}
 	for i := range n {
@@ -111,7 +111,7 @@ func TestAFreshLessonIsTried(t *testing.T) {
 	}
 }
 
-func TestShares(t *testing.T) {
+func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	const n = 20_000
 	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
 	tried := lesson("tried")
@@ -164,7 +164,7 @@ func TestShares(t *testing.T) {
 }
 
 // With Earn a pure experiment keeps its holdout until the proof.
-func TestLeaningUnderTheObjectives(t *testing.T) {
+func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true}); got != want {
@@ -212,9 +212,9 @@ type moved struct{ believe }
 
 func (moved) Baseline(string) (float64, float64) { return 1000, 10 }
 
-// What is expected of a session is frozen at its first decision, whatever has been learned by the
-// next one: the offsets of its later picks rest on the same baseline.
-func TestTheBaselineIsFrozen(t *testing.T) {
+// The expected reward of a session is frozen at its first decision: the offsets of later picks use
+// the same baseline, whatever was learned in between.
+func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	b := believe{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
 	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
@@ -228,9 +228,9 @@ func TestTheBaselineIsFrozen(t *testing.T) {
 	}
 }
 
-// A benched lesson is tried out of the probe budget alone: no lucky draw lets it in, also where
-// nothing else has matched.
-func TestALuckyDrawIsNoWayOffTheBench(t *testing.T) {
+// A benched lesson is picked within the probe budget only. A lucky draw does not admit the lesson,
+// also if nothing else matches.
+func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 	b := believe{"a": {Mean: -0.011, Var: 0.04 * 0.04, Probe: true}}
 	tried := 0
 	for i := range 5_000 {
@@ -241,7 +241,7 @@ func TestALuckyDrawIsNoWayOffTheBench(t *testing.T) {
 	}
 }
 
-func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
+func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 	b := believe{}
 	var cs []bandit.Action
 	for i := range 10 {
@@ -273,7 +273,7 @@ func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 	}
 }
 
-func TestForcedIsNotCounted(t *testing.T) {
+func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
@@ -363,9 +363,9 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	}
 }
 
-// The offsets, written out: a baseline, what the matches say (damped), and the effects of the
-// others that were injected.
-func TestOffsets(t *testing.T) {
+// The offsets: a baseline, the (damped) effect of the matches, and the effects of the other
+// injected lessons.
+func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := believe{
 		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
 		"c": {Mean: 0.001, Match: 0.02 / bandit.Damping}, "late": {Mean: 0.07, Match: 0.01 / bandit.Damping},
@@ -396,8 +396,8 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// Whatever comes at whatever turn: nothing decided is ever decided again, and no limit is broken.
-func TestDecideProperties(t *testing.T) {
+// In any sequence of turns no decision is made twice and no limit is exceeded.
+func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := bandit.Config{
 			K: rapid.IntRange(1, 4).Draw(t, "k"), Epsilon: rapid.Float64Range(0, 1).Draw(t, "eps"),

@@ -6,9 +6,9 @@ import (
 	"precept/bandit"
 )
 
-// Where good lessons fire on hard sessions, raw success tells the opposite of the truth: the raw
-// objective must lose here, and uplift must win, or the chooser is not reading the holdout.
-func TestUpliftLearnsWhatRawCannot(t *testing.T) {
+// If good lessons match hard sessions, the raw success rate is misleading: the raw objective must
+// lose here and uplift must win, or the chooser ignores the holdout.
+func TestUpliftLearnsWhereRawFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 40,000 sessions")
 	}
@@ -27,7 +27,7 @@ func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 }
 
 // A lesson that turns harmful is dropped, because old evidence fades.
-func TestDriftIsFollowed(t *testing.T) {
+func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
 	cfg, c := bandit.Config{K: 1, Epsilon: 0.2, Salt: "w"}, bandit.New()

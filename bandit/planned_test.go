@@ -38,10 +38,10 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 	return out
 }
 
-// A planned trial ends with its last pick: for the report when that is closed, for the chooser as
-// soon as open sessions have told as much. What was told of them may not end it in the report, nor
-// twice.
-func TestAPlannedTrialEnds(t *testing.T) {
+// A planned trial ends with its last pick: in the report when the session of that pick closes, in
+// the chooser as soon as open sessions have enough rewards. Rewards of open sessions neither end
+// the trial in the report nor end a trial twice.
+func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60)
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -85,10 +85,10 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	}
 }
 
-// A loop that is warned of before any lesson matches takes nothing from what comes after it: the
-// session enters the comparison of all sessions at once, whatever its control coin says, and all
-// its first picks count among the coins of "anything injected".
-func TestAWarningFirst(t *testing.T) {
+// A loop warning before the first match changes no later decision: the session enters the
+// comparison of all sessions at once, whatever its control coin is, and all of its first picks
+// count among the coins of "anything injected".
+func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
 	for i := range 200 {
@@ -124,8 +124,9 @@ func TestAWarningFirst(t *testing.T) {
 	}
 }
 
-// What does not fit is not picked, by rank and before any coin; what is withheld takes its room.
-func TestRoom(t *testing.T) {
+// A lesson that exceeds the budget is not picked, by rank and before any coin; a withheld lesson
+// takes its share of the budget.
+func TestLessonBeyondTheBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {
 		list[i].Size, list[i].Confidence = size, 1-float64(i)/10

@@ -21,9 +21,9 @@ func opened(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assig
 	return a
 }
 
-// What an open session told moves the chooser and no number of the report; taken back, nothing of
-// it is left.
-func TestAProvisionalRewardIsForTheChooserAlone(t *testing.T) {
+// The reward of an open session affects the chooser and no number of the report. Removing the
+// reward restores the old state.
+func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		for i := range 40 {
@@ -83,8 +83,8 @@ func snapshot(c *bandit.Chooser) (s shot) {
 	return s
 }
 
-// A session outside of the experiment, or without a reward, teaches nothing.
-func TestNoProvisionalReward(t *testing.T) {
+// A session that is excluded or has no reward adds nothing.
+func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	c := bandit.New()
 	a := opened(t, c, 1)
 	a.Excluded = true

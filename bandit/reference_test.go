@@ -57,9 +57,9 @@ func same(t *rapid.T, what string, got, want float64) {
 	}
 }
 
-// What is believed is the posterior of the model, and what it is made of where some counts are
-// below zero (an undoing came before its doing) is the others alone.
-func TestPosteriorOfTheModel(t *testing.T) {
+// The belief is the posterior of the model. Counts below zero (a correction before its original)
+// are ignored.
+func TestPosteriorMatchesTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anySeen(t)
 		told, want := e, e
@@ -81,8 +81,8 @@ func TestPosteriorOfTheModel(t *testing.T) {
 	})
 }
 
-// A refit is three steps of EM over the lessons that were injected five times, with ten more at the
-// starting values, and bounds.
+// A refit is three steps of EM over the lessons with five injections, with ten more at the starting
+// values, and bounds.
 func TestRefitIsThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -120,9 +120,9 @@ func TestRefitIsThreeStepsOfEM(t *testing.T) {
 	})
 }
 
-// What was believed before a day is what a chooser believes on it that knows only of the days
-// before: each counts by its age.
-func TestMeanAtKnowsTheDaysBefore(t *testing.T) {
+// The belief before a day equals the belief of a chooser with the earlier days only, each
+// discounted by its age.
+func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole, before := bandit.New(), bandit.New()
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
@@ -153,9 +153,8 @@ func TestMeanAtKnowsTheDaysBefore(t *testing.T) {
 	}
 }
 
-// Counters that are read anew know what their process knew: what open sessions told of lessons, of
-// kinds of work and of planned trials.
-func TestInheritTakesOverWhatIsOpen(t *testing.T) {
+// Reloaded counters keep the provisional rewards of lessons, of categories and of planned trials.
+func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	c := bandit.New()
 	a := &trial.Assignment{
 		Decided:  true,
@@ -190,8 +189,8 @@ func TestInheritTakesOverWhatIsOpen(t *testing.T) {
 	}
 }
 
-// Maxima turns the day as well, and what others found is raised.
-func TestMaximaTurnsTheDay(t *testing.T) {
+// Maxima advances the day, and raises the maxima of other replicas.
+func TestMaximaAdvanceTheDay(t *testing.T) {
 	c := bandit.New()
 	seen{n1: 100, s1: 20}.tell(c, "a@1", 100)
 	fresh := c.Posterior(lesson("a")).Mean
@@ -205,9 +204,9 @@ func TestMaximaTurnsTheDay(t *testing.T) {
 	}
 }
 
-// A session of a unit gets no more than there is room for, and of a lesson that the unit has, what
-// the unit has: withheld ones take their room, too.
-func TestShareGivesWhatFits(t *testing.T) {
+// A session of a unit gets lessons within its budget, with the arms that the unit has; withheld
+// lessons take their share of the budget.
+func TestShareRespectsTheBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
 			Decided: true,

@@ -43,8 +43,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Every number by hand, from the formulas; what the trial measures stands beside them.
-func TestResiduals(t *testing.T) {
+// Every number by hand, from the formulas, next to the measurements of the trial.
+func TestResidualsMatchTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
 	del, m := -0.1+0.05, 0.04
@@ -94,9 +94,9 @@ func TestResiduals(t *testing.T) {
 	}
 }
 
-// What the chooser believes does not know in which order, how often undone and redone, the rewards
-// came; and what is no field of its own moves nothing.
-func TestBeliefsForgetTheirHistory(t *testing.T) {
+// The beliefs of the chooser do not depend on the order of rewards or on corrections. Fields of
+// others change nothing.
+func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked := bandit.New(), bandit.New()
 		var steps [][]trial.Delta
@@ -130,9 +130,9 @@ func TestBeliefsForgetTheirHistory(t *testing.T) {
 	})
 }
 
-// A copy goes its own way, and knows the texts of a lesson; what was believed on an earlier day is
-// read off the days.
-func TestCloneAndMeanAt(t *testing.T) {
+// A copy is independent and knows the texts of a lesson; the belief of an earlier day is computed
+// from the days.
+func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()
 	c.Add(a.Closing())

@@ -95,9 +95,9 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// Share gives every member what the unit has drawn, whatever each of them meets first, within the
-// bounds of each.
-func TestShare(t *testing.T) {
+// Share gives each member the arms of the unit, in whatever order the members match, within the
+// limits of each.
+func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
@@ -141,9 +141,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// An edited lesson is another arm: what the unit has drawn of the old text is not given with the
-// new one.
-func TestShareOfAnEditedLesson(t *testing.T) {
+// An edited lesson is another arm: the pick of the old text does not apply to the new text.
+func TestShareTreatsAnEditedLessonAsNew(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
@@ -157,8 +156,8 @@ func TestShareOfAnEditedLesson(t *testing.T) {
 	}
 }
 
-// What withheld picks take of a member's room is what injected ones take.
-func TestShareKeepsRoom(t *testing.T) {
+// Withheld picks take the same share of the budget of a member as injected ones.
+func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	sized := func(slug string, size int) bandit.Action {
@@ -172,8 +171,8 @@ func TestShareKeepsRoom(t *testing.T) {
 	}
 }
 
-// A unit has bounds of its own: beyond them nothing new is drawn, and nothing old is lost.
-func TestShareIsBounded(t *testing.T) {
+// A unit has its own limits: beyond them no new lesson is drawn, and no old one is lost.
+func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	for i := range 2 * bandit.MaxShared {
@@ -187,9 +186,9 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// Whoever merges two copies, and however often: the same comes of it, and nothing that either drew
-// is lost.
-func TestMergeIsOne(t *testing.T) {
+// Merging two copies in either order, and repeatedly, gives the same result without losing a pick
+// of either.
+func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)

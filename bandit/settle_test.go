@@ -30,9 +30,9 @@ func measured(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Prove withholds in full until the lesson's own interval has spoken, and not before: what harms
-// keeps its holdout, and so does what nothing is known of.
-func TestSettled(t *testing.T) {
+// Prove keeps the full holdout until the interval of the lesson decides: a harmful lesson keeps its
+// holdout, and so does an unknown one.
+func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {
 		what   string

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A trial withholds what the operator said and is picked whatever is believed of it, until the
-// interval is as narrow as was asked; from then on the lesson is one as any other.
-func TestATrialEndsAtItsWidth(t *testing.T) {
+// A trial keeps the holdout of the operator and is picked regardless of the belief, until the
+// interval is as narrow as requested; from then on the lesson is an ordinary one.
+func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")

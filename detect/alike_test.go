@@ -19,7 +19,7 @@ func turns(texts ...string) []any {
 
 // A repetition in an unknown form is a loop if only a program can have written the texts, and none
 // if a person may have written them.
-func TestUnlistedForms(t *testing.T) {
+func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
 		other  = `{"request": "fetch", "url": "http://a.test/y"}`
@@ -83,7 +83,7 @@ func TestUnlistedForms(t *testing.T) {
 }
 
 // A text that later items turn into a result stays a text for earlier decisions.
-func TestUnlistedFormsStay(t *testing.T) {
+func TestTextStaysATextForEarlierDecisions(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})
 	twice := parse(t, wire.Chat, obj{"model": "m", "messages": turns(append(pair, pair...)...)})

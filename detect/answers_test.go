@@ -29,7 +29,7 @@ func judge(t *testing.T, tool, args string, results map[string]judgedAs) {
 }
 
 // Fields that report a failure of an API, and data of similar form.
-func TestFieldsOfAnAnswer(t *testing.T) {
+func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 	judge(t, "place_order", `{"id":7}`, map[string]judgedAs{
 		`{"success":false}`:                                 failed("json:success"),
 		`{"ok":false,"n":1}`:                                failed("json:success"),
@@ -165,7 +165,7 @@ func TestFieldsOfAnAnswer(t *testing.T) {
 
 // The content of a file, and the output of a command that only looks, count as an answer only if
 // every key is a key of an envelope.
-func TestEnvelopesOfWhatIsRead(t *testing.T) {
+func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
 	judge(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
 		`{"error":"x","price":3}`:             worked(""),
@@ -186,7 +186,7 @@ func TestEnvelopesOfWhatIsRead(t *testing.T) {
 }
 
 // Sentences of tools that change files.
-func TestSentencesOfEdits(t *testing.T) {
+func TestEditorMessagesAreClassified(t *testing.T) {
 	judge(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
 		"The file /a has been updated.":             worked("edited"),
 		"The file /a has been edited successfully.": worked("edited"),
@@ -211,7 +211,7 @@ func TestSentencesOfEdits(t *testing.T) {
 }
 
 // A file may contain any text; a result that consists of one message is a failure.
-func TestMessagesInPlaceOfContent(t *testing.T) {
+func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 	judge(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6":                               failed("text:error-first"),
@@ -231,7 +231,7 @@ func TestMessagesInPlaceOfContent(t *testing.T) {
 }
 
 // Pages that a browser could not open, and pages that describe such errors.
-func TestPagesOfErrors(t *testing.T) {
+func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	judge(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
 		"<html>\n<title>404 Not Found</title></html>": failed(
 			"page:http",
@@ -286,7 +286,7 @@ func TestPagesOfErrors(t *testing.T) {
 }
 
 // The flag of the wire decides, except for refusals and for commands without a match.
-func TestTheFlagOfTheWire(t *testing.T) {
+func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
 		flag             int8
@@ -322,7 +322,7 @@ func TestTheFlagOfTheWire(t *testing.T) {
 }
 
 // The run command of opencode refuses in the words of a person while no person is present.
-func TestRunRefusesByItself(t *testing.T) {
+func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 	const (
 		rejected = "The user rejected permission to use this specific tool call."
 		because  = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"

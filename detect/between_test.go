@@ -24,7 +24,7 @@ func loopsIn(t *testing.T, story ...did) (n int) {
 
 // The name of a call between two equal failures shows whether the call may have changed something:
 // a changing verb reopens the case; a looking verb and a failed call do not.
-func TestNamesOfCallsBetween(t *testing.T) {
+func TestChangingCallNameReopensAFailure(t *testing.T) {
 	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
 		"update cancel book create modify exchange return delete send set add remove post put write insert transfer":          true,
@@ -53,7 +53,7 @@ func TestNamesOfCallsBetween(t *testing.T) {
 
 // Commands that only look, and tests, do not reopen a case. Edits do, and tests or linters that
 // repair files.
-func TestCommandsBetween(t *testing.T) {
+func TestEditReopensAFailureAndReadDoesNot(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
 		"cat a.go | head -3":          false,
@@ -94,7 +94,7 @@ func TestCommandsBetween(t *testing.T) {
 }
 
 // Tools that read, search or plan do not reopen a case; tools that edit or act on a page do.
-func TestToolsBetween(t *testing.T) {
+func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		changes    bool
@@ -124,7 +124,7 @@ func TestToolsBetween(t *testing.T) {
 
 // A turn of a person reopens failures on the person's machine. An API that refuses by its rules
 // refuses again, unless the person reports a change or the failure is a passing one.
-func TestAPersonBetween(t *testing.T) {
+func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), say("and the docs?"), fails("make demo")); got != 0 {
 		t.Errorf("a command behind a person's words: %d warnings", got)

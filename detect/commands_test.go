@@ -18,7 +18,7 @@ func shell(command string) string {
 
 // The output of a command that only looks is content; the output of another command reports its
 // outcome.
-func TestCommandsThatOnlyLook(t *testing.T) {
+func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	for command, looks := range map[string]bool{
 		"ls -la":                        true,
 		"/bin/ls -la":                   true,
@@ -139,7 +139,7 @@ func TestCommandsThatOnlyLook(t *testing.T) {
 }
 
 // Forms of an exit code in harnesses, and similar texts.
-func TestExitCodesOfHarnesses(t *testing.T) {
+func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		form string // %d is the code
 		told bool
@@ -224,7 +224,7 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 }
 
 // Some programs report "nothing found" by exit code 1. An output with an error is more than that.
-func TestExitCodeOneOfProgramsThatLook(t *testing.T) {
+func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	for command, found := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
 		"cat a": false, "make": false, "grep x a; make": false, "make; grep x a": true, "pgrep x": true, "cmp a b": true,
@@ -243,7 +243,7 @@ func TestExitCodeOneOfProgramsThatLook(t *testing.T) {
 
 // Commands that test, lint and build verify the work, unless a pipe hides their end or the command
 // did not run.
-func TestCommandsThatVerify(t *testing.T) {
+func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
 		"python -m pytest":                 "test",
@@ -352,7 +352,7 @@ func TestVerificationBehindAPipe(t *testing.T) {
 }
 
 // Wrappers of harnesses are removed from a result; similar texts stay.
-func TestWrappersOfResults(t *testing.T) {
+func TestHarnessWrappersAreRemoved(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{
 		`# var_3 = "Error: no such row"`:                                detect.Error,

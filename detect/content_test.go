@@ -13,7 +13,7 @@ import (
 )
 
 // The content of a file is no failure, whatever the content describes.
-func TestWhatIsReadIsNoFailure(t *testing.T) {
+func TestReadContentIsNoFailure(t *testing.T) {
 	const above = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := each(t, failedOutputs, func(command, _, text string) {
 		found := strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nlogs/night.txt:7:")
@@ -40,7 +40,7 @@ func TestWhatIsReadIsNoFailure(t *testing.T) {
 }
 
 // The exit code of a harness decides, in any language of the output.
-func TestAFrameIsBelieved(t *testing.T) {
+func TestHarnessExitCodeDecides(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
 			if j := detect.Classify("bash", args, frame, 0); j.Outcome != detect.Error || j.Code != 3 {
@@ -56,7 +56,7 @@ func TestAFrameIsBelieved(t *testing.T) {
 }
 
 // Each failure has a signature of its own words, and the same signature the next time.
-func TestEachFailureHasASignature(t *testing.T) {
+func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if signature == "" || detect.Headline(text) == "" {
@@ -70,7 +70,7 @@ func TestEachFailureHasASignature(t *testing.T) {
 }
 
 // A program that continues after an exception caught the exception.
-func TestWhereATracebackEnds(t *testing.T) {
+func TestCaughtTracebackIsNoFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
 		trace:                               detect.Error,
@@ -88,7 +88,7 @@ func TestWhereATracebackEnds(t *testing.T) {
 }
 
 // A package that does not compile is found among packages that pass.
-func TestAPackageThatDoesNotCompile(t *testing.T) {
+func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
 		passed + "# shop/cart\ncart/cart.go:3:5: undefined: total\n" + passed: detect.Error,
@@ -102,7 +102,7 @@ func TestAPackageThatDoesNotCompile(t *testing.T) {
 }
 
 // A transcript gives the judgements of the proxy while the transcript grew.
-func TestATranscriptIsJudgedAsItGrew(t *testing.T) {
+func TestTranscriptGivesTheLiveJudgements(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := stories(rt)
 		warned := play(t, wire.Chat, story)
@@ -133,7 +133,7 @@ func TestATranscriptIsJudgedAsItGrew(t *testing.T) {
 }
 
 // Calls with new results are no loop, however often they repeat.
-func TestWhatChangesIsNoLoop(t *testing.T) {
+func TestChangingResultsAreNoLoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var story []did
 		n := rapid.IntRange(1, 25).Draw(rt, "n")

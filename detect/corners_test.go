@@ -12,7 +12,7 @@ import (
 
 // Commands are found in each form of a string literal; a string that is built at run time is no
 // literal. If all commands only look, exit code 1 is no failure.
-func TestCommandsInPrograms(t *testing.T) {
+func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
 		`tools.exec_command({'cmd': 'grep -n x a.go'})`:                          detect.OK,
@@ -45,7 +45,7 @@ func TestCommandsInPrograms(t *testing.T) {
 }
 
 // The arguments hold a command as a text, as words, or as a list of commands.
-func TestFormsOfCommands(t *testing.T) {
+func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
 		`{"cmd":["grep","-n","x","a.go"]}`:                          detect.OK,
@@ -72,7 +72,7 @@ func TestFormsOfCommands(t *testing.T) {
 }
 
 // A running command is neither a success nor a failure, if the first lines say so.
-func TestFormsOfPending(t *testing.T) {
+func TestRunningCommandIsNoOutcome(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
 		"Chunk ID: 1\nWall time: 1 s\nProcess running with session ID 7": detect.Pending,
@@ -102,7 +102,7 @@ func TestFormsOfPending(t *testing.T) {
 }
 
 // The refuser is known: only the refusal of a person is feedback.
-func TestWhoRefused(t *testing.T) {
+func TestOnlyAPersonsRefusalIsFeedback(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
 		`Tool "Bash" denied by permission rule`:                                  detect.Policy,
@@ -128,7 +128,7 @@ func TestWhoRefused(t *testing.T) {
 }
 
 // An editor reports a failure in the first line; a successful editor shows the change.
-func TestAnswersOfEditors(t *testing.T) {
+func TestEditorFailureIsInTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
 		"No match for old_string":                          detect.Error,
@@ -159,7 +159,7 @@ func TestAnswersOfEditors(t *testing.T) {
 }
 
 // A signature holds the error of an envelope and no part of the frame.
-func TestSignaturesOfEnvelopes(t *testing.T) {
+func TestEnvelopeSignatureHoldsOnlyTheError(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
 		`{"errors":[{"message":"no such stage"},{"message":"nor that"}]}`: "no such stage\nnor that",
@@ -180,7 +180,7 @@ func TestSignaturesOfEnvelopes(t *testing.T) {
 }
 
 // Read lists ten faults of a file, counts the others, and continues after a fault.
-func TestFaultsOfTranscripts(t *testing.T) {
+func TestReadListsTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
 	var file strings.Builder
 	for i := range 13 {

@@ -7,7 +7,7 @@ import (
 )
 
 // Without an exit code the output decides.
-func TestMaskedFailures(t *testing.T) {
+func TestFailureIsFoundWithoutExitCode(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
@@ -130,7 +130,7 @@ func TestMaskedFailures(t *testing.T) {
 }
 
 // Results that mention errors and are no failures.
-func TestNoFailure(t *testing.T) {
+func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{

@@ -128,7 +128,7 @@ func TestInspectFaults(t *testing.T) {
 }
 
 // Inspect finds in a whole transcript the findings of the proxy turn by turn.
-func TestInspectIsThatOfTheProxy(t *testing.T) {
+func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := stories(rt)
 		var want []int

@@ -21,7 +21,7 @@ const (
 )
 
 // Last lines of tools that fail, with their rules, and similar lines without evidence.
-func TestWhatALineProves(t *testing.T) {
+func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 	for _, c := range []struct {
 		line  string
 		proof proof
@@ -179,7 +179,7 @@ func TestWhatALineProves(t *testing.T) {
 }
 
 // A summary of a success overrides earlier errors; a similar line does not.
-func TestLastWordsThatSayAllWentWell(t *testing.T) {
+func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	for line, well := range map[string]bool{
 		"==== 22 passed in 3.20s ====":               true,
 		"==== 22 passed, 0 failed in 3.20s ====":     true,
@@ -225,7 +225,7 @@ func TestLastWordsThatSayAllWentWell(t *testing.T) {
 
 // An exception at the end of the output ended the program; an exception followed by much output was
 // caught.
-func TestATracebackAtTheEnd(t *testing.T) {
+func TestTracebackAtTheEndIsFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, c := range map[string]struct {
 		text string
@@ -249,7 +249,7 @@ func TestATracebackAtTheEnd(t *testing.T) {
 }
 
 // Printed source code says nothing about the program.
-func TestPrintedSourceIsNoOutput(t *testing.T) {
+func TestPrintedSourceIsNotEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		bad  bool
@@ -270,7 +270,7 @@ func TestPrintedSourceIsNoOutput(t *testing.T) {
 }
 
 // Complaints of the shell are a failure if they are half of the output.
-func TestHalfOfTheLinesComplain(t *testing.T) {
+func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
 	const complaint = "ls: cannot access 'x': No such file or directory\n"
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(complaint, n) + strings.Repeat("step\n", 5)
@@ -281,7 +281,7 @@ func TestHalfOfTheLinesComplain(t *testing.T) {
 }
 
 // The harness reports a timeout at either end of the output.
-func TestTimeIsUp(t *testing.T) {
+func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
 		"Collecting flask\n<Command timed out after 120s>":                 "text:timeout",
@@ -300,7 +300,7 @@ func TestTimeIsUp(t *testing.T) {
 
 // Failures in the words of common programs, without an exit code; and the same words in a file or
 // before a success.
-func TestCommandsThatCouldNot(t *testing.T) {
+func TestFailureWordsOfCommonPrograms(t *testing.T) {
 	for _, c := range []struct {
 		line, out string
 		want      detect.Outcome

@@ -42,7 +42,7 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 }
 
 // A success is no failure, however often its output mentions failures.
-func TestFineOutputs(t *testing.T) {
+func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
@@ -56,7 +56,7 @@ func TestFineOutputs(t *testing.T) {
 }
 
 // Failures in the words of programs are failures without an exit code.
-func TestFailedOutputs(t *testing.T) {
+func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
 			t.Errorf("%s: %s\n%s", command, j.Outcome, text)
@@ -68,7 +68,7 @@ func TestFailedOutputs(t *testing.T) {
 }
 
 // Answers of tools are judged by their words for a failure.
-func TestToolAnswers(t *testing.T) {
+func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)

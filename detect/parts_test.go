@@ -97,7 +97,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func TestLenient(t *testing.T) {
+func TestLenientReadsBrokenJSON(t *testing.T) {
 	for _, c := range []struct {
 		in string
 		ok bool
@@ -260,7 +260,7 @@ func TestSignatureBounds(t *testing.T) {
 }
 
 // The triples exclude no phrase of the text and admit no other phrase.
-func TestSpeech(t *testing.T) {
+func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.String()), 0, 40)
@@ -283,7 +283,7 @@ func TestSpeech(t *testing.T) {
 	})
 }
 
-func TestSpeechRulesOut(t *testing.T) {
+func TestSpeechFilterExcludesOtherPhrases(t *testing.T) {
 	s := listen("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayHold(p) {

@@ -117,7 +117,7 @@ func knows(p *phrases, class, phrase, text string) string {
 }
 
 // Each phrase is needed: without its line its case is read in another way.
-func TestEachPhraseIsNeeded(t *testing.T) {
+func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
 		t.Fatalf("%d phrases, %v", len(list), err)
@@ -173,7 +173,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 }
 
-func TestAListOfPhrasesIsRead(t *testing.T) {
+func TestPhraseListIsParsed(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
 			t.Errorf("%q was taken", text)

@@ -30,7 +30,7 @@ func results() map[string]detect.Outcome {
 }
 
 // Frames of harnesses and terminals do not change the outcome.
-func TestAnOutcomeDoesNotDependOnItsFrame(t *testing.T) {
+func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 	const args = `{"command":"make demo"}`
 	for text, want := range results() {
 		frames := map[string]string{
@@ -53,7 +53,7 @@ func TestAnOutcomeDoesNotDependOnItsFrame(t *testing.T) {
 }
 
 // The exit code of the harness decides, whatever the output contains.
-func TestAnExitCodeDecides(t *testing.T) {
+func TestExitCodeOverridesTheOutput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
 		text := strings.Join(rapid.SliceOfN(line, 0, 6).Draw(t, "lines"), "\n")
@@ -139,7 +139,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 }
 
 // A test and a person give the same feedback in every dialect.
-func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
+func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	for _, c := range []struct{ name, command, result, words, want string }{
 		{
 			"a test fails, a person corrects", "go test ./...",
@@ -174,7 +174,7 @@ func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 }
 
 // The way of typing does not change the opinion of a person.
-func TestHowAPersonTypesDoesNotMatter(t *testing.T) {
+func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for words, want := range map[string]detect.Feeling{
 		"that doesn't work": detect.Rejection, "no, that's wrong": detect.Rejection, "don't touch the tests": detect.Correction,
@@ -192,7 +192,7 @@ func TestHowAPersonTypesDoesNotMatter(t *testing.T) {
 }
 
 // A signature is part of the text, and the same each time.
-func TestASignatureIsOfTheText(t *testing.T) {
+func TestSignatureIsPartOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})
 		lines := rapid.SliceOfN(line, 1, 30).Draw(t, "lines")

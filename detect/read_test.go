@@ -78,7 +78,7 @@ func TestReadForms(t *testing.T) {
 }
 
 // A broken element of an array is named by its line, and the other elements are read.
-func TestReadArrayGoesOnAfterABrokenElement(t *testing.T) {
+func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	for _, text := range []string{
 		"[\n" + a + ",\n" + `{"id":"x",},` + "\n" + b + "\n]",

@@ -33,7 +33,7 @@ func runResults(t *testing.T, cases []resultCase) {
 const sh = `{"command":"./deploy.sh staging"}`
 
 // Forms in which known agents report the end of a command.
-func TestAgentsExitCodes(t *testing.T) {
+func TestExitCodeFormsOfAgentsAreParsed(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"codex fails", "exec_command", `{"cmd":"./deploy.sh"}`,
@@ -144,7 +144,7 @@ func TestAgentsExitCodes(t *testing.T) {
 }
 
 // Answers of harnesses to calls that cannot run.
-func TestBadArguments(t *testing.T) {
+func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"codex", "exec_command", `{}`,
@@ -188,7 +188,7 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-func TestFlag(t *testing.T) {
+func TestErrorFlagOverridesTheText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("the wire says error: %+v", got)
 	}
@@ -201,7 +201,7 @@ func TestFlag(t *testing.T) {
 }
 
 // Any text has one of the four outcomes, refusals have a refuser, and the judgement is repeatable.
-func TestClassifyTotal(t *testing.T) {
+func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.SampledFrom(tools).Draw(t, "tool")
@@ -266,7 +266,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 
 // Failed names the errors among the new results by their place. The result of an earlier turn, which
 // the request repeats, is not judged again.
-func TestFailedNamesTheErrorsAmongTheNewResults(t *testing.T) {
+func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	call := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // The program of a call, or the name of the tool, shows what the call verifies.
-func TestWhatACallVerifies(t *testing.T) {
+func TestKindOfVerificationOfACall(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
 			"pytest -q", "go test ./...", "cargo test", "npm test", "npm run -s test:unit", "yarn workspace web test", "npx jest",
@@ -49,7 +49,7 @@ func TestWhatACallVerifies(t *testing.T) {
 }
 
 // Two results are equal if only volatile parts differ.
-func TestResultsThatDifferFromRunToRun(t *testing.T) {
+func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	same := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
 		{"began 1718000000", "began 1718009999"},
@@ -93,7 +93,7 @@ func TestResultsThatDifferFromRunToRun(t *testing.T) {
 
 // The calls of one answer are found in a history with the same calls, in any spelling of the
 // arguments. A different value makes another call.
-func TestManyCallsAtOnceAreKnownAgain(t *testing.T) {
+func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, again bool) string{
 		func(i int, again bool) string { // in another order, with other spaces and another description
 			if again {

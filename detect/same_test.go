@@ -86,7 +86,7 @@ func TestSameCall(t *testing.T) {
 }
 
 // The form of the API does not matter, nor the keeper of the history.
-func TestLoopsAnyForm(t *testing.T) {
+func TestLoopIsFoundInEveryAPIForm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := stories(rt)
 		want := play(t, wire.Chat, story)
@@ -102,7 +102,7 @@ func TestLoopsAnyForm(t *testing.T) {
 	})
 }
 
-func TestACheckpointMayBeAnything(t *testing.T) {
+func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
 	for _, state := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
 		loops, next := detect.LoopsSince(state, req, nil, nil)
@@ -116,7 +116,7 @@ func TestACheckpointMayBeAnything(t *testing.T) {
 }
 
 // The memory of the session holds the call of a result that is not in the list.
-func TestMemory(t *testing.T) {
+func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 	mem := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
 	}
@@ -172,7 +172,7 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 }
 
 // The words of a call are found at any place.
-func TestHolds(t *testing.T) {
+func TestHoldsFindsWordsAnywhere(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
 		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
@@ -216,7 +216,7 @@ func BenchmarkResultSum8K(b *testing.B) {
 
 // A call with another picture each time is no loop, wherever the agent puts the picture; a call
 // with the same picture is a loop.
-func TestLoopsSeePictures(t *testing.T) {
+func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {
 			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}

@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 }
 
 // The signature is made of the words of the command, without volatile parts.
-func TestSignatureOfAScript(t *testing.T) {
+func TestScriptSignatureHasStableWords(t *testing.T) {
 	one := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if one != detect.Signature("error: no rule to make target demo") {
 		t.Errorf("the signature is %q", one)
@@ -71,7 +71,7 @@ func TestSignatureOfAScript(t *testing.T) {
 }
 
 // A program that fails alike is a loop, although the results are numbered and timed.
-func TestLoopOfScripts(t *testing.T) {
+func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {
 		id := fmt.Sprint("c", i)

@@ -11,7 +11,7 @@ import (
 )
 
 // Short results. Each row fails after a change of the code that no other case detects.
-func TestSmallResults(t *testing.T) {
+func TestShortResultsAreClassified(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
 		{"a reader's flag comes before its words", "Read", `{}`, "Error", -1, detect.OK, "flag"},
@@ -120,7 +120,7 @@ func TestSmallResults(t *testing.T) {
 }
 
 // Runs that verify the work, and their outcomes. A masked run without a summary has none.
-func TestWhatVerifies(t *testing.T) {
+func TestVerificationAndItsOutcome(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
 		{"bash", `{"command":"npx tsc --noEmit"}`, "", "build passed"},
@@ -158,7 +158,7 @@ func TestWhatVerifies(t *testing.T) {
 }
 
 // Short turns and their answers.
-func TestSmallTurns(t *testing.T) {
+func TestShortTurnsAreClassified(t *testing.T) {
 	for words, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
 		"k t : m": detect.Neutral, "error Command failed": detect.Rejection, "Done.": detect.Neutral, "": detect.Neutral,
@@ -175,7 +175,7 @@ func TestSmallTurns(t *testing.T) {
 
 // No text is too short, cut too early or begun too late to be read, and a second reading gives the
 // same.
-func TestEveryPieceIsRead(t *testing.T) {
+func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
 		`[{"query":"./deploy","result":"[Command exited with code 2]\nno","error":"Command \"x\" failed","success":false}]`,

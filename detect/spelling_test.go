@@ -3,7 +3,7 @@ package detect_test
 import "testing"
 
 // Another spelling of a command that failed is the same call.
-func TestAnotherSpellingIsTheSameCall(t *testing.T) {
+func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
 		"make all 2>&1", "make all 2>&1 | tail -20", "make all | tail -n 5", "cd /repo && make all", "cd web; make all", "make all;",
@@ -42,7 +42,7 @@ func TestAnotherSpellingIsTheSameCall(t *testing.T) {
 }
 
 // A filter hides the exit code of a failure.
-func TestAFilterHidesTheExitCode(t *testing.T) {
+func TestFilterHidesTheExitCode(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
 	if got := loopsIn(t, plain, piped); got != 1 {
@@ -56,7 +56,7 @@ func TestAFilterHidesTheExitCode(t *testing.T) {
 
 // A command that only sets the folder or a variable of the shell changes the next command; a command
 // that also reads does not.
-func TestASetShellIsAnotherWorld(t *testing.T) {
+func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,
 	} {

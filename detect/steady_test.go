@@ -7,7 +7,7 @@ import (
 )
 
 // Ids, addresses and numbers of goroutines that change from run to run do not make another result.
-func TestIdsAndAddressesAreNotSteady(t *testing.T) {
+func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"goroutine 7 [running]:", "goroutine 12 [running]:"},
 		{"request id: req_011CSHoEeqs5C35K2UUqR7Fy", "request id: req_022DTIpFfrt6D46L3VVrS8Gz"},

@@ -111,7 +111,7 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 	}
 }
 
-func TestReadTurnTotal(t *testing.T) {
+func TestReadTurnAcceptsAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
 		got := detect.ReadTurn(words, words, previous)

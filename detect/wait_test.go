@@ -9,7 +9,7 @@ import (
 const refused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
 // A wait between two equal failures, or inside of the command, is no loop.
-func TestAWaitEndsAStreak(t *testing.T) {
+func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
 	for name, between := range map[string]did{
 		"sleep":                      bash("sleep 2", "(no output)"),
@@ -115,7 +115,7 @@ func TestPollingIsNoLoop(t *testing.T) {
 }
 
 // The first retry of a failure that may pass by itself is no loop; the second retry is one.
-func TestTheFirstRetryOfAPassingFailure(t *testing.T) {
+func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
 		"503 Service Unavailable", "429 Too Many Requests", "rate limit exceeded", "Throttling: slow down",
@@ -154,7 +154,7 @@ func TestTheFirstRetryOfAPassingFailure(t *testing.T) {
 }
 
 // Two results with the same exit code are equal only if the steady part of the output is equal.
-func TestAnotherOutputIsAnotherResult(t *testing.T) {
+func TestDifferentOutputIsADifferentResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
 		want int

@@ -22,9 +22,9 @@ func moment() *rapid.Generator[time.Time] {
 	})
 }
 
-// Of two versions of an entry the later one stands, as the bytes of their ranks compare; of two of
-// one time the same one stands wherever they are compared.
-func TestRankIsTheOrderOfTime(t *testing.T) {
+// Ranks order two versions of an entry by time, compared as bytes. For equal times the same version
+// wins everywhere.
+func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := moment().Draw(t, "a"), moment().Draw(t, "b")
 		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
@@ -41,9 +41,9 @@ func TestRankIsTheOrderOfTime(t *testing.T) {
 	})
 }
 
-// One instant has one text: an entry that is sent twice, from another zone or with the reading of a
-// running clock, has the same bytes, and they hold all of it.
-func TestEncodedEntriesAreTheSame(t *testing.T) {
+// One instant has one text: an entry that is sent twice, from another time zone or with a monotonic
+// clock reading, has the same bytes.
+func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
 			ID: "a", At: moment().Draw(t, "at"), Source: "user", Type: "score", Score: 0.25, Tier: feedback.TierUser, Rater: "ann",
@@ -75,8 +75,8 @@ func TestEncodedEntriesAreTheSame(t *testing.T) {
 	}
 }
 
-// A set is listed in one order, however it came: by time, then by id.
-func TestSortKnowsNoOrderOfArrival(t *testing.T) {
+// A set is sorted by time, then by id, in whatever order the entries arrived.
+func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := entries(t)
 		other := slices.Clone(set)
@@ -94,8 +94,8 @@ func TestSortKnowsNoOrderOfArrival(t *testing.T) {
 	})
 }
 
-// What each type and label is worth, alone and beside each other.
-func TestWorth(t *testing.T) {
+// The score of each type and label, alone and combined.
+func TestWorthOfTypesAndLabels(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
 		if got := feedback.ScoreOf(kind); got != want {

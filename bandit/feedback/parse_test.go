@@ -113,9 +113,9 @@ func TestParseBulk(t *testing.T) {
 	}
 }
 
-// A text, a comment and a JSON value of the greatest size are taken whole; a run's name may be
-// longer than an id; a value is kept without the blanks around its parts.
-func TestParseAtItsBounds(t *testing.T) {
+// A text, a comment and a JSON value of the greatest size are accepted whole; the name of a run may
+// be longer than an id; a value is stored without surrounding white space.
+func TestParseAcceptsTheLargestFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
 	posts, _, _, err := feedback.Parse([]byte(`{"id":"` + id + `","run_id":"` + run + `","score":1,"comment":"` + comment + `","details":` + value + `,"correction": {"a": [1, 2]}}`))
@@ -141,8 +141,9 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// TestParseAcceptsWhatItSays: every valid post is read, and says of itself what was sent.
-func TestParseAcceptsWhatItSays(t *testing.T) {
+// TestParseKeepsTheFieldsOfAValidPost: each valid post is accepted, and the entry has the fields
+// that were sent.
+func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
 		id := rapid.StringMatching(`[a-zA-Z0-9_\-:é]{1,40}`).Draw(t, "id")

@@ -59,8 +59,8 @@ func entries(t *rapid.T) []feedback.Entry {
 	}), 0, 12).Draw(t, "entries")
 }
 
-// TestRewardIsOfTheSet: order and repetition of the deliveries change no bit of the reward.
-func TestRewardIsOfTheSet(t *testing.T) {
+// The order and the repetition of deliveries change no bit of the reward.
+func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := entries(t)
 		tiers := rapid.SampledFrom([][]int{nil, {1, 2, 3}, {2, 3}, {3, 1}}).Draw(t, "tiers")
@@ -79,8 +79,8 @@ func TestRewardIsOfTheSet(t *testing.T) {
 	})
 }
 
-// TestRewardHears: a new entry of the highest tier by a new rater is heard.
-func TestRewardHears(t *testing.T) {
+// A new entry of the highest tier by a new rater changes the reward.
+func TestRewardIncludesANewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := entries(t)
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
@@ -94,9 +94,9 @@ func TestRewardHears(t *testing.T) {
 	})
 }
 
-// Where sums of floating point numbers depend on their order, the reward does not; entries without
-// a tier are heard by nobody, however many there are.
-func TestRewardHasNoOrder(t *testing.T) {
+// The reward is the same in any order, where sums of floating point numbers differ. Entries without
+// a tier are ignored, in any number.
+func TestRewardIsExactInAnyOrder(t *testing.T) {
 	var es []feedback.Entry
 	for i := range 12 {
 		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
@@ -109,8 +109,8 @@ func TestRewardHasNoOrder(t *testing.T) {
 	}
 }
 
-// The entries that make up a reward are the latest of each rater in the tier that decides.
-func TestDecisive(t *testing.T) {
+// The reward is made of the latest entry of each rater in the deciding tier.
+func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
 		{ID: "new", At: at(2), Tier: 2, Rater: "ann"},

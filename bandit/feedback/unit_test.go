@@ -7,9 +7,9 @@ import (
 	"precept/bandit/feedback"
 )
 
-// What is said of a run is written once for each of its sessions: thousands of entries times
-// thousands of sessions must not come of it.
-func TestMembersHearTheFirstOfMany(t *testing.T) {
+// At most 32 entries of a run are copied to each of its sessions: thousands of entries times
+// thousands of sessions would be too many.
+func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", Via: "m"}}
 	for i := range 100 {
@@ -30,9 +30,10 @@ func TestMembersHearTheFirstOfMany(t *testing.T) {
 	}
 }
 
-// A unit hears of its members what people say, and of the first 1,024 what the traffic says,
-// without a word of what was written; what a member was itself told of is not told on.
-func TestWhatAUnitHears(t *testing.T) {
+// A unit receives the feedback of people from its members and, from the first 1,024 members, the
+// implicit feedback, without texts. Feedback that a member received from the run is not copied
+// back.
+func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
 		{ID: "said", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
@@ -61,8 +62,8 @@ func TestWhatAUnitHears(t *testing.T) {
 	}
 }
 
-// What a set has as it is need not be told to it again; what is new in it, or was corrected, must.
-func TestMissing(t *testing.T) {
+// Entries that the set already has are not sent again; new and corrected ones are.
+func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	t.Parallel()
 	e := func(id, hash string) feedback.Entry { return feedback.Entry{ID: id, Hash: hash} }
 	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}

@@ -10,10 +10,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Over 200 lessons, looked at daily for 100 days, a sound experiment has an alarm in one list of
-// twenty at most; and one lesson of them whose coin falls at .25, or of which 60% of one arm and
-// 40% of the other report, is found.
-func TestAlarmsOfAList(t *testing.T) {
+// Over 200 lessons, evaluated daily for 100 days, a sound experiment has an alarm in one list of
+// twenty at most. A lesson whose coin falls at .25, or with 60% of one arm and 40% of the other
+// rewarded, is found.
+func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 	const lessons, days, perDay, lists = 200, 100, 30, 30
 	r := seeded("list")
 	alarms, loudest := 0, 0.0

@@ -97,7 +97,7 @@ func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report
 	return report.Row{}
 }
 
-func TestVerdicts(t *testing.T) {
+func TestVerdictOfEachKindOfData(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    arm
 		want report.Verdict
@@ -130,8 +130,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A proof stays when the interval widens, because less is withheld since; the row says so.
-func TestAProofStays(t *testing.T) {
+// A proof stays when the interval widens because less is withheld; the row says so.
+func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.Widened() || r.Note != "" {
@@ -143,8 +143,8 @@ func TestAProofStays(t *testing.T) {
 	}
 }
 
-// That a lesson does nothing that matters stays, too, when its interval widens.
-func TestNoEffectStays(t *testing.T) {
+// The verdict "no effect" stays when the interval widens.
+func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect {
@@ -156,9 +156,9 @@ func TestNoEffectStays(t *testing.T) {
 	}
 }
 
-// An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
+// An interval that excludes 0 is no proof if many lessons were tested: the correction makes the
 // difference.
-func TestHelpsIsNotProven(t *testing.T) {
+func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
@@ -176,8 +176,8 @@ func TestHelpsIsNotProven(t *testing.T) {
 	}
 }
 
-// Nor is it a claim, when among so many lessons some interval excludes 0 by chance.
-func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
+// Nor is such an interval a claim: among many lessons some intervals exclude 0 by chance.
+func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
@@ -196,10 +196,10 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	}
 }
 
-// A claim takes 50 rewarded sessions in each arm, and stays when the smaller holdout that follows
-// widens the interval again: the interval held at all times at once. It ends where the effect has
-// changed its sign.
-func TestAClaimStays(t *testing.T) {
+// A claim takes 50 rewarded sessions in each arm, and stays when the smaller holdout widens the
+// interval: the interval holds at all times simultaneously. The claim ends when the effect changes
+// its sign.
+func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
@@ -224,7 +224,7 @@ func TestAClaimStays(t *testing.T) {
 	}
 }
 
-func TestLikelyIsOfTheModel(t *testing.T) {
+func TestLikelyIsTheModelsProbability(t *testing.T) {
 	c := bandit.New()
 	// Many control sessions pin down what the match says; the holdout alone has little.
 	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
@@ -235,7 +235,7 @@ func TestLikelyIsOfTheModel(t *testing.T) {
 	}
 }
 
-func TestNothingIsShownTooEarly(t *testing.T) {
+func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	for name, a := range map[string]arm{
 		"49 sessions":   {eps: 0.2, n1: 40, n0: 9, y1: 1},
 		"4 withheld":    {eps: 0.05, n1: 80, n0: 4, y1: 1},
@@ -262,9 +262,9 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 	}
 }
 
-// The contract of DESIGN 12: every name is there, null where nothing may be said, and bounds that
+// The contract of DESIGN 12: each name is present, null where no value is allowed, with bounds that
 // claim nothing.
-func TestJSON(t *testing.T) {
+func TestReportJSONHasEveryName(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
 	b, err := json.Marshal(report.Build(input(c, "a")))
@@ -311,8 +311,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Whoever fetches the report from a server sees what the server saw.
-func TestJSONRoundTrip(t *testing.T) {
+// A report from a server equals the report inside of the server.
+func TestReportJSONRoundTripIsLossless(t *testing.T) {
 	in := fleet()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
 	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
@@ -350,9 +350,8 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 	}
 }
 
-// What a dashboard without coins would show: a lesson that helps, but fires on hard sessions, looks
-// harmful.
-func TestLeaveOneOutGap(t *testing.T) {
+// Without coins, a helpful lesson that matches hard sessions looks harmful.
+func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	put(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
@@ -422,7 +421,7 @@ func TestBandsNarrow(t *testing.T) {
 	}
 }
 
-func TestRowsOfWhatIsNotListed(t *testing.T) {
+func TestUnlistedLessonsHaveRows(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
 		put(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
@@ -518,7 +517,7 @@ func TestNeedsAndWhatIf(t *testing.T) {
 	}
 }
 
-// Whatever the counters hold, the report can be written, and no interval is inside out.
+// For any counters the report can be written, and the bounds of each interval are in order.
 func TestAnyCountersMakeAReport(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -566,8 +565,8 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// What sessions cost, with the lesson and without, and the change in what the upstream had cached.
-func TestSpending(t *testing.T) {
+// The cost of sessions with the lesson and without, and the change in the cached tokens.
+func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)

@@ -44,9 +44,9 @@ func (m mad) Believes(report.Lesson) report.Belief    { return m.belief }
 func (m mad) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
 func (m mad) Sigma2() float64                         { return 0.25 }
 
-// Whatever the chooser believes, what was measured stays: no effect, interval, e-value, look or
-// verdict of the holdout moves, only the columns that are the chooser's.
-func TestBeliefsMoveNothingMeasured(t *testing.T) {
+// The beliefs of the chooser change no effect, interval, e-value, planned evaluation or verdict,
+// only the columns of the chooser.
+func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	put(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})

@@ -9,8 +9,9 @@ import (
 	"precept/bandit/report"
 )
 
-// The report says when a verdict is to be expected, and what would bring it sooner.
-func TestExpect(t *testing.T) {
+// The report predicts the time of a verdict, and names the change that would bring the verdict
+// sooner.
+func TestExpectPredictsTheVerdict(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := only(t, c)
@@ -43,9 +44,9 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A benched lesson is picked in two sessions of a hundred: what it was picked before says nothing
-// of how long it takes now.
-func TestExpectOfTheBenched(t *testing.T) {
+// A benched lesson is picked in two sessions of a hundred: its earlier picks say nothing about the
+// time to a verdict.
+func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := only(t, c)
@@ -65,8 +66,9 @@ func TestExpectOfTheBenched(t *testing.T) {
 	}
 }
 
-// A planned trial tells its word at its look, however wide the row's own interval is by then.
-func TestExpectTheLook(t *testing.T) {
+// A planned trial gives its verdict at its planned evaluation, however wide the interval of the row
+// is.
+func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }

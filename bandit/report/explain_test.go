@@ -85,7 +85,7 @@ func kinds() report.Input {
 }
 
 // Each kind of row is explained in about ten lines, which hold all that its verdict rests on. The
-// golden file was worked out by hand where it matters (TestExplainedNumbers).
+// golden file was worked out by hand where it matters (TestExplanationNumbersEqualTheRow).
 func TestExplainEachKind(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {
@@ -109,8 +109,8 @@ func TestExplainEachKind(t *testing.T) {
 	golden(t, "explain.txt", all.String())
 }
 
-// On a narrow terminal the lines go on below their text, and nothing of it is lost.
-func TestExplainFits(t *testing.T) {
+// On a narrow terminal the lines are wrapped below their text, and no word is lost.
+func TestExplainFitsANarrowTerminal(t *testing.T) {
 	in := kinds()
 	in.Explain = "ended"
 	r := report.Build(in)
@@ -151,8 +151,8 @@ func TestExplainFits(t *testing.T) {
 	}
 }
 
-// The numbers of an explanation are those of the row, and follow from each other as it says.
-func TestExplainedNumbers(t *testing.T) {
+// The numbers of an explanation are those of the row and follow from each other as stated.
+func TestExplanationNumbersEqualTheRow(t *testing.T) {
 	for _, l := range kinds().Lessons {
 		in := kinds()
 		in.Explain = l.Slug
@@ -204,8 +204,8 @@ func TestExplainedNumbers(t *testing.T) {
 	}
 }
 
-// The words follow from the numbers beside them: whoever reads an explanation can say the verdict.
-func TestTheVerdictFollowsFromTheExplanation(t *testing.T) {
+// The words follow from the numbers: a reader of the explanation can derive the verdict.
+func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 	seen := map[report.Verdict]bool{}
 	for _, l := range kinds().Lessons {
 		in := kinds()

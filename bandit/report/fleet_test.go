@@ -62,9 +62,9 @@ func play(seed string, effects []float64, sessions, every int, see func(report.R
 	}
 }
 
-// From the draw to the verdict: in a world where nothing has an effect, nothing is claimed, however
-// often one looks, and no interval leaves the truth.
-func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
+// From the draw to the verdict: in a world without effects nothing is claimed, at any number of
+// evaluations, and no interval misses the truth.
+func TestNoClaimWithoutAnEffect(t *testing.T) {
 	claims, missed, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
 		play(fmt.Sprint("null", run), make([]float64, 16), 2000, 200, func(r report.Report) {
@@ -97,9 +97,8 @@ func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
 	}
 }
 
-// And where something is, it is found, on the right side, although raw averages would point the
-// other way.
-func TestWhatIsThereIsFound(t *testing.T) {
+// Real effects are found with the right sign, although raw averages point the other way.
+func TestRealEffectsAreFound(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0} // the helpful one fires on hard sessions
 	var last report.Report
 	play("found", effects, 6000, 3000, func(r report.Report) { last = r })

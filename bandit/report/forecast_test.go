@@ -28,10 +28,10 @@ func costed(mean float64) report.Report {
 	return report.Build(in)
 }
 
-// What a planned trial costs is worked out from the row: how many sessions with a pick it takes
-// when half of them are told of, the days at the present rate, the reward that is withheld by what
-// the chooser believes, and the tokens.
-func TestWhatATrialCosts(t *testing.T) {
+// The cost of a planned trial is computed from the row: the sessions with a pick if half of them
+// are rewarded, the days at the current rate, the withheld reward by the belief of the chooser, and
+// the tokens.
+func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	r := costed(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
 	if err != nil {
@@ -66,9 +66,9 @@ func TestWhatATrialCosts(t *testing.T) {
 	}
 }
 
-// The forecast is told in words, also of a lesson that is believed to harm, whose cost is what it
-// is given for.
-func TestAForecastInWords(t *testing.T) {
+// The forecast has a text, also for a lesson that is believed to harm, which names the cost and the
+// purpose.
+func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
 		r := costed(mean)
@@ -81,9 +81,9 @@ func TestAForecastInWords(t *testing.T) {
 	golden(t, "forecast.txt", all.String())
 }
 
-// A goal is a number of picks or an effect, and shares lie between 0 and 1; each fault says what to
-// ask for instead.
-func TestGoals(t *testing.T) {
+// A goal is a number of picks or an effect, and shares are between 0 and 1; each error names a
+// valid goal.
+func TestInvalidGoalsAreRefused(t *testing.T) {
 	r := costed(0.1)
 	nan := math.NaN()
 	for _, c := range []struct {
@@ -114,9 +114,9 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// Each further planned look faces a smaller level, unless those before it were proven; and what
-// runs now is named.
-func TestALookAmongOthers(t *testing.T) {
+// Each further planned evaluation uses a smaller level, unless the earlier ones were proofs;
+// running trials are named.
+func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	in := kinds() // two planned looks: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
@@ -136,8 +136,8 @@ func TestALookAmongOthers(t *testing.T) {
 	}
 }
 
-// A forecast is of the text that is in force, whichever stands first in the report.
-func TestAForecastIsOfTodaysText(t *testing.T) {
+// A forecast is about the current text, in whatever order the report lists the texts.
+func TestForecastUsesTheCurrentText(t *testing.T) {
 	for _, arms := range [][2]string{{"old@1", "old@2"}, {"old@2", "old@1"}} {
 		c := bandit.New()
 		for _, arm := range []trial.Arm{"old@1", "old@2"} {
@@ -174,9 +174,9 @@ func (h half) Believes(l report.Lesson) report.Belief {
 func (half) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (half) Sigma2() float64                         { return 0.25 }
 
-// How many picks a verdict takes is true: with as many more of the same kind the row has one, and
-// with a good part of them it has none yet.
-func TestThePicksAVerdictTakesAreTrue(t *testing.T) {
+// The predicted picks are true: with as many more of the same kind the row has a verdict, and with
+// a large part of them none yet.
+func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	row := func(a arm, others int) report.Row {
 		c := bandit.New()
 		for i := range others {

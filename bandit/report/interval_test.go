@@ -43,9 +43,9 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 	}
 }
 
-// An operator looks every day and stops when something shows. The interval has to stand that; the
-// usual one does not, which shows that this test could fail.
-func TestIntervalsStandDailyLooking(t *testing.T) {
+// An operator evaluates every day and stops at the first finding. The interval must hold; the usual
+// one does not, which shows that this test can fail.
+func TestIntervalsHoldUnderDailyEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
 	r := seeded("peek")
@@ -90,9 +90,9 @@ func TestHalfWidth(t *testing.T) {
 	}
 }
 
-// What the operator's guide promises: +10 points take about 1,100 picks at a holdout of 0.2, +5
-// about 4,500, or 2,900 at 0.5.
-func TestSessionsFor(t *testing.T) {
+// The operator's guide: +10 points take about 1,100 picks at a holdout of 0.2, +5 about 4,500, or
+// 2,900 at 0.5.
+func TestSessionsForMatchesTheGuide(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
 		if n < c.lo || n > c.hi {
@@ -110,7 +110,7 @@ func TestSessionsFor(t *testing.T) {
 	}
 }
 
-func TestNoiseTakesTheCoinOut(t *testing.T) {
+func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 	r := seeded("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Opinions stand beside what was measured, and change nothing of it.
-func TestOpinionsOnlyDecorate(t *testing.T) {
+// Opinions are shown next to the measurements and change none of them.
+func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()
 		for i := range 60 {
@@ -55,9 +55,8 @@ func TestOpinionsOnlyDecorate(t *testing.T) {
 	}
 }
 
-// An opinion that is taken back leaves no number below 0, and words that are no opinion count
-// nothing.
-func TestOpinionsAdd(t *testing.T) {
+// A withdrawn opinion leaves no number below 0, and other words count nothing.
+func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	var o report.Opinions
 	for _, said := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
 		o.Add(said, 1)

@@ -50,8 +50,8 @@ func share(t *testing.T, what string, runs int, atLeast float64, run func() bool
 	}
 }
 
-// What is broken must be found while it still matters.
-func TestBrokenRatiosAreFound(t *testing.T) {
+// A broken ratio is found while the finding still matters.
+func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	r := seeded("broken")
 	share(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
 	share(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
@@ -102,9 +102,9 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 	return false
 }
 
-// With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the
-// lessons' coins know it too.
-func TestLessonsTellWhoReports(t *testing.T) {
+// With the usual 5% of control sessions their own coin would need 6,000 sessions to show uneven
+// reporting; the coins of the lessons show it sooner.
+func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return tellers(r, 3000, 0.6, 0.4) })
 	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.4, 0.6) })
@@ -116,8 +116,8 @@ func TestLessonsTellWhoReports(t *testing.T) {
 	}
 }
 
-// And what is sound must never be called broken: 400 runs, looked at 150 times each.
-func TestNoFalseAlarms(t *testing.T) {
+// A sound ratio is never called broken: 400 runs with 150 evaluations each.
+func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 	r := seeded("sound")
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
@@ -128,9 +128,9 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// A lesson that moves rewards from one source to another cannot be judged, even where as many
-// report.
-func TestTierSharesAreChecked(t *testing.T) {
+// A lesson that shifts rewards from one source to another cannot be judged, also if the number of
+// rewards stays.
+func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.Heard[0] = [4]int64{0, 300, 0, 200}
 	s.Heard[1] = [4]int64{0, 300, 0, 200}
@@ -143,7 +143,7 @@ func TestTierSharesAreChecked(t *testing.T) {
 	}
 }
 
-// Pooled over propensities these coins look broken; each propensity by itself is sound.
+// Pooled over propensities these coins look broken; each propensity alone is sound.
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
@@ -163,7 +163,7 @@ func TestPropensitiesAreNotPooled(t *testing.T) {
 	}
 }
 
-// An e-value is a fair bet: over all outcomes of n coins its mean is 1.
+// An e-value is a fair bet: its mean over all outcomes of n coins is 1.
 func TestRatioIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")

@@ -11,9 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// What would bring a verdict sooner is said where it would save a quarter of the time: a trial,
-// more feedback, wider triggers; else more traffic.
-func TestSooner(t *testing.T) {
+// A remedy is named if the verdict comes a quarter sooner: a trial, more feedback, wider triggers;
+// otherwise more traffic.
+func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	eighth := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	muted := func(mute1, mute0 int) arm {
 		a := eighth
@@ -78,8 +78,8 @@ func TestSooner(t *testing.T) {
 	}
 }
 
-// More than ten years is no date.
-func TestNoDateInTenYears(t *testing.T) {
+// A time of more than ten years has no date.
+func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 	for told, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
 		put(c, "a", arm{eps: 0.5, n1: told, n0: told, y1: 0.5, y0: 0.5, day: today() - 13})
@@ -95,9 +95,9 @@ func TestNoDateInTenYears(t *testing.T) {
 	}
 }
 
-// The price of an injection is what was injected on average, or what the lesson weighs before it
-// was; times the price of a token.
-func TestCostOfAnInjection(t *testing.T) {
+// The cost of an injection is the average number of injected tokens, or the size of the lesson
+// before the first injection, times the price of a token.
+func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
 	if r := only(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
@@ -124,8 +124,8 @@ func TestCostOfAnInjection(t *testing.T) {
 	}
 }
 
-// What observation alone would say is told where there is somebody to compare with.
-func TestNobodyToCompareWith(t *testing.T) {
+// The result of plain observation is shown only if there are sessions to compare with.
+func TestObservationNeedsAComparisonGroup(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
 	if r := only(
@@ -141,8 +141,8 @@ func TestNobodyToCompareWith(t *testing.T) {
 	}
 }
 
-// A window begins with the day so many hours ago, whole, and takes out what is not of it.
-func TestTheFirstDayOfAWindow(t *testing.T) {
+// A window begins with the whole day that many hours ago, and excludes everything else.
+func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // of today, yesterday, and so on
 		put(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
@@ -175,9 +175,9 @@ func TestTheFirstDayOfAWindow(t *testing.T) {
 	}
 }
 
-// A check fails at a thousand to one, and the more checks there are the more it takes: 402 of them,
-// of 200 lessons, take 8,040 to one. What fails among few may pass among many.
-func TestTheAlarmOfAList(t *testing.T) {
+// A check fails at a thousand to one, and more checks need higher odds: the 402 checks of 200
+// lessons take 8,040 to one. A finding that fails among few checks may pass among many.
+func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	// 122 of 400 withheld instead of 80: some 5,000 to one
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
@@ -210,9 +210,9 @@ func TestTheAlarmOfAList(t *testing.T) {
 	}
 }
 
-// A lesson that was picked before and is in no list any more keeps its row, told or not; one that
+// A picked lesson that is no longer listed keeps its row, with or without rewards; a lesson that
 // only matched does not.
-func TestWhoHasARow(t *testing.T) {
+func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 	c := bandit.New()
 	put(c, "told", arm{eps: 0.2, n1: 1})
 	put(c, "untold", arm{eps: 0.2, mute0: 1})

@@ -66,8 +66,8 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// With little data nothing is shown, and what the coins did not decide is not counted.
-func TestSurveyNeedsData(t *testing.T) {
+// With little data nothing is shown, and sessions without coins are not counted.
+func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	s := surveyed(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
@@ -77,9 +77,9 @@ func TestSurveyNeedsData(t *testing.T) {
 	}
 }
 
-// To look at many cells costs: of 200 surveys of 20 lessons that do nothing, about one in twenty
+// Many cells need a correction: of 200 surveys of 20 lessons without an effect, about one in twenty
 // claims anything.
-func TestSurveyIsCorrected(t *testing.T) {
+func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))

@@ -102,8 +102,8 @@ func alarming() report.Report {
 	return r
 }
 
-// On a terminal of 80 columns nothing is wider, but a name; the plot is left out, and no number.
-func TestTableFits80(t *testing.T) {
+// On a terminal of 80 columns only a name may be wider; the plot is left out, and no number.
+func TestTableFits80Columns(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
 	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
@@ -141,9 +141,9 @@ func TestTableFits80(t *testing.T) {
 	}
 }
 
-// Two lessons whose names begin alike must not look like one, and a name must not steer the
+// Two lessons with a common prefix in their names stay distinct, and a name cannot control the
 // terminal.
-func TestNamesStayWhole(t *testing.T) {
+func TestTableKeepsNamesWholeAndEscaped(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
 	got := text(t, r)
@@ -157,9 +157,8 @@ func TestNamesStayWhole(t *testing.T) {
 	}
 }
 
-// A text that was edited, and a lesson that is gone, get no more picks: the row says which they
-// are, not what they would need.
-func TestRowsOfThePast(t *testing.T) {
+// An edited text and a removed lesson get no more picks: the row names the state and no forecast.
+func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons = r.Lessons[:2]
 	for i, state := range []string{"edited", "removed"} {
@@ -175,14 +174,14 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
-func TestTableTellsOfAFailedWrite(t *testing.T) {
+func TestTableReturnsAWriteError(t *testing.T) {
 	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Error(err)
 	}
 }
 
-// Numbers from a fleet that holds out otherwise than usual are labelled so.
-func TestHoldoutIsNamed(t *testing.T) {
+// The numbers of a fleet with another holdout than usual are labelled.
+func TestUnusualHoldoutIsLabelled(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)

@@ -31,7 +31,7 @@ func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int)
 	}
 }
 
-func TestPlannedLooks(t *testing.T) {
+func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks) }
 	c := bandit.New()
 	var listed []report.Lesson
@@ -90,9 +90,9 @@ func TestPlannedLooks(t *testing.T) {
 	}
 }
 
-// Each further planned look raises the bar for all: what one look of one trial finds, one of forty
-// does not.
-func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
+// Each further planned evaluation needs stronger evidence: the finding of a single evaluation of
+// one trial is none among forty.
+func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
 		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
@@ -132,8 +132,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// An explanation is about ten lines, from which the row can be worked out by hand.
-func TestExplain(t *testing.T) {
+// An explanation has about ten lines from which the row can be computed by hand.
+func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
 	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
 	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))

@@ -26,8 +26,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// A record is read by other versions: its JSON names are fixed.
-func TestAssignmentJSON(t *testing.T) {
+// Other versions read a record: its JSON names are fixed.
+func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	a := sampleAssignment()
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestAssignmentJSON(t *testing.T) {
 	}
 }
 
-func TestSlugOfAnArm(t *testing.T) {
+func TestSlugOfAnArmStripsTheHash(t *testing.T) {
 	for arm, want := range map[trial.Arm]string{"a@0123456789ab": "a", "a@1.caution": "a", "a@b@1": "a@b", "@1": "", "a": "a", "": "", trial.LoopArm: "loop-warning"} {
 		if got := arm.Slug(); got != want {
 			t.Errorf("%s: %q", arm, got)
@@ -48,9 +48,9 @@ func TestSlugOfAnArm(t *testing.T) {
 	}
 }
 
-// The propensity that stands in the export is how often a pick of such a lesson is injected, over
-// all sessions: those of the control coin, too.
-func TestThePropensityIsTheCoinsFrequency(t *testing.T) {
+// The propensity in the export is the frequency with which a pick of such a lesson is injected,
+// over all sessions, control sessions included.
+func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
 	const sessions = 20_000
 	for _, c := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
 		injected, withheld, p := 0.0, 0.0, math.NaN()
@@ -76,8 +76,8 @@ func TestThePropensityIsTheCoinsFrequency(t *testing.T) {
 	}
 }
 
-// What is asked of an assignment is what is in it, and a copy goes its own way.
-func TestWhatAnAssignmentHolds(t *testing.T) {
+// The methods of an assignment return its content, and a copy is independent.
+func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
 		t.Errorf("%+v %v", p, ok)
@@ -103,9 +103,9 @@ func TestWhatAnAssignmentHolds(t *testing.T) {
 	}
 }
 
-// Replicas that did not know of each other agree on one assignment, whichever merges, and it holds
-// what either of them decided: of the same lesson what the one says that began first.
-func TestMergeIsOfBoth(t *testing.T) {
+// Replicas without knowledge of each other agree on one merged assignment, in either order. The
+// merge has the decisions of both; for the same lesson the decision of the earlier one wins.
+func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyAssignment(t), anyAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
@@ -158,8 +158,8 @@ func TestMergeIsOfBoth(t *testing.T) {
 	})
 }
 
-// Two texts of one lesson are one lesson: the unit keeps the one that it met first.
-func TestMergeKeepsOneText(t *testing.T) {
+// Two texts of one lesson are one lesson: the unit keeps its first text.
+func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
 	one := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
 	}

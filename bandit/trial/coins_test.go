@@ -13,7 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The formula is a promise to whoever recomputes an assignment from an export.
+// The formula is public: an export allows the recomputation of an assignment.
 func TestCoinIsTheDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
@@ -27,7 +27,7 @@ func TestCoinIsTheDocumentedHash(t *testing.T) {
 	}
 }
 
-func TestCoinsOfOnePurposeTellNothingOfAnother(t *testing.T) {
+func TestCoinsOfTwoPurposesAreIndependent(t *testing.T) {
 	seen := map[float64]string{}
 	for _, p := range []trial.Purpose{trial.ForControl, trial.ForHoldout, trial.ForDraw, trial.ForProbe} {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
@@ -79,7 +79,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 	}
 }
 
-func TestNormal(t *testing.T) {
+func TestNormalQuantilesMatchTheTable(t *testing.T) {
 	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
 		if got := trial.Normal(c.u); math.Abs(got-c.want) > 1e-5 {
 			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)

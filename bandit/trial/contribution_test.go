@@ -27,7 +27,7 @@ func of(ds []trial.Delta, scope, field string, day int32) float64 {
 }
 
 // Every number by hand, from the formulas.
-func TestContribution(t *testing.T) {
+func TestContributionMatchesTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
 	z := (1 - 0.55) / 0.8
@@ -107,8 +107,8 @@ func TestControlSessions(t *testing.T) {
 	}
 }
 
-// Without a coin there is no comparison, only facts.
-func TestNoCoinNoEffect(t *testing.T) {
+// Without a coin there is no comparison, only counts.
+func TestSessionWithoutCoinAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
 		a.ControlP = eps
@@ -128,7 +128,7 @@ func TestNoCoinNoEffect(t *testing.T) {
 	}
 }
 
-func TestClosing(t *testing.T) {
+func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Closing()
 	type at struct {
@@ -216,9 +216,9 @@ func merge(sets ...[]trial.Delta) []trial.Delta {
 	return out
 }
 
-// Whatever was expected of a session, z is on average over the coin what the lesson changes: the
-// chooser's numbers in an assignment move no effect.
-func TestTheCentreCancels(t *testing.T) {
+// For any expectation of a session, the mean of z over the coin is the effect of the lesson: the
+// numbers of the chooser in an assignment change no effect.
+func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
 		with, without, eps := u.Draw(t, "with"), u.Draw(t, "without"), rapid.Float64Range(0.01, 0.99).Draw(t, "eps")
@@ -234,9 +234,9 @@ func TestTheCentreCancels(t *testing.T) {
 	})
 }
 
-// Whether anything of what was picked is injected is asked of the lessons that matched: a warning
-// of a loop, which came before them, is none of them.
-func TestAWarningIsNoneOfTheFirstPicks(t *testing.T) {
+// The comparison "is anything injected" is about the matched lessons: an earlier loop warning is
+// not one of them.
+func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
 		Picks: []trial.Pick{

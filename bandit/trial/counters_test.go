@@ -11,7 +11,7 @@ import (
 
 func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
-func TestMaximaRiseAndStay(t *testing.T) {
+func TestMaximaNeverFall(t *testing.T) {
 	c := trial.NewCounters()
 	now := time.Unix(86_400*100, 0)
 	a := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "a@1"}}}
@@ -76,7 +76,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	}
 }
 
-func TestDiscoveries(t *testing.T) {
+func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 	for _, k := range []struct {
 		p     []float64
 		tests int
@@ -109,8 +109,8 @@ func TestDiscoveries(t *testing.T) {
 	}
 }
 
-// What is read of an arm is what was added, and a copy goes its own way.
-func TestStatsAndClone(t *testing.T) {
+// The statistics of an arm are the added counts, and a copy is independent.
+func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
 	c.Add(a.Closing())
@@ -136,8 +136,8 @@ func TestStatsAndClone(t *testing.T) {
 	}
 }
 
-// What a session cost goes to the arm in which each lesson was, to the token, however long it was.
-func TestSpent(t *testing.T) {
+// The cost of a session goes to the arm of each lesson, to the token, for any length.
+func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
 	c.Add(a.Spent(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
@@ -167,8 +167,8 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// A rate is over the last four weeks, or over the days since the first one while there are fewer.
-func TestRates(t *testing.T) {
+// Rates cover the last four weeks, or the days since the first one if there are fewer.
+func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	for _, c := range []struct {
 		days       []int32 // on which a told pick closed
 		today      int32
@@ -214,8 +214,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// Counts below zero, of an undoing that came before its doing, read as none.
-func TestNothingIsLessThanNothing(t *testing.T) {
+// Counts below zero, from a correction before its original, read as zero.
+func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
 	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.Spent(trial.Usage{Input: 5, Cached: 3})} {
@@ -234,9 +234,8 @@ func TestNothingIsLessThanNothing(t *testing.T) {
 	}
 }
 
-// The arms are all that were ever counted, in order; the tenant's own numbers and those of planned
-// trials are none.
-func TestArms(t *testing.T) {
+// Arms returns all counted arms in order, without the numbers of the tenant and of planned trials.
+func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
 		a := harms(pickOf(0.5, true, 0.5), arm)
@@ -248,8 +247,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// How many rewards and closings there are among deltas, net of what is undone.
-func TestToldAndClosed(t *testing.T) {
+// The number of rewards and closings among deltas, net of corrections.
+func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
 	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 || trial.Told(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {

@@ -26,9 +26,9 @@ func zOf(y, c, eps float64, injected bool) float64 {
 	return -(y - c) / eps
 }
 
-// The evidence is the mean over six sizes of bet of the product of 1 + l z, and of 1 - l z, as it
-// stood when it was largest; no bet is larger than 0.9 of the smaller chance.
-func TestTheEvidenceIsTheProductOfTheBets(t *testing.T) {
+// The evidence is the mean over six sizes of bet of the product of 1 + l z, and of 1 - l z, at its
+// maximum; no bet is larger than 0.9 of the smaller chance.
+func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
 		var bets [2][6]float64 // products, for helps and for harms
@@ -60,9 +60,9 @@ func TestTheEvidenceIsTheProductOfTheBets(t *testing.T) {
 	})
 }
 
-// Whoever looks after each session and stops at the best moment has, of a lesson that does nothing,
-// evidence of 20 to 1 in at most one case of twenty (Ville), whatever the holdout.
-func TestEvidenceBearsBeingLookedAt(t *testing.T) {
+// For a lesson without effect, evidence evaluated after each session reaches 20 to 1 in at most one
+// case of twenty (Ville), for any holdout.
+func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
@@ -90,8 +90,9 @@ func TestEvidenceBearsBeingLookedAt(t *testing.T) {
 	}
 }
 
-// Proven is banked at odds of 20 to 1 in favour, once, with its time; what harms never is.
-func TestAProofIsBankedOnce(t *testing.T) {
+// A proof is recorded at odds of 20 to 1 in favour, once, with its time; harm is never recorded as
+// a proof.
+func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
 		c.Add(pickOf(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
@@ -117,9 +118,9 @@ func harms(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	return a
 }
 
-// The bar of a proof is that of Benjamini and Hochberg over both directions of all arms that were
-// ever tested: found here by trying every candidate.
-func TestTheBarOfAProof(t *testing.T) {
+// The threshold of a proof is that of Benjamini and Hochberg over both directions of all tested
+// arms: the test finds the threshold by trying each candidate.
+func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
 		var ps []float64
@@ -155,9 +156,9 @@ func TestTheBarOfAProof(t *testing.T) {
 	})
 }
 
-// No single session ends the evidence: whatever the coin's chance and whatever it brought, each bet
-// keeps at least a tenth of what it had.
-func TestBetsStaySolvent(t *testing.T) {
+// No single session ends the evidence: for any chance and any reward, each bet keeps at least a
+// tenth of its wealth.
+func TestBetsKeepATenthOfTheirWealth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {

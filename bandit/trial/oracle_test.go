@@ -91,8 +91,8 @@ func near(t *rapid.T, what string, got, want float64) {
 	}
 }
 
-// What the statistics say of an arm is what one finds by going through its sessions one by one.
-func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
+// The statistics of an arm equal a count of its sessions one by one.
+func TestStatsMatchASessionBySessionCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
 		c := counted(list)
@@ -187,9 +187,9 @@ func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	}
 }
 
-// The comparison of treated sessions with control ones is over those in which anything matched, and
-// the coins "is anything injected" over the picks of their first turn.
-func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
+// The comparison of treated and control sessions covers the sessions with a match, and the coins
+// "is anything injected" cover the picks of their first turn.
+func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
 		got := counted(list).Global()
@@ -287,9 +287,9 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 	})
 }
 
-// What lessons added and what sessions cost is told day by day, of those that had a coin to get
-// lessons and of those that had one to get none.
-func TestCostsOfADay(t *testing.T) {
+// The added tokens and the costs of sessions by day, over the sessions with a coin for lessons or
+// for none.
+func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
 		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
@@ -320,8 +320,8 @@ func TestCostsOfADay(t *testing.T) {
 	}
 }
 
-// What is added and undone leaves the sums as they were, in whatever order it happens.
-func TestUndoingLeavesNothing(t *testing.T) {
+// Adding and removing leaves the sums unchanged, in any order.
+func TestCorrectionRestoresTheSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
 		c, plain := counted(list), counted(list)
@@ -345,8 +345,8 @@ func TestUndoingLeavesNothing(t *testing.T) {
 	})
 }
 
-// A coin that falls exactly on the propensity injects: withheld is what lies below it.
-func TestACoinOnTheEdgeInjects(t *testing.T) {
+// A coin equal to the propensity injects; a smaller one withholds.
+func TestCoinEqualToThePropensityInjects(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
 		coin := trial.Coin("s", trial.ForHoldout, session, "a")
@@ -367,9 +367,9 @@ func TestACoinOnTheEdgeInjects(t *testing.T) {
 	}
 }
 
-// The number of picks is that of the usual formula, with quantiles from a table of the normal
+// The number of picks follows the usual formula, with quantiles from a table of the normal
 // distribution.
-func TestPicksOfThePublishedFormula(t *testing.T) {
+func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 	for _, c := range []struct {
 		detect, power, level, epsilon, variance float64
 		quantiles                               float64 // z(1-level/2) + z(power)

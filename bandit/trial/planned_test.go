@@ -42,9 +42,9 @@ func trialSessions(n int, name string, effect float64, seed uint64) []toldSessio
 	return out
 }
 
-// The look stands at exactly the first N told picks in the order in which their sessions began, in
-// whatever order they were counted, on how many replicas they were, and however many came later.
-func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
+// The evaluation covers exactly the first N rewarded picks by the beginning of their sessions, for
+// any order of counting, any number of replicas and any number of later picks.
+func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 200)
 	all := trialSessions(500, name, 0.2, 7)
 	var z, zz float64
@@ -86,7 +86,7 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 }
 
 // The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
-func TestPicksFor(t *testing.T) {
+func TestPicksForMatchesTheFormula(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
 		t.Errorf("%d picks", n)
@@ -110,9 +110,9 @@ func TestPicksFor(t *testing.T) {
 	}
 }
 
-// With the planned picks, the planned look finds what it was to find as often as was said; and what
-// does nothing, in one of twenty.
-func TestThePowerOfAPlannedLook(t *testing.T) {
+// With the planned picks, the planned evaluation finds the effect with the stated power; without an
+// effect, in one of twenty.
+func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
 	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
@@ -134,9 +134,9 @@ func TestThePowerOfAPlannedLook(t *testing.T) {
 	}
 }
 
-// A planned trial is over for whoever knows of enough told picks: the counted ones, and those that
-// the asker has heard of beyond them.
-func TestProgressOfAPlannedTrial(t *testing.T) {
+// A planned trial ends at enough rewarded picks: the counted ones plus the additional ones that the
+// caller knows.
+func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60)
 	c := trial.NewCounters()
 	for _, s := range trialSessions(40, name, 0, 5) {
@@ -155,9 +155,9 @@ func TestProgressOfAPlannedTrial(t *testing.T) {
 	}
 }
 
-// A trial by width ends when the interval has been that narrow, and does not begin again when it is
-// wider later.
-func TestProgressOfATrialByWidth(t *testing.T) {
+// A trial by width ends once the interval is narrow enough, and does not restart when the interval
+// widens.
+func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	told := func(n int, eps float64) {
 		for i := range n {
@@ -188,9 +188,8 @@ func TestProgressOfATrialByWidth(t *testing.T) {
 	}
 }
 
-// A trial's name tells when it began and how many told picks it is to have; what is no name tells
-// of none.
-func TestTheNameOfATrial(t *testing.T) {
+// The name of a trial holds its start and its number of rewarded picks; any other text is no trial.
+func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
@@ -211,10 +210,10 @@ func TestTheNameOfATrial(t *testing.T) {
 	}
 }
 
-// The look is taken with the last of its picks and not before; the numbers of an early one are of
-// what there is. It tells when the last session began that counts, and what comes later with an
-// earlier beginning takes its place.
-func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
+// The evaluation happens with its last pick; before, the numbers cover the existing picks. The
+// result names the start of the last counted session. A later pick with an earlier start replaces a
+// counted one.
+func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3)
 	c := trial.NewCounters()
 	tell := func(session string, at int64, injected bool, y float64) {
@@ -246,8 +245,8 @@ func TestTheLookIsTakenWithItsLastPick(t *testing.T) {
 	want(trial.Evaluation{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// An entry holds z to the millionth and how the coin fell, whatever they are.
-func TestAnEntryHoldsItsCoin(t *testing.T) {
+// An entry holds z to the millionth and the outcome of the coin, for all values.
+func TestEntryHoldsValueAndCoin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
 		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
@@ -267,9 +266,9 @@ func TestAnEntryHoldsItsCoin(t *testing.T) {
 	})
 }
 
-// Who leaves no entry: sessions that are no part of the experiment, rewards that are no number,
-// picks of no trial or without a coin.
-func TestWhatIsNoEntry(t *testing.T) {
+// Sessions outside of the experiment, rewards that are no number, and picks without a trial or a
+// coin leave no entry.
+func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := pickOf(0.5, true, 0.5)
 	if got := a.Looked("s", 1); got != nil {
 		t.Errorf("of no trial: %v", got)
@@ -287,8 +286,8 @@ func TestWhatIsNoEntry(t *testing.T) {
 	}
 }
 
-// Trials are told in the order in which they began, whatever they are called.
-func TestLooksAreInOrder(t *testing.T) {
+// Trials are listed by their start, for any names.
+func TestTrialsAreListedByTheirStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
 	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
@@ -309,8 +308,8 @@ func TestLooksAreInOrder(t *testing.T) {
 	}
 }
 
-// No number of picks is asked for what cannot be found, and none that no counter holds.
-func TestPicksForNonsense(t *testing.T) {
+// An undetectable effect has no number of picks, nor has one whose number exceeds the counters.
+func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
 	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
 		for _, x := range append(bad, math.NaN()) {
@@ -329,9 +328,9 @@ func TestPicksForNonsense(t *testing.T) {
 	}
 }
 
-// Fewer than fifty told picks end no trial by width, nor does a width of nothing; and it ends with
-// the pick that brings the width, exactly.
-func TestATrialByWidthEndsAtItsWidth(t *testing.T) {
+// Fewer than fifty rewarded picks end no trial by width, nor does a width of zero; the trial ends
+// exactly with the pick that brings the width.
+func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &played{Counters: trial.NewCounters()}
 		ended := 0

@@ -73,10 +73,10 @@ func told(c *trial.Counters) string {
 	return out.String()
 }
 
-// The promise on which undoing, replicas and late feedback rest: sums do not know in which order,
-// how often undone and redone, and over how many replicas the rewards came; and a record that went
-// through JSON contributes the same bytes.
-func TestSumsForgetTheirHistory(t *testing.T) {
+// Corrections, replicas and late feedback rest on this property: sums do not depend on the order of
+// rewards, on the number of corrections or on the number of replicas. A record that went through
+// JSON contributes the same bytes.
+func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked := trial.NewCounters(), trial.NewCounters()
 		var steps [][]trial.Delta
@@ -118,9 +118,9 @@ func TestSumsForgetTheirHistory(t *testing.T) {
 	})
 }
 
-// Nothing is written that nobody reads, and no two counters are one: whatever single number of a
-// session goes missing, the statistics differ.
-func TestEachCounterIsRead(t *testing.T) {
+// Each counter is used, and no two are the same: removing any single number of a session changes
+// the statistics.
+func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAssignment(t)
 		ds := slices.Concat(a.Closing(), a.Spent(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.Looked("session", 0.3))
@@ -143,8 +143,8 @@ func TestEachCounterIsRead(t *testing.T) {
 	})
 }
 
-// The names under which counters are stored are fixed: another precept may read them.
-func TestFieldNames(t *testing.T) {
+// The stored names of counters are fixed: another precept may read them.
+func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	put := func(ds []trial.Delta) {
 		for _, d := range ds {
@@ -195,7 +195,7 @@ func TestFieldNames(t *testing.T) {
 	}
 }
 
-// An older precept reads what a newer one wrote: what is no counter of a trial is passed over.
+// An older precept reads the data of a newer one: unknown fields are ignored.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := told(c)
@@ -221,8 +221,8 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// The coins carry no sum of the chooser's: whatever it adds beside them, the trial does not move.
-func TestTheChoosersFieldsMoveNothing(t *testing.T) {
+// The coins have no sum of the chooser: its additional fields do not change the trial.
+func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
 		a := anyAssignment(t)
@@ -239,8 +239,8 @@ func TestTheChoosersFieldsMoveNothing(t *testing.T) {
 	})
 }
 
-// A wild number does not overflow a sum for ever, and what is no number counts nothing.
-func TestFixedIsBounded(t *testing.T) {
+// A huge number does not overflow a sum permanently, and NaN counts nothing.
+func TestFixedPointSumsAreBounded(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
 	} {
@@ -258,8 +258,9 @@ func TestFixedIsBounded(t *testing.T) {
 	}
 }
 
-// A scope is an arm's unless it is the tenant's own or begins with a mark, a letter and a colon.
-func TestOfArm(t *testing.T) {
+// A scope belongs to an arm unless the scope is that of the tenant or begins with a mark, a letter
+// and a colon.
+func TestOfArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.OfArm(scope); got != want {
 			t.Errorf("%q: %v", scope, got)

@@ -24,8 +24,8 @@ func TestHalfWidthsOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// Of all tunings the one for n sessions has the narrowest interval there, or nearly so.
-func TestTheIntervalIsTightestWhereItIsMeantToBe(t *testing.T) {
+// Of all tunings the one for n sessions has the narrowest interval at n, or nearly so.
+func TestIntervalIsTightestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
@@ -35,9 +35,9 @@ func TestTheIntervalIsTightestWhereItIsMeantToBe(t *testing.T) {
 	})
 }
 
-// The p-value is that of the interval: an effect at its edge has 0.05, one outside less, and on
-// both sides of 0 alike.
-func TestExclusionGoesWithTheInterval(t *testing.T) {
+// The p-value agrees with the interval: an effect at the edge has 0.05, one outside less, alike on
+// both sides of 0.
+func TestPValueMatchesTheInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
 		tight := rapid.SampledFrom([]float64{trial.TightLesson, 5000, 100}).Draw(t, "tight")
@@ -62,8 +62,9 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// When an interval may be shown, and when its distance from 0 counts.
-func TestWhenThereIsEnough(t *testing.T) {
+// The numbers of sessions at which an interval may be shown, and at which its distance from 0
+// counts.
+func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, c := range []struct {
 		n, injected, withheld float64
 		shown, claimed        bool
@@ -100,9 +101,9 @@ func (p *played) session(eps float64, injected bool, y, centre float64) {
 	}
 }
 
-// What is banked of an arm's interval is what it came to when it was farthest from 0, above and
-// below, with 50 told picks in each arm; and when it first lay within 3 points of 0.
-func TestWhatAnIntervalReachedStays(t *testing.T) {
+// The recorded interval of an arm is the farthest from 0, above and below, with 50 rewarded picks
+// in each arm, and the first one within 3 points of 0.
+func TestExtremeIntervalsAreRecorded(t *testing.T) {
 	for name, c := range map[string]struct{ with, without, centre float64 }{"helps": {0.9, 0.5, 0.5}, "harms": {0.5, 0.9, 0.5}, "idles": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
 		p := &played{Counters: trial.NewCounters()}
@@ -150,8 +151,8 @@ func TestWhatAnIntervalReachedStays(t *testing.T) {
 	}
 }
 
-// An arm that once lay above 0 and once below has turned: it is not settled.
-func TestWhatHasTurnedIsNotSettled(t *testing.T) {
+// An arm whose interval was once above 0 and once below is not settled.
+func TestArmWithChangedSignIsNotSettled(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, c := range []struct {
 		up, down, idle int64
@@ -165,9 +166,9 @@ func TestWhatHasTurnedIsNotSettled(t *testing.T) {
 	}
 }
 
-// A lesson that does nothing has an interval that leaves 0 out at any of a thousand looks in at
-// most one case of twenty.
-func TestTheIntervalBearsBeingLookedAt(t *testing.T) {
+// The interval of a lesson without effect excludes 0 at any of a thousand evaluations in at most
+// one case of twenty.
+func TestIntervalHoldsAtEveryEvaluation(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	missed := 0

@@ -154,7 +154,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 }
 
 // A database that is garbage is set aside byte for byte, and an empty database replaces the file.
-func TestGarbageIsSetAside(t *testing.T) {
+func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
 	path := loaded(t, source).StoreURL()
 	garbage := strings.Repeat("this is no database ", 500)
