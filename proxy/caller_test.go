@@ -11,10 +11,9 @@ import (
 	"precept/internal/session"
 )
 
-// A conversation that begins with the words of a live session's tool call is a sub-agent's: what
-// falls for the one falls for the other. The same task once more, and what two sessions ask for in
-// the same words, is tied to none, and nothing to a session that opts out.
-func TestSubAgentsOfAToolCall(t *testing.T) {
+// A conversation whose first words are in the tool call of a live session is a sub-agent and shares the draws of the
+// session. A repeated task, a task of two sessions, and sessions that opt out tie no sub-agent.
+func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

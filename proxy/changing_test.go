@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// A conversation whose tools, or whose whole agent, change on the way is one session: the block
-// stands at its place in every turn.
-func TestChangingTools(t *testing.T) {
+// A conversation whose tools or agent change is one session: the block keeps its place in every turn.
+func TestChangingToolsKeepTheSession(t *testing.T) {
 	tool := func(names ...string) (out []obj) {
 		for _, n := range names {
 			out = append(out, obj{"type": "function", "function": obj{"name": n}})

@@ -36,9 +36,9 @@ func (d *deafTally) Consultations(_ context.Context, slugs []string) (map[string
 	return out, nil
 }
 
-// A batch whose answer is lost is told again under its name, without what came meanwhile: nothing
-// counts twice, and nothing is lost. Another replica's batches have other names.
-func TestLostAnswersOfATallyCountOnce(t *testing.T) {
+// A batch whose answer is lost is sent again under its name, without newer counts: nothing counts twice, and nothing
+// is lost. Batches of another replica have other names.
+func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &deafTally{batches: map[string]map[string]bank.Consultation{}}
 	open := func(begun time.Time) *Consulted {

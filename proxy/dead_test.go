@@ -70,9 +70,9 @@ func (m *mute) relay(c net.Conn, n int64) {
 	m.conns.Go(func() { pass(c, up); m.open.Add(-1) })
 }
 
-// A connection to an upstream that has died without a word is noticed by its pings: the stream that
-// is on it is cut, and the next request has a new connection.
-func TestDeadConnectionIsNoticed(t *testing.T) {
+// Pings detect a dead connection to an upstream: the stream on the connection is cut, and the next request gets a new
+// connection.
+func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -121,8 +121,8 @@ func TestDeadConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-// A connection that nobody uses is closed in its time.
-func TestIdleUpstreamConnectionsEnd(t *testing.T) {
+// An idle connection is closed after its time.
+func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 		scheme := "http://"
@@ -147,8 +147,8 @@ func TestIdleUpstreamConnectionsEnd(t *testing.T) {
 	}
 }
 
-// An upstream that resets a request of HTTP/2 spoke HTTP as it should; it only would not answer.
-func TestUpstreamResetsTheRequest(t *testing.T) {
+// An upstream that resets an HTTP/2 request spoke valid HTTP and refused to answer.
+func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)

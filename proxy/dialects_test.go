@@ -13,9 +13,9 @@ import (
 // block is the text that the lesson one stands in, as JSON.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// Each API and each form of content: the block stands before the user's own words, or at the top of
-// the result whose error brought it, and every other byte is the client's. ^ marks the place.
-func TestPlaceOfTheBlock(t *testing.T) {
+// On each API and in each form of content, the block comes before the user's own words, or at the top of the result
+// with the error. All other bytes are the client's. ^ marks the place.
+func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	part := `{"type":"text","text":"^"},`
@@ -46,9 +46,8 @@ func TestPlaceOfTheBlock(t *testing.T) {
 	}
 }
 
-// Over twelve turns, on each API, streamed and not, named and not, with two restarts: the
-// upstream's list of a turn is a prefix of that of the next one; each lesson stands there once, and
-// so does the warning of the loop, where it stood first.
+// Over twelve turns on each API, streamed and not, named and not, with two restarts: the upstream's list of a turn is
+// a prefix of the next one. Each lesson and the loop warning occur once, at their first place.
 func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
@@ -113,9 +112,8 @@ func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 	return kept(t, r, name)["default"]
 }
 
-// Streams of the three APIs: the client gets the bytes of the upstream, and what is kept says what
-// they said.
-func TestStreamsOfEachAPI(t *testing.T) {
+// The client gets the bytes of the upstream's stream on each API, and the stored reply has the text of the stream.
+func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", nil, nil)
 	var calls []string
@@ -145,9 +143,9 @@ func TestStreamsOfEachAPI(t *testing.T) {
 	}
 }
 
-// Where the provider keeps the history, a request holds only what is new: the block goes in once,
-// and a loop is known by the calls that went by in the replies.
-func TestDeltaWire(t *testing.T) {
+// Where the provider keeps the history, a request holds new items only: the block is inserted once, and loops are
+// detected from the calls of the replies.
+func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), certain())
 	s := newSpeaker("responses", "do alpha")
@@ -184,7 +182,7 @@ func TestDeltaWire(t *testing.T) {
 	}
 }
 
-func TestWebsocket(t *testing.T) {
+func TestWebsocketIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, nil)
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
@@ -200,9 +198,9 @@ func TestWebsocket(t *testing.T) {
 	}
 }
 
-// Of two calls at once one fails twice: its result alone is warned of, and nothing stands between
-// calls and results (R056, R146).
-func TestParallelCalls(t *testing.T) {
+// Of two parallel calls one fails twice: the warning is in the result of that call only, and nothing is inserted
+// between calls and results (R056, R146).
+func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}
 	}
@@ -234,9 +232,9 @@ func TestParallelCalls(t *testing.T) {
 	}
 }
 
-// Codex gives newer models their tools in an item of the list: such a turn is no side call, and its
-// block stands there on each turn.
-func TestToolsInTheList(t *testing.T) {
+// Codex gives newer models their tools in an item of the list: such a turn is no side call, and its block keeps its
+// place in each turn.
+func TestToolsInTheListMakeNoSideCall(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}

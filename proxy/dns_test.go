@@ -49,10 +49,9 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// R137: the name of an upstream has no address, then one where nobody listens any more, then
-// another one. Meanwhile there is a 502 in the API's own shape, at once; when the name is right
-// again so are the answers, without a reload.
-func TestUpstreamMoves(t *testing.T) {
+// R137: the name of an upstream first has no address, then the address of a closed port, then a valid one. Until then
+// precept answers 502 in the shape of the API at once; afterwards requests succeed without a reload.
+func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {

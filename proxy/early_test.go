@@ -29,9 +29,9 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// An upstream that does not want the rest of a body says so, and the client hears it while it is
-// still sending; what it sends afterwards is nobody's request.
-func TestEarlyAnswersReachTheClient(t *testing.T) {
+// An upstream that refuses the rest of a body answers early, and the client gets the answer while it sends; the rest
+// of the body is no request of its own.
+func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{
 		"passed on, by length":  {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
@@ -64,8 +64,8 @@ func TestEarlyAnswersReachTheClient(t *testing.T) {
 	}
 }
 
-// What precept refuses itself it refuses before the body is there.
-func TestOwnEarlyRefusals(t *testing.T) {
+// Requests that precept refuses are refused before the body arrives.
+func TestRefusalsComeBeforeTheBody(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	for name, k := range map[string]struct {
@@ -87,8 +87,8 @@ func TestOwnEarlyRefusals(t *testing.T) {
 	}
 }
 
-// A stream that begins while the body is still being sent goes on with it.
-func TestStreamsInBothDirections(t *testing.T) {
+// A stream that starts while the body is being sent continues with the body.
+func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
@@ -114,8 +114,8 @@ func TestStreamsInBothDirections(t *testing.T) {
 	}
 }
 
-// A client that asks before it sends is answered by the upstream, be it a 100 or a refusal.
-func TestExpectIsTheUpstreamsToAnswer(t *testing.T) {
+// A client with Expect: 100-continue gets the answer of the upstream, a 100 or a refusal.
+func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 	for status, wire := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
 		200: "HTTP/1.1 100 Continue\r\n\r\n",
@@ -146,9 +146,8 @@ func TestExpectIsTheUpstreamsToAnswer(t *testing.T) {
 	}
 }
 
-// A body that stands still ends its request, and no other. Slow is not still, and neither is who
-// waits between two requests.
-func TestSlowBodyEnds(t *testing.T) {
+// A stalled body ends its own request only. A slow body and an idle connection between two requests are no stall.
+func TestStalledBodyEndsItsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
@@ -209,9 +208,9 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.dialled); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A body becomes too long while the upstream's answer, which has not waited for it, is passed on:
-// two goroutines, of which only one may touch the answer's headers. The race detector sees it.
-func TestTooLongWhileAnswered(t *testing.T) {
+// A body exceeds the limit while the early answer of the upstream is passed on: one goroutine alone may touch the
+// headers of the answer. The race detector decides.
+func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRaw(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")

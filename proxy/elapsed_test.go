@@ -13,8 +13,8 @@ import (
 	"precept/store"
 )
 
-// What comes, be it a comment, keeps a stream open; when nothing has come for the limit it is cut.
-func TestIdleLimit(t *testing.T) {
+// Any data, also a comment, keeps a stream open; a stream without data for the limit is cut.
+func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
@@ -41,8 +41,8 @@ func TestIdleLimit(t *testing.T) {
 	})
 }
 
-// A turn that waits for no answers, as nearly all do, takes no timer.
-func TestNoAnswersNoTimer(t *testing.T) {
+// A turn without pending answers, as nearly all turns are, allocates no timer.
+func TestTurnWithoutPendingAnswersTakesNoTimer(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)

@@ -54,9 +54,8 @@ func encoded(t *testing.T) map[string][]byte {
 	}
 }
 
-// An upstream that compresses its replies, although precept asked for identity, is read all the same:
-// the next request of the conversation finds its session by the id of the call, and tokens count. The
-// client gets the bytes of the upstream.
+// An upstream that compresses its replies although precept asked for identity is read all the same: the next request
+// finds its session by the id of the call, and tokens count. The client gets the bytes of the upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encoded(t) {
 		encoding, _, _ := strings.Cut(name, ":")

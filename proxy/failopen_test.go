@@ -35,9 +35,8 @@ func (s shut) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// No turn waits for a store that takes nothing: all are answered before it goes on, and what came
-// meanwhile is written then.
-func TestHangingStore(t *testing.T) {
+// All turns are answered while the store accepts nothing, and their records are written when the store continues.
+func TestHangingStoreDelaysNoTurn(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func (failing) Exchanges(context.Context, string, session.ID) ([]sample.Exchange
 	return nil, errors.New("broken")
 }
 
-func TestBrokenStore(t *testing.T) {
+func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRigOn(t, up, failing{}, bookOf(t, "one: alpha"), certain())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
@@ -89,9 +88,8 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// Without a directory to write to, precept chooses and replays from memory, and says so in its
-// metrics.
-func TestVolatileStore(t *testing.T) {
+// Without a writable directory, precept chooses and replays from memory, and reports that in its metrics.
+func TestVolatileStoreWorksFromMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), certain())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
@@ -102,8 +100,8 @@ func TestVolatileStore(t *testing.T) {
 	eventually(t, func() bool { return r.Parts().Tally.DroppedReadOnly.Load() == 2 })
 }
 
-// A panic in a step of ours is counted, and the client's bytes go through.
-func TestPanickingStep(t *testing.T) {
+// A panic in a step of precept is counted, and the client's bytes are forwarded.
+func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	r.BreakDeciding()

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A panic of precept's own is answered, and seen as a cut where an answer has begun.
-func TestAPanicIsAnswered(t *testing.T) {
+// A panic of precept is answered with an error, or cuts an answer that has started.
+func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(r.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
@@ -44,8 +44,8 @@ func TestAPanicIsAnswered(t *testing.T) {
 	}
 }
 
-// Every request is counted once, whatever its path and its end.
-func TestEveryRequestIsCounted(t *testing.T) {
+// Each request is counted once, for any path and any end.
+func TestEveryRequestIsCountedOnce(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/v1/dies" {
 			panic(http.ErrAbortHandler)
@@ -82,8 +82,8 @@ func TestEveryRequestIsCounted(t *testing.T) {
 	}
 }
 
-// The second try is what the client sent: its bytes, in its encoding, with its trailers.
-func TestSecondTryIsTheOriginal(t *testing.T) {
+// The second attempt sends the client's bytes, with their encoding and trailers.
+func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
@@ -114,9 +114,9 @@ func TestSecondTryIsTheOriginal(t *testing.T) {
 	}
 }
 
-// A panic in a step is told with the request's id and without what the panic held; and nobody logs
-// past the one place that adds it.
-func TestLogLinesNameTheRequest(t *testing.T) {
+// The log of a panic has the id of the request and not the value of the panic; all logging uses the function that adds
+// the id.
+func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), certain())
 	r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))

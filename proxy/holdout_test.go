@@ -17,9 +17,9 @@ import (
 	"precept/store/storetest"
 )
 
-// R049: of many sessions a fifth has the lesson withheld (within three standard errors), as the
-// upstream sees it. Each keeps its draw in its second turn, and what is kept says what it was.
-func TestWithheldShare(t *testing.T) {
+// R049: a fifth of many sessions has the lesson withheld (within three standard errors), as the upstream sees it. Each
+// session keeps its draw in the second turn, and the record has the draw.
+func TestWithheldShareIsTheHoldout(t *testing.T) {
 	const sessions, again, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

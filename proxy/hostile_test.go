@@ -11,10 +11,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// Whatever a lesson holds, and though a person has approved it: what the upstream gets is one block
-// that is closed once, by us, each line of it behind our prefix, and no token in it that a chat
-// template or a model takes for a role.
-func TestHostileLessonsThroughTheProxy(t *testing.T) {
+// For any text of an approved lesson, the upstream gets one block that precept closes once, each line has the prefix,
+// and no token in the block is a role for a chat template or a model.
+func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
 			var lessons []*lesson.Lesson

@@ -54,10 +54,9 @@ func housekeeping() map[string]string {
 	}
 }
 
-// A chat front end asks for a title, for tags, for follow-up questions. The request passes as it came,
-// gets no lesson and is no session, with and without a system prompt, before and after the turn that the
-// request quotes.
-func TestHousekeepingOfChatFrontEnds(t *testing.T) {
+// A chat front end asks for a title, tags or follow-up questions. The request is forwarded unchanged, gets no lesson
+// and is no session, with and without a system prompt, before and after the turn that the request quotes.
+func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 	m := r.Parts().Metrics
@@ -99,8 +98,8 @@ func TestHousekeepingOfChatFrontEnds(t *testing.T) {
 	}
 }
 
-// A person asks for such things as well, and an agent's only message may hold its history: these are turns.
-func TestWhatPeopleAskIsNoHousekeeping(t *testing.T) {
+// A person asks for a title as well, and the only message of an agent may hold its history: these requests are turns.
+func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
 	for name, text := range map[string]string{
 		"a question":              chatAsked,

@@ -29,9 +29,8 @@ func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
 	return up, came, sync.OnceFunc(func() { close(next) })
 }
 
-// Bodies beyond what may be held together are passed on as they came, and lessons are back when
-// there is room again.
-func TestBodiesAreBoundedTogether(t *testing.T) {
+// Bodies beyond the total limit are forwarded unchanged, and lessons are back when there is room.
+func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 	up, came, answer := waiting(t)
 	flags := certain()
 	flags["limits.inspect_total_bytes"] = "7MiB"
@@ -77,9 +76,9 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	all.Wait()
 }
 
-// A compressed body is charged for what comes of it: a few hundred bytes may become megabytes, and
-// they are there until the answer begins.
-func TestUnpackedBodiesAreBounded(t *testing.T) {
+// A compressed body counts with its uncompressed size until the answer begins: a few hundred bytes may become
+// megabytes.
+func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	up, came, answer := waiting(t)
 	flags := certain()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
@@ -131,9 +130,9 @@ func TestUnpackedBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// One request too many is refused, in the shape of its API, with the time to come back; precept's
-// own paths go on, and so do those that were let in.
-func TestTooManyRequests(t *testing.T) {
+// A request beyond the limit is refused in the shape of its API with Retry-After; precept's own paths and accepted
+// requests continue.
+func TestTooManyRequestsAreRefused(t *testing.T) {
 	up, came, answer := waiting(t)
 	r := newRig(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`

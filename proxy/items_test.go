@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestItemsBeyondTheLimitPassUnread: a body of more items, parts, calls, tools and keys than
-// limits.items goes through byte for byte, and is counted; one within the limit gets its lesson.
+// A body of more items, parts, calls, tools and keys than limits.items is forwarded byte for byte and counted; a body
+// within the limit gets its lesson.
 func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := certain()

@@ -26,9 +26,8 @@ func keysOf(t *testing.T) map[string]string {
 	return flags
 }
 
-// A key that is not listed is refused, in the shape of the API that was called, and nothing reaches
-// the upstream.
-func TestUnlistedKey(t *testing.T) {
+// An unlisted key is refused in the shape of the API, and nothing reaches the upstream.
+func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
@@ -64,9 +63,8 @@ func checkShape(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The tenant and the agent are the key's, and the upstream gets its own key where the client had
-// put ours.
-func TestKeys(t *testing.T) {
+// The key sets tenant and agent, and the upstream gets its own key in place of precept's.
+func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
 	body := `{"messages":[{"role":"user","content":"hi"}]}`
@@ -106,8 +104,8 @@ func TestKeys(t *testing.T) {
 	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// learn: off keeps nothing, and lessons are given nevertheless.
-func TestKeyThatIsNotLearnedFrom(t *testing.T) {
+// learn: off stores nothing, and lessons are injected nevertheless.
+func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), keysOf(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
@@ -122,9 +120,8 @@ func TestKeyThatIsNotLearnedFrom(t *testing.T) {
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// Who pays is told by the key alone: no header, path or body under one key's name leads to
-// another's (R108).
-func TestForgedTenant(t *testing.T) {
+// The key alone determines the tenant: no header, path or body under one key's name leads to another tenant (R108).
+func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
 	h := bearer("pk-a", "Precept-Session", "s")
@@ -144,8 +141,8 @@ func TestForgedTenant(t *testing.T) {
 	}
 }
 
-// A key with roles speaks for these alone: a role that it may not speak for is none.
-func TestRolesOfAKey(t *testing.T) {
+// A key with roles accepts these roles only: another role is ignored.
+func TestKeyWithRolesRefusesOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
 	for key, want := range map[string]map[string]string{

@@ -28,10 +28,10 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// A conversation without a name continues at a replica whose store does not answer in time. The request
-// goes on without lessons and outside of the experiment, and no coin is drawn. With the answer of the
-// store, the conversation is in its session again, with the block of its first turn.
-func TestALateLookUpDrawsNoCoin(t *testing.T) {
+// A conversation without a name continues at a replica whose store does not answer in time. The request is forwarded
+// without lessons and outside of the experiment, and no coin is drawn. With the answer of the store, the conversation
+// is in its session again, with the block of its first turn.
+func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := bookOf(t, "one: build"), t.TempDir()
 	up := newUpstream(t, caller())

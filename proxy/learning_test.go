@@ -82,9 +82,8 @@ func listOfBody(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// Over twenty turns the upstream's list of a turn is a prefix of the next one: a lesson at the
-// start, one that a tool error brings, a loop warning, a restart of the proxy in the middle, with a
-// name and without one.
+// Over twenty turns the upstream's list of a turn is a prefix of the next one: with a lesson at the start, one after a
+// tool error, a loop warning, and a restart of the proxy in the middle, with a name and without.
 func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	}
 }
 
-func TestTwoFirstRequestsAreTwoSessions(t *testing.T) {
+func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		if fail.Load() {
@@ -165,8 +164,8 @@ func TestTwoFirstRequestsAreTwoSessions(t *testing.T) {
 	}
 }
 
-// A rejection by the upstream of what we changed costs one retry with the client's bytes.
-func TestRejectedInjection(t *testing.T) {
+// A rejection by the upstream of a changed request costs one retry with the client's bytes.
+func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if bytes.Contains(b, []byte("[one]")) {
@@ -189,7 +188,7 @@ func TestRejectedInjection(t *testing.T) {
 	}
 }
 
-func TestInjectionOff(t *testing.T) {
+func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := certain()
 	flags["debug_headers"] = "true"
@@ -209,9 +208,9 @@ func TestInjectionOff(t *testing.T) {
 	}
 }
 
-// Feedback by every name of a session, early and late, once and twice; then the exchange and its
-// samples, redacted.
-func TestFeedbackCloseAndSamples(t *testing.T) {
+// Feedback arrives by each name of a session, early and late, once and twice; then the exchange and its samples are
+// stored redacted.
+func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := certain()
 	flags["reward.close_after"] = "300ms"
@@ -260,7 +259,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-func TestOptOutLeavesNothing(t *testing.T) {
+func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	up := newUpstream(t, caller())
 	dir := t.TempDir()
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
@@ -272,8 +271,8 @@ func TestOptOutLeavesNothing(t *testing.T) {
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")
 }
 
-// For those who want it: the lessons at the end of the system prompt, and again at the same place.
-func TestSystemPlacement(t *testing.T) {
+// With inject.placement: system, the lessons are at the end of the system prompt, at the same place in each turn.
+func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := certain()
 	flags["inject.placement"] = "system"

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// With no room left the connection goes that has been without a request for longest; one with a
-// request stays.
-func TestDoorShowsTheQuietestOut(t *testing.T) {
+// With no room left, the connection that has been idle for longest is closed; a connection with a request stays.
+func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
@@ -72,9 +71,9 @@ func quietIn(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// All connections have a request, and another one comes: it is let in as soon as one of them has
-// none any more, and not when that one's client leaves at last. The others stay.
-func TestDoorOpensWhenARequestEnds(t *testing.T) {
+// All connections have a request when another one arrives: the new connection is accepted as soon as a request ends,
+// before its client leaves. The others stay.
+func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
@@ -113,9 +112,9 @@ func TestDoorOpensWhenARequestEnds(t *testing.T) {
 	}
 }
 
-// Three times as many clients as there is room for, each with one request behind the other: none of
-// them loses one because its connection had to go.
-func TestDoorCostsNoRequest(t *testing.T) {
+// Three times as many clients as connections send one request after the other: no request is lost because its
+// connection was closed.
+func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
 	listener := newLimitListener(srv.Listener, time.Now, 8, quietFor)
 	srv.Config.Handler = listener.CloseWhenFull(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// What all copies hold together is bounded; the copy that goes beyond it is let go, its stream is
-// not.
-func TestCapturedTextIsBoundedTogether(t *testing.T) {
+// The total of all captured copies is bounded; the copy that exceeds the bound is dropped, and its stream continues.
+func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 	const streams, each, total = 8, 300, 1 << 20
 	next := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
@@ -71,9 +70,8 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	}
 }
 
-// A request's body is let go when its answer begins: a stream that lasts for minutes does not hold
-// it.
-func TestRequestBodyIsLetGo(t *testing.T) {
+// The body of a request is released when its answer begins: a stream of minutes does not hold the body.
+func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 	next := make(chan struct{})
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.Copy(io.Discard, q.Body)

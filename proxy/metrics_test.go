@@ -12,8 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// What alerts look at is there before it happens: a series that begins at one has not grown.
-func TestSeriesBeginAtZero(t *testing.T) {
+// Series of alerts exist before the first event: increase() misses the first event of a series that starts at one.
+func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)
 	families, err := reg.Gather()
@@ -37,7 +37,7 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	}
 }
 
-func TestEveryStepBeginsAtZero(t *testing.T) {
+func TestSeriesOfEachStepStartAtZero(t *testing.T) {
 	m := proxy.NewMetrics(prometheus.NewRegistry())
 	series := testutil.CollectAndCount(m.Series("fail_open"))
 	for _, step := range label.Steps() {
@@ -64,8 +64,8 @@ func total(c prometheus.Collector) (sum float64) {
 	return sum
 }
 
-// Where debug headers are asked for they say of a body that was not understood why it was not.
-func TestUninspectedSaysWhy(t *testing.T) {
+// With debug headers, the response names the reason why a body was not inspected.
+func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
 	flags := certain()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
 	r := newRig(t, newUpstream(t, model(t)), "", bookOf(t, "one: alpha"), flags)

@@ -92,9 +92,8 @@ func values(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A turn is one span: whose child it is, what was picked, what it cost, and not a word of what was
-// said.
-func TestSpanOfATurn(t *testing.T) {
+// A turn is one span with its parent, its picks and its costs, and without any text of the conversation.
+func TestSpanOfATurnHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
@@ -135,9 +134,8 @@ func TestSpanOfATurn(t *testing.T) {
 	}
 }
 
-// A turn that is opted out tells what a meter could, and a client without a trace gets none
-// forwarded.
-func TestSpanOfAnOptedOutTurn(t *testing.T) {
+// The span of an opted-out turn has metering facts only, and no trace is forwarded for a client without a trace.
+func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, certain())
 	spans := traced(t, r, 1)
@@ -160,8 +158,8 @@ func TestSpanOfAnOptedOutTurn(t *testing.T) {
 	}
 }
 
-// How a turn failed is the span's error.type.
-func TestSpanOfAFailure(t *testing.T) {
+// The span of a failed turn has the failure as error.type.
+func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
 		then             http.HandlerFunc
@@ -194,8 +192,8 @@ func TestSpanOfAFailure(t *testing.T) {
 	}
 }
 
-// What the upstream reports is counted, and a sampled trace is the exemplar of what precept took.
-func TestOperationMetrics(t *testing.T) {
+// The usage that the upstream reports is counted, and a sampled trace is the exemplar of the overhead of precept.
+func TestOperationMetricsWithExemplars(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, certain())
 	reg := prometheus.NewRegistry()
 	r.Parts().Metrics = proxy.NewMetrics(reg)

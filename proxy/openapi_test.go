@@ -12,9 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every route of the data listener that is precept's own is described, and nothing is described
-// that is not there.
-func TestOpenAPIRoutes(t *testing.T) {
+// Each route of the data listener that belongs to precept is described, and each described route exists.
+func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	text, err := os.ReadFile("../admin/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)

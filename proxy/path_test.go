@@ -133,7 +133,7 @@ func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Rec
 func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
 // The agent of the path form is the agent of the feedback: an agent that opted out leaves nothing.
-func TestFeedbackOfAnAgentThatOptedOut(t *testing.T) {
+func TestFeedbackOfAnOptedOutAgentLeavesNothing(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
@@ -143,7 +143,7 @@ func TestFeedbackOfAnAgentThatOptedOut(t *testing.T) {
 }
 
 // A path without an endpoint of precept goes to the upstream.
-func TestPathsOfTheUpstream(t *testing.T) {
+func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, nil)
 	for ask, want := range map[string]string{
@@ -175,8 +175,8 @@ func TestPathsOfTheUpstream(t *testing.T) {
 	}
 }
 
-// A path with too many slashes is a rewritten path all the same.
-func TestLessonsUnderADoubledSlash(t *testing.T) {
+// A rewritten path with doubled slashes gets lessons as well.
+func TestDoubledSlashPathGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {

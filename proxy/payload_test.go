@@ -2,9 +2,9 @@ package proxy
 
 import "testing"
 
-// A buffer of the pool has the room that is asked for, whatever was put there before, and not many
-// times as much: a small request pins no large buffer.
-func TestPoolRoom(t *testing.T) {
+// A buffer of the pool has the requested room, for any buffers put before, and not many times as much: a small request
+// pins no large buffer.
+func TestPoolBufferFitsTheRequestedSize(t *testing.T) {
 	var p pool
 	p.put(nil)
 	for _, n := range []int{1, 4095, 4096, 4097, 6000, 8191, 8192, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1<<24 - 1, 1 << 24, 1<<24 + 1} {

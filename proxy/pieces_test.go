@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A reply of known length need not come at once: what is here of it does not wait for the rest.
-func TestPiecesOfAReplyOfKnownLength(t *testing.T) {
+// The received part of a reply with a known length is forwarded before the rest arrives.
+func TestReplyOfKnownLengthIsForwardedInPieces(t *testing.T) {
 	rest := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -61,9 +61,8 @@ func providers() []provider {
 	}
 }
 
-// Each provider has paths of its own, and nothing else: what an agent asks for arrives there, with
-// a lesson where precept rewrites.
-func TestProviders(t *testing.T) {
+// Each provider has its own paths: a request arrives at its path, with a lesson where precept rewrites.
+func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
 			var got string
@@ -99,8 +98,8 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// A base URL that holds too much is mended.
-func TestDoubledPaths(t *testing.T) {
+// A base URL with a repeated path is corrected.
+func TestDoubledBaseURLIsCorrected(t *testing.T) {
 	for _, c := range []struct{ upstream, ask, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},
 		{"https://a/v1", "/v1/v1/v1/chat/completions", "/v1/chat/completions"},
@@ -125,8 +124,8 @@ func TestDoubledPaths(t *testing.T) {
 	}
 }
 
-// A provider that does not know a path is told of once, with what to mend.
-func TestUnknownPathIsTold(t *testing.T) {
+// A path that a provider does not know is logged once, with the remedy.
+func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	tg, err := proxy.NewTarget("x", "https://a/inference")
 	if err != nil {

@@ -93,8 +93,8 @@ func answering(t *testing.T) *upstream {
 	return up
 }
 
-// Side calls of frameworks go through as they came, begin no session, and are counted.
-func TestSideCallsOfFrameworks(t *testing.T) {
+// Side calls of frameworks are forwarded unchanged, begin no session, and are counted.
+func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
 	for name, call := range sideCalls() {
 		t.Run(name, func(t *testing.T) {
 			flags := certain()
@@ -118,9 +118,9 @@ func TestSideCallsOfFrameworks(t *testing.T) {
 	}
 }
 
-// Frameworks want JSON or a call of a tool of their own where what they made of a conversation is
-// to be kept; the next call may show what the one before it gave and nothing of the conversation.
-func TestSideCallsWithAForm(t *testing.T) {
+// Frameworks ask for JSON or a call of their own tool to store a digest of a conversation; the next side call may show
+// the output of the one before and nothing of the conversation.
+func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
@@ -161,8 +161,8 @@ func TestSideCallsWithAForm(t *testing.T) {
 	}
 }
 
-// A memory keeper beside a chat without tools is told by the dialogue that it shows.
-func TestSideCallBesideAChat(t *testing.T) {
+// The side call of a memory keeper for a chat without tools is recognised by the dialogue in the call.
+func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
 	flags := certain()
 	flags["debug_headers"] = "true"
 	r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
@@ -174,8 +174,8 @@ func TestSideCallBesideAChat(t *testing.T) {
 	}
 }
 
-// A session goes on from the summary that a framework had made of it, and left nothing else.
-func TestSessionGoesOnFromASummaryOfAFramework(t *testing.T) {
+// A session continues from the summary that a framework made of it, without any other message.
+func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	up := answering(t)
 	r := newRig(t, up, "", bookOf(t, "one: parser test"), certain())
 	first := playedBeside(t, r, bearer("k"), true)
@@ -202,8 +202,8 @@ func TestSessionGoesOnFromASummaryOfAFramework(t *testing.T) {
 	}
 }
 
-// After a restart a session is known again from its next turn on, with what was said before it.
-func TestSideCallAfterARestart(t *testing.T) {
+// After a restart, side calls of a session are recognised from its next turn on, by earlier texts too.
+func TestSideCallIsFoundAfterARestart(t *testing.T) {
 	flags := certain()
 	flags["debug_headers"] = "true"
 	up, dir, book := answering(t), t.TempDir(), bookOf(t, "one: parser test")
@@ -226,8 +226,8 @@ func TestSideCallAfterARestart(t *testing.T) {
 	}
 }
 
-// What looks like a side call and may be an agent is one: it gets its lessons.
-func TestAgentsThatAreNoSideCalls(t *testing.T) {
+// A request that resembles a side call and may be an agent gets its lessons.
+func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 	judge := sideCalls()["a judge"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	system := func(text string, list []obj) []obj {

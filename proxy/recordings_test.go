@@ -58,10 +58,9 @@ func readRecording(t *testing.T, path string) []recorded {
 	return all
 }
 
-// What each agent sends, turn by turn, with the face in between: one session, lists that only grow,
-// the lesson once and the warning once, and not a byte put into what is beside the conversation.
-// The second run stops the face in between.
-func TestRecordings(t *testing.T) {
+// The recorded requests of each agent pass through precept, turn by turn: one session, growing lists, the lesson and
+// the warning once, and side requests unchanged. The second run restarts precept halfway.
+func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil || len(paths) < 17 {
 		t.Fatalf("%d recordings: %v", len(paths), err)

@@ -29,9 +29,9 @@ func history(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header get a new token in the middle of their conversations. Each
-// conversation stays one session, with the same lessons at the same places.
-func TestARefreshedTokenKeepsTheSession(t *testing.T) {
+// Forty agents without a session header get a new token in the middle of their conversations. Each conversation stays
+// one session, with the same lessons at the same places.
+func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
 	signed := func(owner, issued int) string {
@@ -98,8 +98,8 @@ func TestARefreshedTokenKeepsTheSession(t *testing.T) {
 	}
 }
 
-// An assistant's text alone says nothing about its owner: another person's model may have said the same.
-func TestAnAnswerAloneTiesUnderItsCredentialOnly(t *testing.T) {
+// The text of an answer says nothing about its owner: the model of another person may have given the same answer.
+func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 	talk := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
@@ -135,7 +135,7 @@ func TestAnAnswerAloneTiesUnderItsCredentialOnly(t *testing.T) {
 }
 
 // The upstream refuses an expired token, and the agent sends the first request again with a new one.
-func TestAFirstRequestThatWasRefusedForItsTokenIsSentAgain(t *testing.T) {
+func TestFirstRequestWithAnExpiredTokenIsRetried(t *testing.T) {
 	up := newUpstream(t, nil)
 	var refused atomic.Int64
 	answer := caller()
@@ -207,7 +207,7 @@ func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
 }
 
 // The tenant of a signed token is its issuer and subject, that of an opaque key its bytes.
-func TestTheTenantOfAToken(t *testing.T) {
+func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, caller())
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{

@@ -46,9 +46,8 @@ func reached(ups map[string]*upstream, before map[string]int) string {
 	return strings.Join(names, "+")
 }
 
-// Each dialect has its upstream: messages, and what stands below them, go to anthropic, the rest to
-// openai.
-func TestDefaultRoutes(t *testing.T) {
+// Each dialect has its upstream: paths of the Messages API go to anthropic, all others to openai.
+func TestDefaultRoutesByDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, nil)
 	before := map[string]int{}
@@ -86,7 +85,7 @@ func TestDefaultRoutes(t *testing.T) {
 	}
 }
 
-func TestRoutes(t *testing.T) {
+func TestConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}
@@ -133,9 +132,8 @@ func spellings(port string) []string {
 	return out
 }
 
-// Nothing that a client says names an upstream: not one connection goes to a host that stands in a
-// header, the query, the body, the path or the upstream's own redirect (R144).
-func TestNoClientNamesAnUpstream(t *testing.T) {
+// No header, query, body, path or redirect of the upstream leads to a connection to another host (R144).
+func TestClientCannotNameAnUpstream(t *testing.T) {
 	var connections atomic.Int64
 	inside := httptest.NewUnstartedServer(http.NotFoundHandler())
 	inside.Config.ConnState = func(_ net.Conn, s http.ConnState) {
@@ -197,9 +195,8 @@ func rawRequest(t *testing.T, face, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// What precept answers itself has the shape of the API that was called, below its path and behind a
-// path form too.
-func TestOwnErrorsByDialect(t *testing.T) {
+// An error of precept has the shape of the API that was called, below its path and after a path form.
+func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	gone := newUpstream(t, nil)
@@ -238,7 +235,7 @@ func TestOwnErrorsByDialect(t *testing.T) {
 	checkShape(t, "/v1/feedback", b)
 }
 
-func TestFamily(t *testing.T) {
+func TestFamilyOfAPath(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,

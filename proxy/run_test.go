@@ -61,10 +61,9 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	return rec
 }
 
-// Sub-agents that speak under the name of a session are sessions of their own, with lessons and
-// warnings of their own, before and after a restart; what is drawn for them is drawn through the
-// named session. Its side calls stay side calls.
-func TestSubAgentsOfANamedSession(t *testing.T) {
+// Sub-agents under the name of a session are sessions of their own, with their own lessons and warnings, before and
+// after a restart; they draw through the named session. Its side calls remain side calls.
+func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
 	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), certain()
@@ -123,9 +122,9 @@ func TestSubAgentsOfANamedSession(t *testing.T) {
 	}
 }
 
-// Names of runs are text: whatever they hold, they name one run inside of a tenant, and reach
-// neither a header nor the upstream.
-func TestHostileNamesOfRuns(t *testing.T) {
+// The name of a run is any text: a name denotes one run within a tenant, and reaches neither a header nor the
+// upstream.
+func TestHostileRunNamesNameOneRun(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	long := strings.Repeat("a", 10<<10)
@@ -179,9 +178,9 @@ func TestHostileNamesOfRuns(t *testing.T) {
 	}
 }
 
-// Agents of equal names in two runs are two sessions, a conversation that goes on in another run is
-// a session of that run, and a failed first request of one run is not taken up by another.
-func TestRunsKeepApart(t *testing.T) {
+// Agents with equal names in two runs are two sessions, a conversation that continues in another run is a session of
+// that run, and a failed first request of one run is not retried by another.
+func TestRunsAreSeparate(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
@@ -228,8 +227,8 @@ func TestRunsKeepApart(t *testing.T) {
 	unitOf(t, r, session.RunKey("default", "c"), 1)
 }
 
-// Of a member that opts out nothing is kept; of a run in which all do, not even that there was one.
-func TestOptOutWithinARun(t *testing.T) {
+// Nothing is stored of a member that opts out, and not even the run when all members opt out.
+func TestOptOutOfARunMember(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
@@ -265,9 +264,9 @@ func TestOptOutWithinARun(t *testing.T) {
 	}
 }
 
-// An upstream that takes a member's requests only unchanged is counted by the run's arms; the other
-// members go on.
-func TestRefusedInARun(t *testing.T) {
+// An upstream that accepts a member's requests only unchanged marks the run as refused; the other members get their
+// lessons.
+func TestRefusedMemberMarksItsRun(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -290,8 +289,8 @@ func TestRefusedInARun(t *testing.T) {
 	}
 }
 
-// Agents of a run, sub-agents under one name, and who rates them, all at once.
-func TestARunAllAtOnce(t *testing.T) {
+// Agents of a run, sub-agents under one name, and feedback run concurrently.
+func TestConcurrentRunIsOneUnit(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var words struct{ Messages []obj }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// An application gives one prompt_cache_key to all its conversations: each gets its lesson, at once
-// and after a restart.
-func TestOneKeyForAnApplication(t *testing.T) {
+// An application gives one prompt_cache_key to all its conversations: each gets its lesson, at once and after a
+// restart.
+func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir, book := t.TempDir(), bookOf(t, "one: mend the build")
 	r := newRig(t, up, dir, book, certain())

@@ -41,9 +41,9 @@ func exchange(t *testing.T, base, method, bytes string) clientSaw {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// However a client asks, the upstream gets what it would get of Go's own reverse proxy, or what the
-// client sent where that one changes it.
-func TestStrangeRequests(t *testing.T) {
+// For any request of a client, the upstream gets the request of Go's own reverse proxy, or the client's bytes where
+// Go's proxy changes them.
+func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRaw(t, false, told)
 	ours, theirs := face(t, up.url), plain(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)

@@ -80,9 +80,9 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"surplus behind chunks": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// Whatever an upstream writes, over TCP or TLS, a client of precept sees what one of Go's own
-// reverse proxy does, or better.
-func TestStrangeUpstreams(t *testing.T) {
+// For any bytes of an upstream, over TCP or TLS, the client gets the response of Go's own reverse proxy, or a better
+// one.
+func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	heads := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range strangeWires {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 	}
 }
 
-// The same over HTTP/2, where the frames are net/http's and the handlers strange.
-func TestStrangeUpstreamsHTTP2(t *testing.T) {
+// The same over HTTP/2, with the frames of net/http and unusual handlers.
+func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{
 		"plain":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
@@ -191,9 +191,9 @@ func TestStrangeUpstreamsHTTP2(t *testing.T) {
 	}
 }
 
-// Bytes after a response never become the answer of another request. A request on a connection with such
-// bytes may fail: more often on more cores, since the next request meets the bytes earlier.
-func TestSurplusIsNobodysAnswer(t *testing.T) {
+// Bytes after a response never become the answer of another request. A request on a connection with such bytes may
+// fail: more often on more cores, since the next request meets the bytes earlier.
+func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
 			b, _ := io.ReadAll(r.Body)
@@ -223,8 +223,8 @@ func TestSurplusIsNobodysAnswer(t *testing.T) {
 	}
 }
 
-// A request that the upstream may have read is sent once, whatever becomes of its connection.
-func TestNothingIsPaidTwice(t *testing.T) {
+// A request that the upstream may have read is sent once, for any fate of its connection.
+func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(n int, c net.Conn, r *http.Request) bool {
 			_, _ = io.Copy(io.Discard, r.Body)

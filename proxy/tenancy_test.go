@@ -64,9 +64,9 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// Under single all clients are one tenant. A counted call id of an earlier turn leads no other key into
-// the session.
-func TestSingleTenant(t *testing.T) {
+// With tenancy single, all clients are one tenant. A counted call id of an earlier turn leads no other key into the
+// session.
+func TestSingleTenancySharesOneTenant(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, nil)
 	for _, key := range []string{"k-one", "k-two"} {
@@ -89,9 +89,9 @@ func TestSingleTenant(t *testing.T) {
 	}
 }
 
-// The same name under two keys is two sessions: two states of loops, two rewards, and no echo leads
-// across (R058).
-func TestByCredential(t *testing.T) {
+// The same name under two keys is two sessions with separate loops and rewards, and no echo leads from one to the
+// other (R058).
+func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	one, two := bearer("k-one", "Precept-Session", "build"), bearer("k-two", "Precept-Session", "build")
@@ -155,10 +155,9 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	return a.Status
 }
 
-// Fifty tenants at once, with the same words, the same names for their sessions and the same call
-// ids from the upstream: each upstream request holds what its own tenant said, and what is kept is
-// told apart (R107).
-func TestFiftyTenants(t *testing.T) {
+// Fifty concurrent tenants with equal words, session names and call ids: each upstream request holds the words of its
+// own tenant, and the stored data is separate (R107).
+func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	const tenants, turns = 50, 5

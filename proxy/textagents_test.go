@@ -132,9 +132,9 @@ func textAgents() []textAgent {
 	}
 }
 
-// An agent that writes its calls and results as text is warned of its loops and gets lessons on its
-// errors, as others do, and what the model saw of it stays what it was.
-func TestTextAgents(t *testing.T) {
+// An agent that writes calls and results as text gets loop warnings and lessons on errors as others do, and earlier
+// requests remain a prefix.
+func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
@@ -171,8 +171,8 @@ func TestTextAgents(t *testing.T) {
 	}
 }
 
-// dspy's ReAct writes everything so far into one message. The blocks stand in it where they stood.
-func TestTrajectory(t *testing.T) {
+// dspy's ReAct writes all earlier steps into one message. The blocks keep their places in the message.
+func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
@@ -207,9 +207,9 @@ func TestTrajectory(t *testing.T) {
 	}
 }
 
-// The oldest agents send one message that grows, by a template: each conversation is one session,
-// with its blocks where they stood, lessons on errors and warnings at the top of the observations.
-func TestScratchpads(t *testing.T) {
+// The oldest agents send one growing message from a template: each conversation is one session, with its blocks at
+// their places, lessons on errors, and warnings at the top of the observations.
+func TestScratchpadAgentsAreOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
 			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
@@ -258,9 +258,9 @@ func TestScratchpads(t *testing.T) {
 	}
 }
 
-// What looks like a text agent's and is none: a person who pastes, a model that shows a command, an
-// agent that runs a test by itself.
-func TestNoTextAgent(t *testing.T) {
+// Texts that resemble a text agent and are none: a person who pastes, a model that shows a command, an agent that runs
+// a test by itself.
+func TestTextsSimilarToTextAgentsAreForwarded(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
 		"a person tells of it":          {says("user", "Please mend the build"), says("assistant", shown), says("user", "make: no such module: shop"), says("assistant", shown), says("user", "make: no such module: shop")},

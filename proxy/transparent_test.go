@@ -17,8 +17,8 @@ import (
 	"precept/proxy"
 )
 
-// What nobody asked precept to touch arrives as it was sent.
-func TestForwardsBytes(t *testing.T) {
+// A body that precept does not change is forwarded byte for byte.
+func TestUninspectedBodiesPassByteForByte(t *testing.T) {
 	bodies := map[string]string{
 		"odd json":      `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
 		"truncated":     `{"messages":[{"role":"user","content":"hi"`,
@@ -60,7 +60,7 @@ func TestForwardsBytes(t *testing.T) {
 	})
 }
 
-func TestPassesPaths(t *testing.T) {
+func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Method", r.Method)
 		w.WriteHeader(http.StatusTeapot)
@@ -110,7 +110,7 @@ func TestPassesPaths(t *testing.T) {
 	})
 }
 
-func TestHeaders(t *testing.T) {
+func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Add("Set-Cookie", "a=1")
 		w.Header().Add("Set-Cookie", "b=2")
@@ -152,7 +152,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestStatusesPass(t *testing.T) {
+func TestStatusCodesPassUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		code int
 		kind string
@@ -177,7 +177,7 @@ func TestStatusesPass(t *testing.T) {
 	}
 }
 
-func TestGzip(t *testing.T) {
+func TestGzipResponsePassesUnchanged(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, `{"data":[]}`)
@@ -213,9 +213,8 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// A stream is the same bytes, whatever they are, cut wherever the upstream cut them, each piece as
-// soon as it comes.
-func TestStreamsAsItComes(t *testing.T) {
+// A stream has the upstream's bytes and cuts, and each piece is forwarded as soon as it arrives.
+func TestStreamIsForwardedAsItArrives(t *testing.T) {
 	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -266,7 +265,7 @@ func TestFlushesEachChunk(t *testing.T) {
 	close(next)
 }
 
-func TestBigLineAndToolCalls(t *testing.T) {
+func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
 	args := strings.Repeat("x", 5<<20)
 	line := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"` + args + `"}}]}}]}` + "\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -279,8 +278,8 @@ func TestBigLineAndToolCalls(t *testing.T) {
 	}
 }
 
-// A stream that the upstream cuts is seen as cut, and nothing is made up.
-func TestCutStreamIsCut(t *testing.T) {
+// A stream that the upstream cuts is cut for the client, and nothing is added.
+func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"par\"}}]}\n\n")
@@ -303,8 +302,8 @@ func TestCutStreamIsCut(t *testing.T) {
 	}
 }
 
-// The upstream hears within 200 ms that the client left, before the first byte and after it.
-func TestClientLeaves(t *testing.T) {
+// The upstream sees within 200 ms that the client disconnected, before the first byte and after it.
+func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		gone := make(chan struct{})
 		started := make(chan struct{})
@@ -334,8 +333,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A stream in which nothing comes any more is cut for the client as well.
-func TestIdleStreamEnds(t *testing.T) {
+// A stream without data is cut for the client as well.
+func TestIdleStreamIsCutForTheClient(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": keep-alive\n\n")
@@ -354,7 +353,7 @@ func TestIdleStreamEnds(t *testing.T) {
 	}
 }
 
-func TestExpectChunkedTrailers(t *testing.T) {
+func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -379,9 +378,9 @@ func TestExpectChunkedTrailers(t *testing.T) {
 	}
 }
 
-// Trailers that nobody announced go on, but for those that net/http refuses to send: a client that
-// names them costs itself nothing. Direct, they are dropped as well.
-func TestTrailersThatCannotBeSent(t *testing.T) {
+// Unannounced trailers are forwarded, except those that net/http refuses to send: they are dropped, as without
+// precept.
+func TestUnsendableTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -435,7 +434,7 @@ func TestPipelinedKeepsOrder(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
@@ -466,7 +465,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestUpstreamSilent(t *testing.T) {
+func TestSilentUpstreamIsAGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	r := newRig(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
@@ -475,7 +474,7 @@ func TestUpstreamSilent(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestTargetResolvesPaths(t *testing.T) {
 	for _, c := range []struct{ base, path, want string }{
 		{"https://api.openai.com/v1", "/v1/chat/completions", "https://api.openai.com/v1/chat/completions"},
 		{"https://openrouter.ai/api/v1", "/v1/chat/completions", "https://openrouter.ai/api/v1/chat/completions"},

@@ -76,10 +76,9 @@ func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config 
 	return cfg
 }
 
-// A configuration that needs an upstream no more leaves no connection to it: at once where nobody
-// is on it, else when the last request is over; one of HTTP/2 may then stay until it has been idle
-// for its time. What both configurations need is kept.
-func TestReloadClosesConnections(t *testing.T) {
+// A reload closes connections to an upstream that is no longer configured: idle ones at once, others after the last
+// request; one of HTTP/2 may stay until its idle limit. Connections of both configurations are kept.
+func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			old, next := newConnected(t, http2), newConnected(t, http2)
@@ -134,7 +133,7 @@ func TestReloadClosesConnections(t *testing.T) {
 	}
 }
 
-// limits.upstream_header_timeout holds for the requests that come after the reload.
+// limits.upstream_header_timeout applies to requests after the reload.
 func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	never := make(chan struct{})
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -153,9 +152,9 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// An upstream that takes the connection and never speaks TLS is none that was slow to answer: the
-// configuration may name https where http is spoken.
-func TestSilentHandshake(t *testing.T) {
+// An upstream that accepts a connection and never speaks TLS is not reported as slow: the configuration may name https
+// for a server of http.
+func TestSilentTLSHandshakeNamesTheScheme(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, nil)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,9 +15,9 @@ import (
 	"precept/internal/session"
 )
 
-// The agent puts a summary in the place of its history: the lesson goes in again, before the newest
-// words of the user, and stays there.
-func TestCompaction(t *testing.T) {
+// The agent replaces its history with a summary: the lesson is inserted again before the newest words of the user, and
+// keeps this place.
+func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +54,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// Side requests are forwarded as they came: no lesson, no turn, no exchange.
-func TestSideRequests(t *testing.T) {
+// Side requests are forwarded unchanged: no lesson, no turn, no exchange.
+func TestSideRequestsPassUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
 		var all []obj
@@ -104,8 +104,8 @@ func TestSideRequests(t *testing.T) {
 	}
 }
 
-// A title or the message of a commit, asked for without naming a conversation, begins none.
-func TestSideOfNoSession(t *testing.T) {
+// A request for a title or a commit message without a session name begins no session.
+func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := certain()
 	flags["debug_headers"] = "true"
@@ -132,8 +132,8 @@ func TestSideOfNoSession(t *testing.T) {
 	}
 }
 
-// A retry after an error or a cut is the same turn: the same bytes go out, one loop is counted, one
-// exchange ends well.
+// A retry after an error or a cut is the same turn: the upstream gets the same bytes, one loop is counted, and one
+// exchange is complete.
 func TestRetryIsTheSameTurn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -218,9 +218,9 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 	}
 }
 
-// An upstream that refuses what we changed gets the client's bytes, and the client that answer; one
-// that refuses both is believed.
-func TestRefusedByTheUpstream(t *testing.T) {
+// An upstream that refuses a changed request gets the client's bytes, and the client gets that answer; when the
+// upstream refuses both, the refusal is passed on.
+func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {
 			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {

@@ -59,11 +59,10 @@ func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string 
 	return names
 }
 
-// Fifty conversations with the same words at once are fifty sessions, whatever ids the upstream
-// gives: with drawn ids each is told apart from its second request on; with counted ones from the
-// request on that shows something of its own, and until then nothing is counted of them; each has
-// its lesson and its warning, at the same place in every turn.
-func TestFiftyTwinsAtOnce(t *testing.T) {
+// Fifty concurrent conversations with equal words are fifty sessions, for any call ids of the upstream. Random ids
+// distinguish the sessions from the second request on, counted ids from the first request with an item of its own;
+// until then nothing is counted. Each session has its lesson and its warning at the same place in every turn.
+func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
 		name     string
@@ -114,9 +113,8 @@ func TestFiftyTwinsAtOnce(t *testing.T) {
 	}
 }
 
-// A tree of answers over one beginning is one session: each branch keeps the blocks at their
-// places, whatever was drawn.
-func TestBranchesOfOnePrefix(t *testing.T) {
+// A tree of answers over one beginning is one session: each branch keeps the blocks at their places, for any draws.
+func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, caller())
 	r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())

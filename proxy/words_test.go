@@ -115,8 +115,8 @@ func (p *scene) extends(what string, before, now []string) {
 	}
 }
 
-// The client begins the answer: its last message is the model's.
-func TestPrefill(t *testing.T) {
+// The client starts the answer: its last message is the model's.
+func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
@@ -138,9 +138,8 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// A list that is first seen with a call and its result has its task in an old turn. The block goes
-// to what is new.
-func TestSeededList(t *testing.T) {
+// A list that is first seen with a call and its result has its task in an old turn. The block goes to the new items.
+func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{says("system", "S"), says("user", "Shown before."), says("assistant", "Yes."), says("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
 	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
@@ -159,8 +158,8 @@ func TestSeededList(t *testing.T) {
 	p.holds("examples", c, "[one]")
 }
 
-// smolagents asks for a plan, and puts it between the task and words of its own.
-func TestPlanBeforeTheTask(t *testing.T) {
+// smolagents asks for a plan, and puts the plan between the task and words of its own.
+func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -177,8 +176,8 @@ func TestPlanBeforeTheTask(t *testing.T) {
 	}
 }
 
-// The task stands in the system prompt alone; it is searched where the operator says so.
-func TestTaskInTheSystemPrompt(t *testing.T) {
+// The task is in the system prompt only; the prompt is matched where the configuration says so.
+func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 	list := []obj{says("system", "You are a builder. Your task: mend the build of the shop."), says("user", "Begin!")}
 	for said, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(said, func(t *testing.T) {
@@ -198,7 +197,7 @@ func TestTaskInTheSystemPrompt(t *testing.T) {
 }
 
 // Some servers give their calls no ids.
-func TestCallsWithoutIDs(t *testing.T) {
+func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends none back, or makes its own
 		t.Run("ids "+kept, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
@@ -226,9 +225,9 @@ func TestCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A program that puts what it has retrieved into its first message writes that anew in every turn.
-// The session holds by what follows, and the block stays where it was.
-func TestRewrittenFirstMessage(t *testing.T) {
+// A program that puts retrieved texts into its first message rewrites the message in every turn. The later items keep
+// the session, and the block keeps its place.
+func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 	said := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
 	}

@@ -145,7 +145,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	}
 }
 
-func TestANameFindsItsSession(t *testing.T) {
+func TestNameFindsItsSession(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said, "Precept-Session", "mine")
 	two := c.turn(second, "done", "Precept-Session", "mine")
@@ -154,7 +154,7 @@ func TestANameFindsItsSession(t *testing.T) {
 	}
 }
 
-func TestAnEchoFindsItsSession(t *testing.T) {
+func TestEchoFindsItsSession(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said)
 	two := c.turn(second, "done")
@@ -177,7 +177,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 
 // A sub-agent comes under the name of its parent and has tools of its own. The client knows the name
 // of the parent only.
-func TestASubAgentDrawsThroughItsParent(t *testing.T) {
+func TestSubAgentDrawsThroughItsParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, said, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
@@ -186,7 +186,7 @@ func TestASubAgentDrawsThroughItsParent(t *testing.T) {
 	}
 }
 
-func TestATitleHasNoSession(t *testing.T) {
+func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
 	c.turn(first, said)
 	_, res := c.ask(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + said + `"}]}`)
@@ -195,7 +195,7 @@ func TestATitleHasNoSession(t *testing.T) {
 	}
 }
 
-func TestALateBackendExcludesTheSession(t *testing.T) {
+func TestLateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(first, said, "Precept-Session", "mine")
@@ -205,7 +205,7 @@ func TestALateBackendExcludesTheSession(t *testing.T) {
 }
 
 // A conversation without a name comes to a replica whose store does not answer.
-func TestALateLookUpOfEchoesExcludesTheSession(t *testing.T) {
+func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(second, "done")
@@ -217,7 +217,7 @@ func TestALateLookUpOfEchoesExcludesTheSession(t *testing.T) {
 	}
 }
 
-func TestASessionFoundInMemoryIsNeverLate(t *testing.T) {
+func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, said)
 	c.store.away = true
@@ -226,7 +226,7 @@ func TestASessionFoundInMemoryIsNeverLate(t *testing.T) {
 	}
 }
 
-func TestASaltThatIsNotTheFleetsExcludesTheSession(t *testing.T) {
+func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.unsure = true
 	res := c.turn(first, said)
@@ -237,7 +237,7 @@ func TestASaltThatIsNotTheFleetsExcludesTheSession(t *testing.T) {
 
 // Where replicas share the store, a session whose list grew by more than the replies that this
 // replica saw is read again.
-func TestASessionThatContinuedElsewhereIsReadAgain(t *testing.T) {
+func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
 	c.turn(first, said, "Precept-Session", "mine")
@@ -249,7 +249,7 @@ func TestASessionThatContinuedElsewhereIsReadAgain(t *testing.T) {
 }
 
 // Memory has no place for a new session: the request passes without a session, and is counted.
-func TestAFullMemoryExcludesNewSessions(t *testing.T) {
+func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "of a run": {"Precept-Run", "ci-1"},
 	} {
@@ -275,7 +275,7 @@ func TestAFullMemoryExcludesNewSessions(t *testing.T) {
 	}
 }
 
-func TestAPanicLeavesNoPin(t *testing.T) {
+func TestPanicLeavesNoPin(t *testing.T) {
 	c := newClient(t)
 	c.store.broken = true
 	func() {
@@ -292,7 +292,7 @@ func TestAPanicLeavesNoPin(t *testing.T) {
 }
 
 // A result pins its session and its unit, and nothing else.
-func TestAResultHoldsTwoPins(t *testing.T) {
+func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
 	res := c.turn(first, said, "Precept-Run", "ci-1")
 	if n := c.store.held(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {

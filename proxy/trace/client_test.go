@@ -53,7 +53,7 @@ func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *a
 
 // A batch has four attempts. Each pause is twice the pause before, or the time in Retry-After if
 // that time is longer. A batch with a permanent error has one attempt.
-func TestWhenABatchIsTriedAgain(t *testing.T) {
+func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 	const s = time.Second
 	for name, k := range map[string]struct {
 		answer func(n int) (*http.Response, error)
@@ -118,7 +118,7 @@ func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // A pause between attempts ends when precept stops, when the time of the batch is over, and when no
 // more batches may be sent.
-func TestAStopEndsTheWait(t *testing.T) {
+func TestStopEndsTheRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"hurried": func(c *client, _ func()) { c.hurry() },
 		"cut":     func(c *client, _ func()) { c.cut() },
@@ -152,7 +152,7 @@ func partly(spans uint64, why string) []byte {
 }
 
 // Unknown fields of a response are skipped. A truncated or invalid response rejects no span.
-func TestWhatAnAnswerRejects(t *testing.T) {
+func TestRejectedSpansOfAResponse(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
 	for name, k := range map[string]struct {
@@ -179,7 +179,7 @@ func TestWhatAnAnswerRejects(t *testing.T) {
 }
 
 // No response makes the reader panic, or gives a negative number of rejected spans.
-func TestAnyAnswerIsRead(t *testing.T) {
+func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
@@ -189,7 +189,7 @@ func TestAnyAnswerIsRead(t *testing.T) {
 }
 
 // A bounded text has at most mostText bytes, is valid UTF-8, and is a prefix of the client's text.
-func TestAnyTextIsBounded(t *testing.T) {
+func TestBoundedTextIsAValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := bounded(text)

@@ -180,7 +180,7 @@ func TestSpanArrives(t *testing.T) {
 }
 
 // The side that begins a trace decides whether the trace is sampled.
-func TestSampling(t *testing.T) {
+func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestSampling(t *testing.T) {
 
 // A collector that does not answer delays no turn: spans beyond the queue are dropped, every span
 // is counted, and the stop is bounded.
-func TestHangingCollector(t *testing.T) {
+func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 	free := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
 	defer close(free)
@@ -250,7 +250,7 @@ func TestHangingCollector(t *testing.T) {
 }
 
 // Without a collector, the stop does not wait for one.
-func TestNoCollector(t *testing.T) {
+func TestStopWithoutACollectorIsImmediate(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
@@ -267,7 +267,7 @@ func TestNoCollector(t *testing.T) {
 
 // A busy collector gets the batch again, a refusing collector does not, and a batch that is
 // accepted in part is counted in part.
-func TestAnswers(t *testing.T) {
+func TestCollectorResponsesAreCounted(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		answer        func(n int, w http.ResponseWriter)
@@ -314,7 +314,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // A text of a client is bounded and cannot fail a batch.
-func TestBounded(t *testing.T) {
+func TestClientTextCannotFailABatch(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
@@ -337,7 +337,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-func TestEndpoint(t *testing.T) {
+func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
 			t.Errorf("%q: %v", bad, err)
