@@ -26,7 +26,7 @@ func digest(a Access, listen string) (*access, error) {
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find returns the last match, so that an operator's token remains an operator's
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find returns the last match, so that the token of an operator keeps the role of an operator
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err

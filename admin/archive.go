@@ -79,7 +79,7 @@ func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.Sample
 	return q, l, storeFault(err)
 }
 
-// rate takes a checked feedback in.
+// rate stores a validated feedback.
 func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	done, err := s.options.Rate.Rate(c.Request().Context(), tenant, p)
 	return done, storeFault(err)

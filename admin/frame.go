@@ -143,7 +143,7 @@ func (f frame) sorter(key, name, text string, down bool) g.Node {
 	)
 }
 
-// rowsPerPage is how many rows of a table a page shows.
+// rowsPerPage is the number of table rows that a page shows.
 const rowsPerPage = 100
 
 // pager holds the page number and the range of rows that a page shows.

@@ -19,7 +19,7 @@ type breakdownView struct {
 	survey  *report.Survey // nil: none
 	reading bool           // the sessions are being read for the first time
 	cells   []report.Cell  // cells with enough data
-	thin    int            // how many have too little data
+	thin    int            // number of cells with too little data
 }
 
 // ways lists the dimensions of a breakdown.

@@ -24,7 +24,7 @@ type overviewView struct {
 // need is a task for a person, with its link.
 type need struct{ text, href, tone string }
 
-// overviewRows is how many lessons the first page shows.
+// overviewRows is the number of lessons that the first page shows.
 const overviewRows = 25
 
 // overview serves the first page.

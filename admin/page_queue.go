@@ -28,7 +28,7 @@ type queueItem struct {
 	tried    tried
 }
 
-// queueRows is how many lessons of the queue a page shows.
+// queueRows is the number of lessons of the queue that a page shows.
 const queueRows = 20
 
 // waiting returns the lessons that wait for a decision.

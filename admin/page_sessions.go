@@ -31,7 +31,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear("words", "tool", "error", "agent", "model", "lesson", "verdict", "session", "since", "until",
 		"loops", "min_reward", "max_reward")
-	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // how far the list was looked through
+	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // range of the list that was searched
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),

@@ -104,7 +104,7 @@ func whose(e *store.Entry) (class, label string) {
 	}
 }
 
-// foldFrom is how long a text is shown whole, in bytes.
+// foldFrom is the length in bytes above which a text is folded.
 const foldFrom = 1200
 
 // firstLine returns the start of a text, for its fold.

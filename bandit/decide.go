@@ -169,8 +169,8 @@ func (c Config) held(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trial returns the planned trial of a pick. Certain injection belongs to no trial, because its
-// coin is not the trial's.
+// trial returns the planned trial of a pick. A pick that is injected with certainty belongs to no
+// trial, because the trial did not flip its coin.
 func (c Config) trial(k *considered) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""

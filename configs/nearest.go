@@ -65,12 +65,12 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// misspelt reports variables that are no key but look like one. Variables that ${...} names, and
-// those that Kubernetes makes for a service called precept, are not meant as keys.
+// misspelt reports variables that are not keys but look like a key. Variables that ${...} names,
+// and those that Kubernetes makes for a service called precept, are not meant as keys.
 func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	const prefix = "PRECEPT_"
 	known := map[string]bool{}
-	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are no settings
+	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
 		known[name] = true
 	}
 	for _, f := range leaves() {

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Sources is everything a configuration is read from. The zero value gives the defaults.
+// Sources is everything a configuration is read from. The zero value selects the defaults.
 type Sources struct {
 	FileName string                           // for faults; "precept.yaml" when empty
 	File     []byte                           // nil: no file
@@ -185,7 +185,7 @@ func (r *Routes) byPath() map[string]*string {
 	}
 }
 
-// AllUpstreams gives the URL of each upstream, by name.
+// AllUpstreams returns the URL of each upstream, by name.
 func (c *Config) AllUpstreams() map[string]string {
 	out := make(map[string]string, len(c.Upstreams))
 	for name, u := range c.Upstreams {

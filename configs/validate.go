@@ -212,8 +212,8 @@ func plainPath(path string) bool {
 	})
 }
 
-// minToken is the minimum length of a token in clear if other machines can try tokens: wrong tokens
-// are counted, but a right token always works, so only the length prevents guessing.
+// minToken is the minimum length of a plain-text token if other machines can try tokens: wrong
+// tokens are counted, but a right token always works, so only the length prevents guessing.
 const minToken = 16
 
 // tokens checks the form of admin tokens; their text is never shown.

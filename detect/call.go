@@ -197,7 +197,7 @@ func scripted(program string) string {
 	}
 }
 
-// jsString reads the string literal at the start of a text. A template with a substitution is no
+// jsString reads the string literal at the start of a text. A template with a substitution is not a
 // literal.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {

@@ -8,7 +8,7 @@
 //
 // A loop (loops.go) is found by reading the conversation backwards, step by step (history.go,
 // step.go), for the same call (same_call.go) with the same result (same_result.go), up to the first
-// step that may have changed the world. Where the provider keeps the conversation, a checkpoint
+// step that may have had side effects. Where the provider keeps the conversation, a checkpoint
 // holds the last steps (checkpoint.go).
 //
 // All wordings are data: phrases.tsv and calls.tsv (phrases.go).

@@ -23,7 +23,7 @@ const frameLines = 12
 
 // unframe removes the frame of the harness: exit codes, chunk ids, wall times, shell numbers, the
 // prompt at the end. The forms are those of known agents. A number inside the output of the command
-// is no exit code.
+// is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{known: p, body: text}
 	if !r.tags(text) { // mini-SWE-agent and others

@@ -54,10 +54,10 @@ func judge(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// streak counts the equal results of the newest call, the warnings among them, and the results since
-// the newest warning. The walk back ends where the world may have changed: at a call that changes the
-// world, at a wait, at a turn of a person, at another result of the same call. An equal exit code alone
-// is no equal result.
+// streak counts the equal results of the newest call, the warnings among them, and the results
+// since the newest warning. The walk back ends where the world may have changed: at a call with
+// side effects, at a wait, at a turn of a person, at another result of the same call. An equal exit
+// code alone does not make results equal.
 func streak(steps func(int) *step) (count, warnings, since int) {
 	now, crossed := steps(0), false
 	count, since = 1, 1
@@ -92,7 +92,7 @@ func streak(steps func(int) *step) (count, warnings, since int) {
 }
 
 // cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
-// an equal result, and no step changes the world.
+// an equal result, and no step has side effects.
 func cycle(steps func(int) *step) bool { return goesRound(steps, 2) || goesRound(steps, 3) }
 
 // goesRound reports whether the last n steps repeat the n steps before.

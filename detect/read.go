@@ -70,7 +70,7 @@ type list struct {
 	start    int
 	n        int  // number of elements
 	comma    bool // a comma or the end of the line must follow
-	broken   bool // an element is no JSON
+	broken   bool // an element is not valid JSON
 	messages []byte
 }
 
@@ -201,7 +201,8 @@ func (r *reading) between(c byte) error {
 	return nil
 }
 
-// broken reports a line that is no JSON, drops the open value, and skips the rest of the line.
+// broken reports a line that is not valid JSON, drops the open value, and skips the rest of the
+// line.
 func (r *reading) broken(line int, why error) {
 	r.fault(line, "", fmt.Errorf("it is not JSON: %w", why))
 	for _, n := range r.begun {
@@ -211,12 +212,12 @@ func (r *reading) broken(line int, why error) {
 	r.skip = line == r.line
 	if r.list != nil {
 		if r.list.broken, r.list.comma = true, false; r.list.start == line {
-			r.list = nil // the line is no array, or an array that was cut
+			r.list = nil // the line is not an array, or an array that was cut
 		}
 	}
 }
 
-// value takes a whole value.
+// value accepts a complete value.
 func (r *reading) value(raw []byte) error {
 	r.raw = raw[:0]
 	if r.list == nil {

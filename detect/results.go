@@ -33,7 +33,7 @@ func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
 }
 
-// Failed returns how many results are new in the request, and the indices of the errors: 0 is the
+// Failed returns the number of new results in the request, and the indices of the errors: 0 is the
 // first new result. mem knows the calls that are not in the list.
 func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()

@@ -24,7 +24,7 @@ type shellPart struct {
 	args []string
 }
 
-// analyseShell reads a command line. A text that is no valid Bash may change anything.
+// analyseShell reads a command line. A text that is not valid Bash may have any side effect.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
 
 // analyse reads a command line that other programs carry to their place, at most depth of them.
@@ -60,8 +60,8 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	return c
 }
 
-// program returns the name of the program and its arguments, behind the programs that only run
-// another one.
+// program returns the name of the program and its arguments, skipping programs that only run
+// another program.
 func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
 		w := words[0]

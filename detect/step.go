@@ -12,7 +12,7 @@ type step struct {
 	call *judgedCall // nil for the turn of a person
 
 	item    int
-	batch   int // shared by the calls of one answer, which were made without each other's results
+	batch   int // number of the answer with the call: the calls of one answer were made before any of their results
 	callID  string
 	beside  uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned  bool
@@ -38,7 +38,7 @@ type stepMemo struct {
 	words             []string // literals of the arguments
 	read              bool     // words are known
 	placed, weighed   bool     // the fields below are known: from the call, from the outcome
-	changing, repeats bool     // may change the world; is meant to be repeated
+	changing, repeats bool     // changing: may have side effects; repeats: is meant to be repeated
 	silent            bool     // a shell command that did not report its success
 	waited            bool     // time passed: a wait between commands or inside of a command
 }
@@ -97,8 +97,8 @@ func (s *step) outcome() Judgement {
 	return v
 }
 
-// reopens reports whether other calls may give other results after the step: the step changed the
-// world or started to, or time passed.
+// reopens reports whether other calls may give other results after the step: the step had or
+// started a side effect, or time passed.
 func (s *step) reopens() bool {
 	v := s.outcome()
 	return s.memo.waited || s.memo.changing && (v.Outcome == OK || v.Outcome == Pending)
@@ -118,7 +118,7 @@ func (s *step) result() uint64 {
 	return s.memo.sum
 }
 
-// goesNowhere reports whether a step is no part of a loop: the step may have changed the world, is
+// goesNowhere reports whether a step is not part of a loop: the step may have had side effects, is
 // meant to be repeated, or was not carried out.
 func (s *step) goesNowhere() bool {
 	v := s.outcome()

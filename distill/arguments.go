@@ -20,7 +20,7 @@ func parseArguments(raw string) arguments {
 	return a
 }
 
-// difference lists how the arguments of one call differ from another call's.
+// difference lists how the arguments of one call differ from the arguments of another call.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }

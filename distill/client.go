@@ -204,7 +204,7 @@ func (u Usage) counted(asked, answered int) Usage {
 	return Usage{min(u.Input, mostTokens), min(u.Output, mostTokens)}
 }
 
-// readReply takes the text out of a reply. A refusal, half an answer and no answer are unusable.
+// readReply returns the text of a reply. A refusal, half an answer and no answer are unusable.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {

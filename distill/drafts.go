@@ -136,7 +136,7 @@ func plausible(c *Case, h *Helped) bool {
 	case fixFewer:
 		return listed("too much").within(low)
 	case fixTool:
-		// A destructive operation is no fix, unless destruction was the aim.
+		// A destructive operation is not a fix, unless destruction was the aim.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}

@@ -13,8 +13,8 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// known is a failure of a public program with a known fix. A lesson is made only if sessions met
-// the failure.
+// known is a failure of a public program with a known fix. A lesson is proposed only after sessions
+// had the failure.
 type known struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`

@@ -162,7 +162,7 @@ func compareLessons(a, b *lesson.Lesson) match {
 		return duplicate
 	}
 	if a.Outcome != b.Outcome && (a.Outcome == "success" || b.Outcome == "success") {
-		return unrelated // left to the check on contradictions
+		return unrelated // the check for contradictions decides
 	}
 	s, o := similarity(a.Slug, b.Slug), overlap(&a.Trigger, &b.Trigger)
 	switch {

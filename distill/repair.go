@@ -248,8 +248,8 @@ func newParts(from, to string) []string {
 // namesParameter reports whether an error contains the name of a parameter as a separate word.
 func namesParameter(told, name string) bool { return holds(told, strings.ToLower(name), true) }
 
-// holds reports whether a text contains a phrase that does not start within a word: a corporate
-// limit is no rate limit. With whole, the phrase must not end within a word either.
+// holds reports whether a text contains a phrase that does not start within a word: "corporate
+// limit" does not contain "rate limit". With whole, the phrase must not end within a word either.
 func holds(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // a phrase may be empty: a parameter may have any name
 		at := strings.Index(text[from:], phrase)

@@ -39,7 +39,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// runs reports whether the command is another command behind a wrapper: poetry run pytest.
+// runs reports whether the command is another command after a wrapper: poetry run pytest.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !isProgram(c.program) || !isProgram(o.program) || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
@@ -127,8 +127,8 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// risky reports whether an option turns a check off. A command that works without a check is no
-// reason for advice.
+// risky reports whether an option turns a check off. Success after a check was turned off does not
+// justify advice.
 func risky(f string) bool {
 	low := strings.ToLower(f)
 	return listed("risky options")[low] || listed("risky words").within(low)

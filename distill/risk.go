@@ -103,8 +103,8 @@ func address(text string) string {
 }
 
 // isHost reports whether a word names a host: a domain with a known or reserved top level, an IP
-// address, a name with a port, or a name behind an @. A name of a file that people know, and a call
-// with parentheses, is no host. spelt: the dot was a word.
+// address, a name with a port, or a name after an @. A name of a file that people know, and a call
+// with parentheses, are not hosts. spelt: the dot was a word.
 func isHost(word string, spelt bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {

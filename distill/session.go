@@ -131,8 +131,8 @@ func layOut(s *Session) *reading {
 	return r
 }
 
-// withoutBlocks removes precept's insertions from a text, which are no experience of the session.
-// The proxy keeps insertions out of exchanges; a foreign transcript may contain them.
+// withoutBlocks removes precept's insertions from a text, which the session did not produce. The
+// proxy keeps insertions out of exchanges; a foreign transcript may contain them.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

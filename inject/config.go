@@ -27,7 +27,7 @@ const (
 type Config struct {
 	Style       Style          // "" is Advice
 	Placement   Placement      // "" is InMessage
-	BudgetBytes int            // maximum size of one block, and half of a session's; 0 means 2 KiB
+	BudgetBytes int            // maximum bytes of one block, and half of the maximum per session; 0 means 2 KiB
 	NoLoops     bool           // no loop warnings
 	Writ        bool           // inform agents about /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none

@@ -36,7 +36,7 @@ func (in *Injector) Config() Config { return in.cfg }
 const (
 	SkipOff       = "off"        // Precept-Inject: off
 	SkipRefused   = "refused"    // the upstream refused a changed request of this session
-	SkipExcluded  = "excluded"   // the session is no part of the experiment
+	SkipExcluded  = "excluded"   // the session is not part of the experiment
 	SkipControl   = "control"    // control session
 	SkipNoMatch   = "no_match"   // no match in this session so far
 	SkipWithheld  = "withheld"   // all picks were withheld

@@ -21,7 +21,7 @@ const (
 	linePrefix   = "  | "
 )
 
-// maxAdvice is how much of a lesson's advice is shown, in bytes.
+// maxAdvice is the number of bytes of a lesson's advice that are shown.
 const maxAdvice = lesson.MaxAdvice
 
 // line is one lesson in a block.

@@ -29,8 +29,8 @@ func (w *work) replay() {
 }
 
 // Replay inserts the blocks of a session into a side request that repeats the history, so that the
-// cached prefix is identical. No coin is flipped, and the request is no turn. The caller holds the
-// lock of the record.
+// cached prefix is identical. No coin is flipped, and the request is not a turn. The caller holds
+// the lock of the record.
 func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: t, plan: &p}

@@ -78,7 +78,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	return nil
 }
 
-// listen gives the chooser the feedback on open sessions from other replicas.
+// listen passes the chooser the feedback on open sessions from other replicas.
 func (f *follower) listen(ctx context.Context, name string, latest int64) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.listenedTo(name)

@@ -28,7 +28,7 @@ type provisional struct {
 	recalled bool        // all of them
 }
 
-// learn gives the reward of an open session to the chooser.
+// learn passes the reward of an open session to the chooser.
 func (p *provisional) learn(ctx context.Context, at session.Ref) {
 	rec := p.memory.InUse(at)
 	if rec == nil {

@@ -134,7 +134,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {
-		_ = b.w.ctl.SetReadDeadline(time.Time{}) // without this, the server takes the silence after the body for a client that left
+		_ = b.w.ctl.SetReadDeadline(time.Time{}) // without this, the server mistakes the silence after the body for a closed connection
 	}
 	return n, err
 }

@@ -115,7 +115,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 }
 
 // unsendable reports whether net/http refuses to send a trailer: a trailer about the length of the
-// body, or a name that is no valid header.
+// body, or a name that is not a valid header.
 func unsendable(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -124,8 +124,8 @@ func unsendable(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody gives the request a body that can be sent again. Without GetBody, the transport cannot
-// repeat a request on a closed kept connection, of which no byte was written.
+// setBody sets a body that can be sent again. Without GetBody, the transport cannot repeat a
+// request on a closed kept connection, of which no byte was written.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {

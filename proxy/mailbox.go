@@ -15,7 +15,7 @@ import (
 
 // The bounds of waiting for answers to /lesson commands.
 const (
-	writPause  = 40 * time.Millisecond // how long a turn waits for the answers to the commands of the reply before
+	writPause  = 40 * time.Millisecond // maximum time that a turn waits for the answers to the commands of the reply before
 	maxAnswers = 8                     // answers that wait in a session for the next turn
 	maxOwed    = 4                     // replies whose answers another replica may write
 	lookAgain  = 8 * time.Millisecond  // the pause before a missing answer is looked up again
@@ -91,8 +91,8 @@ func (m mailbox) collect(ctx context.Context) {
 // turn looks once more, and does not wait.
 const lateMark = "-"
 
-// letter takes the answers to the commands of one reply out of the store. late is the entry of Owed
-// that remains without answers.
+// letter reads and deletes the answers to the commands of one reply in the store. late is the entry
+// of Owed that remains without answers.
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {

@@ -189,7 +189,7 @@ func class(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the owner of a dialect's API. The upstream may be another vendor's.
+// vendor returns the owner of a dialect's API. The upstream may belong to another vendor.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"

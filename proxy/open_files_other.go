@@ -2,5 +2,6 @@
 
 package proxy
 
-// openFiles returns how many files this process may have open, 0 where the system does not say.
+// openFiles returns the number of files that this process may have open, 0 where the system does
+// not say.
 func openFiles() int { return 0 }

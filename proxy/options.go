@@ -37,7 +37,7 @@ type Options struct {
 	Tracer  *trace.Tracer // nil: no traces
 
 	Bank      Bank         // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
-	Consulted *Consulted   // how often each lesson matched
+	Consulted *Consulted   // number of matches of each lesson
 	Pending   PendingTexts // answers for the next turn, at whichever replica; nil: there is one replica
 }
 
@@ -48,7 +48,7 @@ type FleetKeys struct {
 	Unsure bool   // the store was unreachable, so the keys may differ from the keys in Redis; Rekey sets the keys of Redis
 }
 
-// Store is the store, as far as the data listener needs the store.
+// Store holds the methods of the store that the data listener uses.
 type Store interface {
 	Sessions
 	Recorder

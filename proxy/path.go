@@ -16,9 +16,9 @@ type paths struct {
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise gives the request the path that all later steps read: without doubled or trailing slashes
-// in the path of a known API, and with one spelling for each endpoint of precept. Other paths keep
-// their bytes behind the base URL.
+// normalise sets the path that all later steps read: without doubled or trailing slashes in the
+// path of a known API, and with one spelling for each endpoint of precept. Other paths keep their
+// bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)

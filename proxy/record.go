@@ -174,7 +174,7 @@ func (t *turn) record() {
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
 
-// offer gives the draft to the recorder, and releases the session. A turn without room in the
+// offer passes the draft to the recorder, and releases the session. A turn without room in the
 // recorder is judged as well: the row of the session depends on the judgement.
 func (t *turn) offer() {
 	st := t.p.opts.Store

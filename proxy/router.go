@@ -104,8 +104,8 @@ func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	}
 }
 
-// front wraps echo: front counts every request, normalises the path, answers for a panic, and refuses
-// CONNECT, whose target is no path.
+// front wraps echo: front counts every request, normalises the path, answers for a panic, and
+// refuses CONNECT, whose target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{

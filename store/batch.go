@@ -60,7 +60,7 @@ func (b *batch) endTurn(t *Begun, reason string) {
 	}
 }
 
-// giveUp drops some of the exchanges, and returns how many.
+// giveUp drops some of the exchanges, and returns their number.
 func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) int64 {
 	before := len(b.exchanges)
 	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return of(&x) })

@@ -61,7 +61,7 @@ type shipper struct {
 // shipperLimits are the limits of a shipper.
 type shipperLimits struct {
 	hold  int64         // bytes of exchanges in memory
-	every time.Duration // how long the backend may be left alone
+	every time.Duration // maximum time without a delivery to the backend
 }
 
 // shipperDue holds the next time of each periodic task.

@@ -25,9 +25,9 @@ const (
 // distiller read the same sessions again and again, and decoding costs most of a read. An entry may
 // be evicted at any time: the exchanges are then read again.
 //
-// The key of an entry contains how often exchanges were written near the session, and how often
-// something was forgotten. A read that began before a write therefore never serves a reader that
-// begins after the write. It is safe for concurrent use.
+// The key of an entry contains the number of writes near the session, and the number of deletions.
+// A read that began before a write therefore never serves a reader that begins after the write. It
+// is safe for concurrent use.
 type ExchangeCache struct {
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
@@ -56,10 +56,10 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 // Close ends the goroutines of the cache. A closed cache contains nothing.
 func (c *ExchangeCache) Close() { c.cache.Close() }
 
-// Hits returns how many reads found their session.
+// Hits returns the number of reads that found their session.
 func (c *ExchangeCache) Hits() int64 { return c.hits.Load() }
 
-// Misses returns how many reads did not find their session.
+// Misses returns the number of reads that did not find their session.
 func (c *ExchangeCache) Misses() int64 { return c.misses.Load() }
 
 // exchangeReader is the part of a backend that reads exchanges.

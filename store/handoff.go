@@ -147,7 +147,7 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.from, true
 }
 
-// putBack leaves an undeliverable batch to the outbox, before the batch takes the memory for new
+// putBack leaves an undeliverable batch to the outbox, before the batch fills the memory for new
 // rows.
 func (h *handoff) putBack(tail *batch) {
 	h.mu.Lock()
@@ -174,7 +174,7 @@ func (h *handoff) readAgain() {
 func (h *handoff) giveWay(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.full, h.putAt = true, now.Add(3*retryAfter) // behind the next attempt of the shipper
+	h.full, h.putAt = true, now.Add(3*retryAfter) // after the next attempt of the shipper
 	h.outbox.GiveWay()
 }
 
@@ -186,7 +186,8 @@ func (h *handoff) wasFull() (full bool) {
 	return full
 }
 
-// unput takes the rows that wait for an append, if nothing else is on its way to the backend.
+// unput removes and returns the rows that wait for an append, if nothing else is on its way to the
+// backend.
 func (h *handoff) unput() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

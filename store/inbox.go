@@ -27,7 +27,7 @@ type Turn struct {
 // exchange is stored.
 type Begun struct {
 	x    *sample.Exchange
-	put  bool        // in the outbox; the recorder's
+	put  bool        // true after the turn is in the outbox; owned by the recorder
 	over atomic.Bool // offered, or given up
 }
 
@@ -119,8 +119,8 @@ func (q *inbox) Offer(t Turn) bool {
 	return true
 }
 
-// piece takes the first turns of the queue, up to pieceBytes. The rest of the queue moves into
-// spare. The caller holds mu.
+// piece removes and returns the first turns of the queue, up to pieceBytes. The rest of the queue
+// moves into spare. The caller holds mu.
 func (q *inbox) piece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(q.queue) && held < pieceBytes {

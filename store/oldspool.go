@@ -53,7 +53,7 @@ type spoolStub struct {
 	Reason string          `json:"reason"` // reason of a turn without an exchange
 }
 
-// oldSpool takes the content of an old spool into the outbox.
+// oldSpool imports an old spool into the outbox.
 type oldSpool struct {
 	dir   string
 	box   *outbox.Outbox

@@ -118,7 +118,7 @@ func (r *recorder) admit(t Turn) {
 	}
 }
 
-// collect encodes the rows of changed sessions, and takes the new echo keys.
+// collect encodes the rows of changed sessions, and collects the new echo keys.
 func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.flushes++
 	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())

@@ -82,7 +82,7 @@ func (d *shipper) sync(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// shut writes down how far everything came, and closes the outbox.
+// shut stores the delivery position, and closes the outbox.
 func (d *shipper) shut() error {
 	if d.handoff.outbox == nil {
 		return nil

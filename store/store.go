@@ -164,7 +164,7 @@ func (s *Store) Begin(x *sample.Exchange) *Begun { return s.inbox.Begin(x) }
 // Abandon ends a turn that began and is not offered, because a step failed.
 func (s *Store) Abandon(b *Begun) { s.inbox.Abandon(b) }
 
-// Offer gives a finished turn to the recorder, and never blocks. If the queue or the memory for
+// Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for
 // exchanges is full, Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 

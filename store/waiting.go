@@ -26,7 +26,7 @@ type waiting struct {
 	moving  moving         // which a flush took, and the backend does not have yet
 	// held are keys by request, until the exchange of the request is judged.
 	held    map[string][]session.Echo
-	holding int // how many keys are in held
+	holding int // number of keys in held
 }
 
 // Change is the effect of a turn on the record of a session.
@@ -188,7 +188,7 @@ type movingFlush struct {
 	echoes []session.Echo
 }
 
-// add takes in the keys of a flush, and drops those of flushes that are delivered.
+// add stores the keys of a flush, and drops the keys of delivered flushes.
 func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 	m.flushes = slices.DeleteFunc(m.flushes, func(f movingFlush) bool {
 		if f.flush <= delivered {

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// need sets how much data is missing, and the effect of another holdout. toLook is the number of
+// need sets the amount of missing data, and the effect of another holdout. toLook is the number of
 // rewarded picks until the evaluation of the planned trial, 0 without one.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)

@@ -13,7 +13,7 @@ func allReportingLog(g trial.Stats) float64 {
 	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.Any)))
 }
 
-// reporting returns the result of the check, and how many sessions reported.
+// reporting returns the result of the check, and the number of sessions that reported.
 func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}

@@ -196,7 +196,7 @@ func short(n int64) string {
 	return "many"
 }
 
-// notes writes the notes of a row's verdict.
+// notes writes the remarks on the verdict of a row.
 func (t table) notes(r Row) {
 	var notes []string
 	if r.Note != "" {

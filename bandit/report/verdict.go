@@ -187,7 +187,7 @@ const (
 	retireChance      = 0.05
 )
 
-// retire returns a reason for a proposal to retire a lesson. Low traffic alone is no reason.
+// retire returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
 func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	switch {
 	case past(l.State) || l.Arm == trial.LoopArm || r.Verdict == Invalid:

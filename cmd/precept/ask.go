@@ -116,7 +116,7 @@ type refusedError struct {
 // Error returns the text.
 func (e *refusedError) Error() string { return e.text }
 
-// adminToken returns an admin token in clear text: a configured one, or the generated one.
+// adminToken returns an admin token in plain text: a configured one, or the generated one.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {

@@ -61,7 +61,7 @@ type asideMark struct {
 	Tries    int       `json:"tries"`
 }
 
-// asideShown is how many marks doctor shows.
+// asideShown is the number of marks that doctor shows.
 const asideShown = 20
 
 // losses adds the rows of the store that no learning used to a diagnosis.

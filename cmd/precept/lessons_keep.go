@@ -83,7 +83,7 @@ func (w *invocation) lessonsRestore() *cobra.Command {
 	})
 }
 
-// eventsRead is how many of the newest events log looks at.
+// eventsRead is the number of newest events that the log verb reads.
 const eventsRead = 1000
 
 func (w *invocation) lessonsLog() *cobra.Command {

@@ -17,7 +17,8 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is how much of a text is read, as much as the proxy inspects of a body by default.
+// maxTry is the number of bytes of a text that are read, equal to the bytes of a body that the
+// proxy inspects by default.
 const maxTry = 8 << 20
 
 // tryFlags holds the parts of a request except its text.

@@ -74,7 +74,7 @@ func (w *invocation) lessonsNew() *cobra.Command {
 	})
 }
 
-// add gives a verb the flags of a draft.
+// add registers the flags of a draft with a verb.
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug",

@@ -88,7 +88,7 @@ func (p *pointing) point() error {
 	return nil
 }
 
-// insert puts arguments behind the name of the program, unless the user gave the flag.
+// insert puts arguments after the name of the program, unless the user gave the flag.
 func (p *pointing) insert(flag string, more ...string) {
 	for _, a := range p.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {

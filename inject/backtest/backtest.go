@@ -62,7 +62,7 @@ type Worth struct {
 	ToldRest  int      `json:"told_rest"`
 }
 
-// maxExamples is how many sessions are named.
+// maxExamples is the number of sessions that are named.
 const maxExamples = 10
 
 // Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
@@ -121,7 +121,7 @@ type count struct {
 	fired, near found
 }
 
-// New returns a run over lessons in any state. A nil tagger gives no tags.
+// New returns a run over lessons in any state. Without a tagger, lessons match without tags.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	r := &Run{tagger: tagger, counts: map[string]*count{}, seen: map[string]tally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
@@ -208,7 +208,7 @@ func byNumber(counts map[string]int) []Word {
 	return out
 }
 
-// Results gives the results of all lessons, by slug.
+// Results returns the results of all lessons, by slug.
 func (r *Run) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {

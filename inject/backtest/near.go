@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// nearMost is how many different reasons of near misses are counted for a lesson.
+// nearMost is the number of different reasons of near misses that are counted for a lesson.
 const nearMost = 20
 
 // scattered is a keyword of several words. A text may hold all of them, and not as this phrase.

@@ -165,9 +165,9 @@ func (s *snapshot) without(name string) *snapshot {
 	return &rest
 }
 
-// Cite adds evidence to a lesson, because a repeated error is no new lesson. The lesson names a
-// bounded number of references; count is the number of all supporting sessions. Known evidence is
-// not added twice, and the state of the lesson does not change.
+// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. The lesson
+// names a bounded number of references; count is the number of all supporting sessions. Known
+// evidence is not added twice, and the state of the lesson does not change.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)

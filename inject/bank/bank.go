@@ -25,7 +25,7 @@ type Refused struct{ Faults lesson.Faults }
 // Error lists the faults.
 func (r *Refused) Error() string { return r.Faults.Error() }
 
-// Unwrap gives the faults.
+// Unwrap returns the faults.
 func (r *Refused) Unwrap() error { return r.Faults }
 
 func refuse(code lesson.Code, field, format string, args ...any) error {
@@ -114,7 +114,7 @@ func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem
 	return book, problems
 }
 
-// Log gives the newest n events of the audit log, oldest first.
+// Log returns the newest n events of the audit log, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return b.o.Place.Tail(ctx, n) }
 
 // snapshot is the bank as read for one commit, with the changes of earlier writes of the commit.

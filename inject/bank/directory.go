@@ -18,7 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode is for reading: lessons are no secret.
+// lessonMode lets every user read lessons: lessons are not secret.
 const lessonMode = 0o644
 
 // Directory is a Place on disk: LESSON.md files with _index.md, _log.jsonl and _archive.
@@ -27,7 +27,7 @@ type Directory string
 // Name returns the path of the directory.
 func (d Directory) Name() string { return string(d) }
 
-// Read gives the texts of the directory.
+// Read returns the texts of the directory.
 func (d Directory) Read(context.Context) (Reading, error) {
 	texts, version, problems, err := lesson.ReadDir(string(d))
 	if err != nil {

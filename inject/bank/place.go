@@ -19,7 +19,7 @@ type Place interface {
 	// Commit makes all of a change, or nothing with ErrChanged if the place has changed since it
 	// was read.
 	Commit(ctx context.Context, c Change) error
-	// Tail gives the newest n events of the audit log, oldest first.
+	// Tail returns the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
 	// Name returns the name of the place for people.
 	Name() string

@@ -50,9 +50,9 @@ type Ledger struct {
 }
 
 // Record appends the new entries in one step and returns the outcome of each entry. An invalid
-// entry is an error of the caller. A file that cannot be written is no error, because the failed
-// work of the caller matters more: then the results have the status Failed, and the trace holds the
-// entries. untraced is the error of the trace.
+// entry is an error of the caller. A file that cannot be written is not an error, because the
+// failed work of the caller matters more: then the results have the status Failed, and the trace
+// holds the entries. untraced is the error of the trace.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, untraced error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {

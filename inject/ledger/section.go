@@ -109,7 +109,7 @@ func (s *section) added(text []byte, bullets, eol string) (at int, insert string
 // Dated is an entry of a ledger with its time.
 type Dated struct {
 	Entry Entry
-	At    time.Time // zero for a text that is no time
+	At    time.Time // zero for a text that is not a time
 }
 
 // Entries returns the entries of a ledger, the oldest first. Entries skips text in another form,

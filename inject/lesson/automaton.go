@@ -23,7 +23,8 @@ type state struct {
 	label byte  // label of the incoming edge
 }
 
-// maxRows is how many states have a row, of 1 KiB each: they should stay in the second-level cache.
+// maxRows is the number of states with a row, of 1 KiB each: they should stay in the second-level
+// cache.
 const maxRows = 1024
 
 // word is a text to find, with the id to report.

@@ -141,7 +141,7 @@ func (b *Book) own(numbers map[string]int, form Form, phrases []string, o owner)
 	}
 }
 
-// Lessons lists all, by slug. The slice is the caller's.
+// Lessons lists all, by slug. The caller may change the slice.
 func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
 
 // Archived reports whether the bank holds an archived lesson with the slug.

@@ -23,7 +23,7 @@ const (
 	maxFiles    = 50_000
 )
 
-// companions is the folder of the long stories behind lessons. They are for people, and no lessons.
+// companions is the folder of the companion files of lessons: background for people, not lessons.
 const companions = "knowledge/lessons"
 
 var (

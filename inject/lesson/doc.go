@@ -17,5 +17,5 @@
 //
 // The hazard: a lesson is foreign text that a model will read. Title, Advice and Body are raw; only
 // Headline and Lines may enter a request. Claims of an author about success are ignored: the counts
-// of a file are the author's, and the statistics are in the store.
+// in a file are the author's claim, and the measured counts are in the store.
 package lesson

@@ -98,7 +98,7 @@ func (ed *editor) replace(start, end int, with []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
 }
 
-// set gives the field at path below the block mapping m a value; stop is the line behind m.
+// set assigns a value to the field at path below the block mapping m; stop is the line after m.
 func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -205,7 +205,7 @@ func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment finds the comment behind a plain value.
+// trailingComment finds the comment after a plain value.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

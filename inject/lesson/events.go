@@ -12,8 +12,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// slowPoll is how many polls pass without a walk of the directory while the kernel reports changes.
-// The walk after slowPoll polls finds what the kernel did not report.
+// slowPoll is the number of polls that pass without a walk of the directory while the kernel
+// reports changes. The walk after slowPoll polls finds what the kernel did not report.
 const slowPoll = 30
 
 // errNoEvents is the reason for polling a directory on a file system that other machines write, or

@@ -44,7 +44,7 @@ func (f Fault) Error() string {
 // Faults holds the errors of one file, in the order of its fields, as the error of Parse.
 type Faults []Fault
 
-// maxFaultsInText is how many faults an error lists.
+// maxFaultsInText is the number of faults that an error lists.
 const maxFaultsInText = 20
 
 // Error lists the faults, a line each.

@@ -26,7 +26,7 @@ func (l *Lesson) Hash() string {
 		targets = append(targets, g.Operator+"\x00"+g.Role+"\x00"+g.Skill)
 	}
 	hashList(h, targets)
-	if l.Scope != (Scope{}) { // an approval for one agent is no approval for all
+	if l.Scope != (Scope{}) { // an approval for one agent does not approve the lesson for all
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -50,7 +50,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		form(`<\s*\|`, "", "< |"),
 		form(`<+\s*(/?\s*\w{1,40})\s*\|+\s*>+`, "", "($1)"),                           // gemma's <turn|>
 		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
-		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // mistral's
+		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // form of Mistral
 		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
 		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // without a closing bracket
 		form(`\[\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),

@@ -95,7 +95,7 @@ func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	return unread
 }
 
-// parsers is how many texts are parsed at once.
+// parsers is the number of texts that are parsed concurrently.
 const parsers = 4
 
 func (t *Texts) parseAll(entries []*entry) {

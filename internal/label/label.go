@@ -62,7 +62,7 @@ const (
 	StepCount   Step = "count"   // exchanges of a session
 	StepSamples Step = "samples" // the samples of a closed session
 	StepLearn   Step = "learn"   // the change of the beliefs
-	StepRaise   Step = "raise"   // the mark of how far the beliefs are current
+	StepRaise   Step = "raise"   // the mark up to which the beliefs are current
 	StepPickUp  Step = "pick_up" // corrections that wait
 	StepCorrect Step = "correct" // a session whose feedback came late
 	StepRefit   Step = "refit"   // beliefs from all samples
@@ -129,7 +129,7 @@ func UnreadReasons() []Reason {
 	return []Reason{UnreadEncoding, UnreadCorrupt, UnreadSize, UnreadBusy}
 }
 
-// The reasons of precept_sessions_excluded_total: a new session is no part of the experiment.
+// The reasons of precept_sessions_excluded_total: a new session is not part of the experiment.
 const (
 	ExcludedTwin Reason = "twin"   // another session has the same history, byte for byte
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time

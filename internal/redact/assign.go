@@ -131,7 +131,7 @@ func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
 	switch {
-	case s[i] == ':' && (at(s, p) == '=' || at(s, p) == ':'): // := is handled at its =, and :: is no assignment
+	case s[i] == ':' && (at(s, p) == '=' || at(s, p) == ':'): // := is handled at its =, and :: is not an assignment
 		return hit{}
 	case s[i] == '=' && at(s, p) == '=': // handled at the second =
 		return hit{}
@@ -169,7 +169,7 @@ func (m *matcher) assignment(i int) hit {
 	return m.assigned(i, p, class, shape{keyed: keyed, literal: literal})
 }
 
-// assigned reads the value of a name at p, behind the sign at i, or on the next line.
+// assigned reads the value of a name at p, after the sign at i, or on the next line.
 func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
 	s := m.s
 	p = skipMarks(s, p)

@@ -153,7 +153,7 @@ func (m *matcher) wrappedPEM(i int) hit {
 	return hit{i, end, privateKey}
 }
 
-// scheme matches the credentials behind Bearer and Basic.
+// scheme matches the credentials after Bearer and Basic.
 func (m *matcher) scheme(i int) hit {
 	var p int
 	bearer := startsFold(m.s, i, "bearer ")
@@ -174,7 +174,7 @@ func (m *matcher) scheme(i int) hit {
 	for end < len(m.s) && (classOf[m.s[end]]&(tokenByte|base64Byte) != 0 || m.s[end] == '.' || m.s[end] == '~') {
 		end++
 	}
-	for end > p && m.s[end-1] == '.' { // the sentence's, not the token's
+	for end > p && m.s[end-1] == '.' { // belongs to the sentence, not to the token
 		end--
 	}
 	v := m.s[p:end]
@@ -206,7 +206,7 @@ func (m *matcher) header(p int, keyed bool) hit {
 				word = stop
 			}
 		}
-		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // the sentence's
+		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // belongs to the sentence
 			stop--
 		}
 		if h := m.judge(word, stop, secretClass, shape{keyed: keyed}); h.kind != none {

@@ -37,10 +37,10 @@ func NewCleanTexts(size int64) (*CleanTexts, error) {
 // Close ends the goroutines of the cache. A closed cache contains nothing.
 func (c *CleanTexts) Close() { c.cache.Close() }
 
-// Hits returns how many look-ups found their text.
+// Hits returns the number of look-ups that found their text.
 func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 
-// Misses returns how many look-ups did not find their text.
+// Misses returns the number of look-ups that did not find their text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
 // digest returns the identity of a text. The whole digest is compared, so that no crafted text passes

@@ -271,7 +271,7 @@ func mod97(d []byte) bool {
 	return rest == 1
 }
 
-// ibanLengths is how many characters the IBANs of each country have (SWIFT IBAN registry).
+// ibanLengths is the number of characters of an IBAN by country (SWIFT IBAN registry).
 const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 " +
 	"DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 " +
 	"GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 " +

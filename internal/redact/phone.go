@@ -93,7 +93,7 @@ func northAmerican(g groups, k, n int) bool {
 }
 
 // alone reports whether no other number is next to s[start:end]: 200 300 4000 in a row of numbers
-// is no phone.
+// is not a phone number.
 func (m *matcher) alone(start, end int) bool {
 	s := m.s
 	before := start >= 2 && s[start-1] == ' ' && (isDigit(s[start-2]) || s[start-2] == ' ')

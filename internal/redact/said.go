@@ -70,7 +70,7 @@ func (m *matcher) passFile(i int) hit {
 		return hit{}
 	}
 	p := i + 1
-	for range 3 { // behind the port, the database and the user
+	for range 3 { // after the port, the database and the user
 		colon := bytes.IndexByte(s[p:end], ':')
 		if colon < 0 {
 			return hit{}
@@ -138,7 +138,7 @@ func (m *matcher) redisAuth(i int) hit {
 	}
 	p := i + len("H ")
 	end := ahead(s, p, longest, wordByte)
-	if at(s, end) == ' ' { // behind the user's name
+	if at(s, end) == ' ' { // after the user's name
 		p, end = end+1, ahead(s, end+1, longest, wordByte)
 	}
 	if c := at(s, end); c == ' ' || c == '\t' {
@@ -221,7 +221,7 @@ func (m *matcher) saidBefore(start, end int) hit {
 	return hit{}
 }
 
-// technical reports whether a word of letters and digits next to "password" is no password:
+// technical reports whether a word of letters and digits next to "password" is not a password:
 // algorithms, types, sizes.
 func technical(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "

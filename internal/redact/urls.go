@@ -67,7 +67,7 @@ func (m *matcher) webhook(start int) hit {
 	return hit{}
 }
 
-// userFlag matches user:password behind -u, also where no blank is between.
+// userFlag matches user:password after -u, also where no blank is between.
 func (m *matcher) userFlag(i int) hit {
 	p := i + len("-u")
 	if at(m.s, p) == ' ' {
@@ -123,7 +123,7 @@ func bareword(v []byte) bool {
 		return false
 	}
 	switch v[0] {
-	case '$': // $ecret99! is no variable
+	case '$': // $ecret99! is not a variable
 		return bytes.ContainsAny(v, "!@#%^&*") && mixed(v)
 	case '{', '%', '<', '*':
 		return v[0] == '%' && len(v) > 2 && classOf[v[1]]&hexByte != 0 && classOf[v[2]]&hexByte != 0

@@ -15,8 +15,8 @@ const (
 	slowMS       = 600_000
 )
 
-// openFailures is how many failed calls wait for their repair at once: each later call is held
-// against all of them, and a body may hold ten thousand.
+// openFailures is the maximum number of failed calls that wait for their repair: each later call is
+// held against all of them, and a body may hold ten thousand.
 const openFailures = 64
 
 // corrections finds failed calls that a different call of the same tool, with the same aim,

@@ -13,7 +13,7 @@ const (
 )
 
 // rate selects the rating of the turns from..to. whole includes the ratings of the session, and
-// from 0 includes all turns. A person's rating precedes a verifier's, and a verifier's precedes
+// from 0 includes all turns. Ratings of persons precede ratings of verifiers, which precede
 // implicit feedback; among equals the latest counts.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating

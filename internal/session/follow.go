@@ -54,7 +54,6 @@ func (t *Threader) awaits(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list.hash == r.list.hash || h.extended(r.req))
 }
 
-//
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -137,7 +136,7 @@ func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) boo
 	return false
 }
 
-// pick returns false where the request belongs to none of the owners.
+// pick returns false if the request belongs to none of the owners.
 func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.weak { // a session with the calls and results of the request comes before a free session without them
 		keys := tr.details()

@@ -95,7 +95,7 @@ func latest(parts []part, text string) (match, bool) {
 	return match{}, false
 }
 
-// apart reports whether the two do not overlap: a repeated question is no answer.
+// apart reports whether the two do not overlap: a repeated question is not an answer.
 func apart(a, b match) bool {
 	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
 }

@@ -144,7 +144,7 @@ var ErrPlace = errors.New("this place in the list is unknown; begin at its top")
 type Stretch struct {
 	Since, Until time.Time // Since <= when < Until; zero: no bound
 	After        string    // Page.Next of the page before; "": from the newest on
-	Most         int       // how many entries
+	Most         int       // maximum number of entries
 }
 
 // Page is a part of a list, newest first. A store reads a bounded number of entries for a page, so

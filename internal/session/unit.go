@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method of the record of a run, which is no conversation.
+// ByRun is the method of the record of a run, which is not a conversation.
 const ByRun Method = "run"
 
 // NewRun returns the record of a run. All sessions of the run draw through this record.

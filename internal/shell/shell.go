@@ -1,7 +1,7 @@
 // Package shell reads command lines as agents write them for a shell. Parse returns the simple
 // commands of a text and never runs or expands a command.
 //
-// mvdan.cc/sh parses the text as Bash. A text that is no Bash (PowerShell, a pasted prompt, a cut
+// mvdan.cc/sh parses the text as Bash. A text that is not Bash (PowerShell, a pasted prompt, a cut
 // command) is cut at its operators, and its Line is not Parsed: a caller then assumes that the line
 // may do anything.
 package shell
@@ -49,7 +49,7 @@ type Command struct {
 	Inner   bool     // the command is part of a substitution, and its status is lost
 }
 
-// Parse takes a text apart.
+// Parse splits a text into its commands.
 func Parse(text string) Line {
 	text = text[:min(len(text), MaxText)]
 	if depth(text) <= maxDepth {

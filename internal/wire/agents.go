@@ -17,9 +17,9 @@ type profile struct {
 	// something that the agent did by itself: no call asked for the text.
 	read func(text string) (report, bool)
 
-	// grows reads a message that holds all calls and results so far, behind the words of the
-	// person. Such a profile has a kind for Stripped; onWire allows tools on the wire in addition
-	// to the message.
+	// grows reads a message that holds all calls and results so far, after the words of the person.
+	// Such a profile has a kind for Stripped; onWire allows tools on the wire in addition to the
+	// message.
 	grows  func(text string) (asked string, steps []step, ok bool)
 	kind   string
 	onWire bool
@@ -126,8 +126,8 @@ func toolResponse(s string) (report, bool) {
 	return report{text: strings.TrimSpace(text), find: tagCall}, true
 }
 
-// bracketResult reads "[execute_command for 'ls'] Result:". The details of the environment behind the
-// result change from turn to turn.
+// bracketResult reads "[execute_command for 'ls'] Result:". The details of the environment after
+// the result change from turn to turn.
 func bracketResult(s string) (report, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
 	if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isTag(name) {

@@ -153,7 +153,7 @@ func chars(b []byte, v span) []byte {
 func text(b []byte, v span) string { return string(chars(b, v)) }
 
 // appendPlain appends the unescaped raw to dst. A single surrogate becomes U+FFFD; bytes that are
-// no UTF-8 stay.
+// not UTF-8 stay.
 func appendPlain(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

@@ -96,8 +96,8 @@ type unpacker struct {
 // errUnpacked is the error of a reply that decodes to more than a reply of its length may.
 var errUnpacked = errors.New("the decoded reply is too long")
 
-// The bound of the decoded bytes: a reply that compresses better is no text, and decoding would delay
-// the client.
+// The bound of the decoded bytes: a reply that compresses better is not text, and decoding would
+// delay the client.
 const (
 	unpackedFree  = 1 << 20
 	unpackedRatio = 64

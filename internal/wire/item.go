@@ -232,8 +232,8 @@ func UnnamedCall(i, n int) string { return unnamed(i + 1 + n) }
 // Unnamed reports whether this package made the id of a call.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
-// wireID returns the id on the wire. Ids of this package depend on the place and are no part of the
-// hash of a content.
+// wireID returns the id on the wire. Ids of this package depend on the position and are not part of
+// the content hash.
 func wireID(callID string) string {
 	if Unnamed(callID) {
 		return ""

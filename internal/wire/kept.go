@@ -10,7 +10,7 @@ type Kept[T ~[]byte] struct {
 	Said    string  // text of the model before the items: agents with calls as prose need the text
 }
 
-// Read decodes the items as Request.Item does. Bytes that are no item give an empty item of
+// Read decodes the items as Request.Item does. Bytes that are not an item yield an empty item of
 // RoleOther. The string that the Responses API takes in place of a list is a user's item.
 func (k Kept[T]) Read() []*Item {
 	out := make([]*Item, len(k.Items))
@@ -84,7 +84,7 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 }
 
 // CallsIn returns the JSON of the calls in an item of a list, of any dialect and any kind of call:
-// opt-outs must see the names in every call. ok is false for bytes that are no item.
+// opt-outs must see the names in every call. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := whole(item, listDepth)
 	if !ok {

@@ -14,7 +14,7 @@ type Recording struct {
 	Request    *Request // the list, as the last request of the conversation
 }
 
-// ErrNoRecording is the error for JSON that is no object with messages or input.
+// ErrNoRecording is the error for JSON that is not an object with messages or input.
 var ErrNoRecording = errors.New("it is no object with messages or input")
 
 // ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. Only Source

@@ -80,7 +80,7 @@ func hex4(b []byte) rune {
 	return rune(binary.BigEndian.Uint16(n[:]))
 }
 
-// AppendString appends s as a JSON string. Each byte that is no UTF-8 becomes U+FFFD, as in
+// AppendString appends s as a JSON string. Each byte that is not UTF-8 becomes U+FFFD, as in
 // encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
@@ -90,7 +90,7 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 // appendEscaped appends s as the inside of a string literal, with the required escapes only: no
-// HTML escapes, and bytes that are no UTF-8 stay.
+// HTML escapes, and bytes that are not UTF-8 stay.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

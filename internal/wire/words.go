@@ -65,8 +65,8 @@ type Stripped struct {
 	Text string `json:"text"`
 }
 
-// StripWords returns the words of a person in a text of the user's role, as Item.Words has the
-// words, and the removed pieces.
+// StripWords returns the words of a person in a text of the user's role, as Item.Words returns
+// them, and the removed pieces.
 func StripWords(text string) (words string, out []Stripped) {
 	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
 	return words, out

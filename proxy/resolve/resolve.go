@@ -62,7 +62,7 @@ type Index interface {
 	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool)
 }
 
-// Store is the memory of sessions, as far as a Resolver needs the memory.
+// Store holds the methods of the store that a Resolver uses.
 type Store interface {
 	Pins
 	Additions

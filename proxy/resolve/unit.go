@@ -81,7 +81,7 @@ func (s *search) caller(rec *session.Record) *store.Session {
 }
 
 // pinLearning pins a session, unless the session or one of its turns opted out. A session without
-// learning is no unit: its row would have to name its members.
+// learning is not a unit: its row would have to name its members.
 func (s *search) pinLearning(id session.ID) *store.Session {
 	ses := s.r.store.Resident(id)
 	if ses == nil {

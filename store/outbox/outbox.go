@@ -70,7 +70,7 @@ type Flush struct {
 	// Scrub asks to remove the text of ended turns from the pages of the file, not only from the
 	// tables.
 	Scrub bool
-	// Notes are values of the owner's; see Outbox.Note.
+	// Notes are values that the owner of the outbox stores; see Outbox.Note.
 	Notes map[string]string
 	// Carried is the account of an earlier file, or nil. A flush with an account may exceed the
 	// quota. The part of its Admitted without another count is stored.
@@ -217,7 +217,7 @@ func (b *Outbox) endBegun() error {
 	return execute(b.writer, "DELETE FROM begun")
 }
 
-// Close writes down how far the rows are delivered, and closes the file.
+// Close stores the position up to which rows are delivered, and closes the file.
 func (b *Outbox) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,7 +260,7 @@ func (b *Outbox) Note(key string) (string, error) {
 	return value, classify(err)
 }
 
-// SetNote writes a value of the owner's.
+// SetNote writes a value for the owner of the outbox.
 func (b *Outbox) SetNote(key, value string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

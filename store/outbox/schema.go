@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// version is the schema's, kept in user_version.
+// version is the version of the schema, stored in user_version.
 const version = 1
 
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.

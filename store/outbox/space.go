@@ -61,7 +61,8 @@ func (b *Outbox) shrink() {
 	}
 }
 
-// vacuum gives back up to most unused pages, but for keep, and returns how many. The caller has mu.
+// vacuum gives back up to most unused pages, but for keep, and returns their number. The caller has
+// mu.
 func (b *Outbox) vacuum(keep, most int64) (n int64, err error) {
 	free, err := number(b.writer, "PRAGMA freelist_count")
 	if err != nil || free <= keep {
@@ -174,7 +175,7 @@ func (b *Outbox) makeBallast() error {
 	return nil
 }
 
-// dropBallast gives the ballast's room up. The caller has mu.
+// dropBallast releases the space of the ballast. The caller has mu.
 func (b *Outbox) dropBallast() {
 	if b.ballast {
 		b.ballast = os.Remove(b.path+Ballast) != nil

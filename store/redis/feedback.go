@@ -38,8 +38,8 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 
 // AddFeedback adds entries to the sets of sessions and returns the number of entries that changed
 // each set: new ids, and later versions of known ids. Sessions without a change are left out. Every
-// order of arrival gives the same set. The error is a session.FeedbackFull if a set has no room.
-// After any other error some entries may have been added: repeat the call.
+// order of arrival results in the same set. The error is a session.FeedbackFull if a set has no
+// room. After any other error some entries may have been added: repeat the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p, base := newPlan("feedback"), s.base(tenant)
 	var of []session.ID

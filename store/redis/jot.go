@@ -64,7 +64,8 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 }
 
 // Claim takes or extends the right to a piece of work for a time, and reports whether owner has the
-// right. The time is the server's; the parameter now is for stores without a shared clock.
+// right. The clock is that of the Redis server; the parameter now is for stores without a shared
+// clock.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
 	return n > 0, err

@@ -88,7 +88,7 @@ func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, questi
 	return answers, nil
 }
 
-// each runs a pipeline of reads. A missing value is no error.
+// each runs a pipeline of reads. A missing value is not an error.
 func each(ctx context.Context, pipe goredis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {

@@ -195,7 +195,7 @@ type secrecy struct {
 	on         bool
 	skipVerify bool
 	serverName string // name in the certificate; "": the host of the address
-	caFile     string // trusted authorities, instead of the system's
+	caFile     string // trusted authorities, instead of the authorities of the system
 	certFile   string // client certificate
 	keyFile    string
 }
@@ -230,7 +230,7 @@ func (y *secrecy) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// distrusts reports whether an error is a refused certificate, ours or the server's.
+// distrusts reports whether an error is a refused certificate, of precept or of the server.
 func distrusts(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true

@@ -106,8 +106,8 @@ func (t *tx) drop(sid int64) {
 }
 
 // youngInARow is the number of young sessions in a row after which Retain stops. Sessions are
-// numbered about as they start, so that the old ones come first. An old session behind as many
-// young ones is deleted together with them.
+// numbered about as they start, so that the old ones come first. An old session after as many young
+// sessions is deleted together with them.
 const youngInARow = 4096
 
 // Retain deletes the sessions that were last seen before the given time, and returns the number of

@@ -12,11 +12,11 @@ import (
 	"precept/internal/session"
 )
 
-// AddFeedback adds entries to the feedback of sessions in one transaction, and returns how many
-// entries changed each session: new ids, and later versions of known ids. Sessions without a change
-// are left out. Of two versions the later At wins; at the same time the JSON with the greater hash
-// wins, so that every order of arrival has the same result. session.FeedbackFull counts the entries
-// that a full session refused.
+// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number
+// of entries that changed each session: new ids, and later versions of known ids. Sessions without
+// a change are left out. Of two versions the later At wins; at the same time the JSON with the
+// greater hash wins, so that every order of arrival has the same result. session.FeedbackFull
+// counts the entries that a full session refused.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil

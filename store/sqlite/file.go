@@ -12,7 +12,8 @@ import (
 // magic is the start of every SQLite file (sqlite.org/fileformat.html, 1.3).
 const magic = "SQLite format 3\x00"
 
-// checkHeader returns ErrCorrupt for a file that is no database. A missing or empty file is valid.
+// checkHeader returns ErrCorrupt for a file that is not a database. A missing or empty file is
+// valid.
 func checkHeader(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +34,7 @@ func checkHeader(path string) error {
 }
 
 func checkMagic(f *os.File) error {
-	var head [100]byte // the whole header: a shorter file is no database
+	var head [100]byte // the whole header: a shorter file is not a database
 	if n, _ := f.ReadAt(head[:], 0); n < len(head) || string(head[:len(magic)]) != magic {
 		return fmt.Errorf("%w: it does not begin like a SQLite file", ErrCorrupt)
 	}
@@ -86,9 +87,9 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// fileIdentity detects that the file was replaced or overwritten while the store had it open. SQLite would
-// write into the unlinked file, or write its pages into the garbage, and the next start would lose
-// all of them.
+// fileIdentity detects that the file was replaced or overwritten while the store had it open.
+// SQLite would write into the unlinked file, or write its pages into the garbage, and the next
+// start would lose all of them.
 type fileIdentity struct {
 	path string
 	f    *os.File

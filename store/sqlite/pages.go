@@ -50,7 +50,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns and the columns behind them into more, and returns the size of the
+// scanSample reads sampleColumns and the columns after them into more, and returns the size of the
 // sample in bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any) int {
 	var data []byte
@@ -61,7 +61,7 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any)
 }
 
 // EachSample calls fn for the samples of a tenant ("" for all) with since <= CreatedAt < until (a
-// zero time is no bound), in the order of their first write. Samples that are written during the
+// zero time does not bound), in the order of their first write. Samples that are written during the
 // walk may be included. An error of fn ends the walk and is returned.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
@@ -201,7 +201,7 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
 }
 
-// place is the position behind the last entry of a page: its time and its row number.
+// place is the position after the last entry of a page: its time and its row number.
 type place struct{ at, rid int64 }
 
 func (p place) String() string {

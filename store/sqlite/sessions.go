@@ -52,8 +52,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 }
 
 // Due lists at most limit open sessions that started before the given time, oldest first (ties by
-// id, then tenant). The list begins behind after: the last row of the previous call, or the zero
-// Row. Sessions that cannot be settled therefore do not block the sessions behind them.
+// id, then tenant). The list begins after the parameter after: the last row of the previous call,
+// or the zero Row. Sessions that cannot be settled therefore do not block the sessions after them.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.rows(`SELECT `+rowColumns+`, t.name FROM sessions s JOIN tenants t ON t.id = s.tenant

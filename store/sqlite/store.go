@@ -49,7 +49,8 @@ type Options struct {
 	Path string // database file; Open makes a missing directory
 	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
-	// Now gives a damaged file that is set aside its name. The store has no other clock.
+	// Now is the time in the name of a damaged file that is set aside. The store has no other
+	// clock.
 	Now func() time.Time
 	// BusyTimeout bounds the wait for the lock of another process (default 2 s). A context may end
 	// the wait earlier.
@@ -82,7 +83,7 @@ type Store struct {
 
 // Open opens the store at o.Path, makes a missing file, and migrates an older schema.
 //
-// Open renames a file that is no database, or whose damage prevents reading, to
+// Open renames a file that is not a database, or whose damage prevents reading, to
 // <name>.corrupt-<time>, makes an empty file, and Notice reports the renaming. Open refuses the
 // database of another program or of a newer release and leaves it unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {

@@ -215,8 +215,8 @@ func (t *tx) addTotals() {
 }
 
 // checkpoint copies the WAL into the file and truncates the WAL. With wait, checkpoint waits for
-// readers of the WAL as long as for a lock. A checkpoint that readers prevent is no error: a later
-// checkpoint completes it.
+// readers of the WAL as long as for a lock. A checkpoint that readers prevent is not an error: a
+// later checkpoint completes it.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.writer(ctx)
 	if err != nil {

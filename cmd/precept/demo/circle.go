@@ -29,7 +29,7 @@ type Circle struct {
 	success atomic.Int64
 	ids     atomic.Uint64
 	mu      sync.Mutex
-	seen    map[string]int // in how many sessions a lesson reached the model, by slug
+	seen    map[string]int // number of sessions in which a lesson reached the model, by slug
 	stolen  int            // number of requests in which poison reached the model inside of a block
 }
 

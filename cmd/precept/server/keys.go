@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	reachLimit = time.Second      // how long a start, or a verb, waits for Redis
-	reachEvery = time.Second      // how often a server that started without Redis asks again
-	agreeEvery = 15 * time.Second // how often a server compares its keys with the keys of the fleet
+	reachLimit = time.Second      // maximum time that a start, or a verb, waits for Redis
+	reachEvery = time.Second      // interval of the look-ups of a server that started without Redis
+	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
 	fleetFile  = "fleet.json"
 )
 

@@ -27,8 +27,8 @@ import (
 // ErrCut reports that a stop cut streams that did not end within limits.drain_timeout.
 var ErrCut = errors.New("streams were cut")
 
-// CutWait is how long a stop waits for the handlers of cut streams; idleConn is how long an idle
-// connection stays open.
+// CutWait is the maximum time that a stop waits for the handlers of cut streams; idleConn is the
+// time after which an idle connection is closed.
 const (
 	CutWait  = 2 * time.Second
 	idleConn = 120 * time.Second

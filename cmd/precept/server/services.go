@@ -232,8 +232,8 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 	return run.Results()[0], nil
 }
 
-// newestFirst walks back through time, up to so many days: the last day first, then twice the length
-// each time.
+// newestFirst walks back through time, at most the given number of days: the last day first, then
+// twice the length each time.
 func newestFirst(now time.Time, days int, look func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-time.Duration(days)*day)

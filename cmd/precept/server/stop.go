@@ -74,7 +74,7 @@ func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Si
 	return cut
 }
 
-// waitInFlight gives the handlers of cut streams the time to record their exchanges.
+// waitInFlight waits until the handlers of cut streams have recorded their exchanges.
 func (s *Server) waitInFlight() {
 	over := make(chan struct{})
 	go func() {

@@ -209,8 +209,8 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverEvery returns how long new turns may wait in the queue on disk. SQLite is faster with larger
-// batches. Replicas that share a Redis need to see the turns of the others at once.
+// deliverEvery returns the maximum time that new turns wait in the queue on disk. SQLite is faster
+// with larger batches. Replicas that share a Redis need to see the turns of the others at once.
 func deliverEvery(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
