@@ -144,7 +144,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 }
 
 // Servers without ids get their answers in the order of the calls.
-func TestResultsWithoutIDs(t *testing.T) {
+func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	made := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}
 	}

@@ -22,7 +22,7 @@ func result(code int, output string) string {
 }
 
 // The results of the commands decide about the program that ran the commands.
-func TestScripts(t *testing.T) {
+func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {
 		program, text string

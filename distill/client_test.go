@@ -62,9 +62,9 @@ func (s *server) asks(ctx context.Context, t *testing.T, change func(o *distill.
 
 var skip = reply{200, "", says(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// How patiently a server is asked: what may pass is waited for, as long as it says and within
-// bounds; what will not pass is told at once.
-func TestHowOftenAJudgeIsAsked(t *testing.T) {
+// Transient errors of a server are retried after the requested wait, within limits; permanent
+// errors are returned at once.
+func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	after := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
 		replies []reply
@@ -112,9 +112,9 @@ func TestHowOftenAJudgeIsAsked(t *testing.T) {
 	}
 }
 
-// What goes out: JSON to the place that was named, with the key where there is one; where the
-// server knows no structured output, the schema stands in the prompt, from then on.
-func TestWhatAJudgeIsSent(t *testing.T) {
+// The request is JSON to the configured URL, with the key if there is one. If the server has no
+// structured output, later prompts include the schema.
+func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 	s := &server{replies: []reply{{400, "", "bad"}, {200, "", says(`{"outcome":"success","reason":"r"}`)}, {200, "", says(noLessons)}}}
 	if _, _, err := s.asks(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
@@ -137,8 +137,8 @@ func TestWhatAJudgeIsSent(t *testing.T) {
 	}
 }
 
-// Replicas that wait for the same server do not come back at the same moment.
-func TestWaitsAreSpread(t *testing.T) {
+// Replicas that wait for the same server retry at different moments.
+func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
 		s := &server{replies: []reply{{400, "", ""}, {500, "", ""}, skip}}
@@ -155,9 +155,9 @@ func TestWaitsAreSpread(t *testing.T) {
 	}
 }
 
-// An answer is used up to its bound, and not where the server says that it is none; what it took
-// counts, also where the server does not tell.
-func TestWhatAnswersTake(t *testing.T) {
+// An answer is read up to its limit, and ignored if the server marks an error. Its tokens count,
+// also if the server does not report them.
+func TestTokensOfAnswersAreCounted(t *testing.T) {
 	wrapped := func(finish, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
 	}
@@ -196,8 +196,8 @@ func TestWhatAnswersTake(t *testing.T) {
 	}
 }
 
-// Who stops the run does not wait for a server that is down.
-func TestAskingEndsWithTheRun(t *testing.T) {
+// A stop of the run ends the wait for a server that is down.
+func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}

@@ -22,10 +22,9 @@ func ran(command, output string, code int) event {
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// What got an agent on, and must not be taught: a check passed by, somebody's leave taken for
-// granted, work thrown away, another's right used. Where a lesson comes of it all the same, it is
-// one that mends the cause.
-func TestWhatIsNotTaught(t *testing.T) {
+// Workarounds that must not become lessons: a skipped check, an assumed permission, discarded work,
+// the rights of another. A lesson from such a session repairs the cause.
+func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
 	learned(t, []taught{
 		{"a hook passed by", "mend-what-a-commit-hook-reports", []event{
 			ran("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), ran("git commit --no-verify -m x", "[main 1a2b3c] x", 0),

@@ -9,9 +9,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep their sessions in memory. On a store that people have, a run does the same
-// and leaves the same behind, whoever judges and however often it comes.
-func TestOnAStoreOnDisk(t *testing.T) {
+// The other tests keep sessions in memory. On a store on disk a run gives the same result, for each
+// judge and any number of runs.
+func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(b *bench) *bench {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
 		if err != nil {

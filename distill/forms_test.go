@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The form in which a value was accepted is what the next session needs; the value itself, and a
-// form that is only another value, are not.
-func TestFormsOfValues(t *testing.T) {
+// The accepted form of a value is taught; the value itself, or a form that is only another value,
+// is not.
+func TestLessonNamesTheFormOfAValue(t *testing.T) {
 	for _, c := range []struct{ name, from, to, form string }{
 		{"digits for words", `"four"`, `"4"`, "a-whole-number"},
 		{"a number for a text", `"four"`, `4`, "a-number"},
@@ -47,8 +47,8 @@ func TestFormsOfValues(t *testing.T) {
 	}
 }
 
-// A sign in front is told by name.
-func TestLeadingSigns(t *testing.T) {
+// A leading sign is called by its name.
+func TestLeadingSignIsNamed(t *testing.T) {
 	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
 		b := newBench(t)
 		b.session("one", user("Look for it."),

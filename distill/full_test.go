@@ -9,9 +9,9 @@ import (
 	"precept/inject/bank"
 )
 
-// What the bank takes no more of for now is proposed later: by the rules from what they noted, by a
-// model that reads the session again. No more is asked of it meanwhile.
-func TestNothingIsLostOfWhatIsTooMuch(t *testing.T) {
+// Proposals beyond the quota of the bank are made later: by the rules from their notes, by a model
+// in a second reading of the session. The judge gets no requests in the meantime.
+func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	fill := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {
 			b.session(fmt.Sprint("s", i), user("Task "+form),

@@ -50,7 +50,7 @@ func advised(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// Thirty sessions of one caller are no validation, whatever the tasks are; two callers are.
+// Thirty sessions of one caller are no validation, for any tasks; two callers are.
 func TestOneCallerAdmitsNothing(t *testing.T) {
 	honest := advised("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) sightingOf {
@@ -167,8 +167,8 @@ func attacks() (out []attack) {
 	return out
 }
 
-// An advice that a tool's output dictates to a judge that believes it reaches no prompt by itself,
-// also if two callers meet the output.
+// Advice that the output of a tool dictates to a credulous judge never becomes active by itself,
+// also if two callers see the output.
 func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 	all := attacks()
 	if len(all) < 500 {
@@ -198,7 +198,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 	}
 }
 
-// What an agent or a person found out passes, beside the same outputs.
+// The finding of an agent or a person passes the gate, next to the same outputs.
 func TestHonestAdvicePassesTheGate(t *testing.T) {
 	for _, c := range []struct {
 		title, advice string

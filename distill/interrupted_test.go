@@ -64,9 +64,9 @@ func (m mortal) Cite(ctx context.Context, slug string, e []lesson.Evidence, coun
 
 var errDead = errors.New("the process is dead")
 
-// A process that dies at any step of a run leaves what the next run makes whole: the same lessons,
-// in the same states, with the same evidence, and nothing that is read a third time.
-func TestKilledAtEachStep(t *testing.T) {
+// After a kill at any step of a run, the next run completes the work: the same lessons in the same
+// states with the same evidence, and no session is read a third time.
+func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	judge := spoken{
 		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
 		"Sleep here, two.":    {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
@@ -146,8 +146,9 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// Whoever was silent for too long has lost the tenant to another one, and writes nothing more.
-func TestAClaimThatWasLost(t *testing.T) {
+// A worker without a sign of life loses its claim on the tenant to another worker, and writes
+// nothing more.
+func TestLostClaimWritesNothing(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := b.store.(*memory)
@@ -163,8 +164,8 @@ func TestAClaimThatWasLost(t *testing.T) {
 	}
 }
 
-// A long walk is written down as it goes, so that little is read again after a crash.
-func TestALongWalkIsWrittenDown(t *testing.T) {
+// A long run saves its progress, so that little is read again after a crash.
+func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))

@@ -48,9 +48,9 @@ func outputs(t *testing.T) []output {
 	return list
 }
 
-// Each known failure is recognised in what its program prints, whole, and its lesson fires on that
-// very output: what is searched is the part of an output that tells the error, not all of it.
-func TestKnownOutputs(t *testing.T) {
+// Each known failure is recognised in the whole output of its program, and its lesson fires on that
+// output: the search covers the error in the output.
+func TestKnownFailureFiresOnItsOutput(t *testing.T) {
 	for _, o := range outputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
 			t.Errorf("%s is no failure to the proxy, so that no lesson fires on\n%s", o.args, o.text)
@@ -96,10 +96,10 @@ func TestKnownOutputs(t *testing.T) {
 	}
 }
 
-// Where only the words of a command's result tell that it failed, they count; not those of another
-// tool or program, which may have read them somewhere, nor of a long result, nor against an exit
+// If only the words of a result report a failure, they count for the command itself; not for
+// another tool or program that may have read them, not in a long result, and not against an exit
 // code.
-func TestAFailureByItsWordsAlone(t *testing.T) {
+func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 	const words = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`
 	for _, c := range []struct {

@@ -21,9 +21,9 @@ func failed(command, result, then string) []event {
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
 
-// What commands say, and the lesson that comes of it: one whose trigger fires on that very output,
-// and none where the words stand in something that was only read.
-func TestCommands(t *testing.T) {
+// The output of a command and its lesson: the trigger fires on that output, and there is no lesson
+// for words in read content.
+func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, c := range []struct{ command, result, then, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
 		{"git checkout v2", "error: Your local changes to the following files would be overwritten by checkout:\n\tsrc/app.ts\nPlease commit your changes or stash them before you switch branches.\nAborting\n[exit code: 1]", "git stash && git checkout v2", "commit-or-stash-before-switching-branches"},
@@ -95,9 +95,9 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A refused command is named with the option for which it was refused; a look is nothing that was
-// accepted instead.
-func TestRefusedCommand(t *testing.T) {
+// A refused command is named with the refused option; a command that only reads is no accepted
+// alternative.
+func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	const no = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	b := newBench(t)
 	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, no), call("Bash", `{"command":"git status"}`, "clean"))
@@ -109,9 +109,9 @@ func TestRefusedCommand(t *testing.T) {
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// What a person corrects counts also where the agent only called tools; a value of an option that
-// is a number belongs to the option; what an option was given is no word of a lesson.
-func TestCorrectedWithoutAWord(t *testing.T) {
+// The correction of a person applies also if the agent only called tools. A numeric value belongs
+// to its option; the value of an option is no word of a lesson.
+func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	run := func(line, said string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Every list that the rules name is there, and every one that is there is named: a name that is
-// spelled wrong would be an empty list. The same holds for the wordings and the kinds of fixes.
-func TestListsAndWordings(t *testing.T) {
+// Each list that the rules name exists, and each list is named by a rule: a misspelt name would be
+// an empty list. The same holds for the wordings and the kinds of fixes.
+func TestListsNamedByTheRulesExist(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -113,9 +113,9 @@ func oneRun(b *bench) {
 	b.session("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// The order of AIP-11, structured output, temperature 0, and nothing of system prompts or of our
-// own blocks.
-func TestModelJudges(t *testing.T) {
+// The prompt has the order of AIP-11, structured output and temperature 0, without system prompts
+// and without blocks of precept.
+func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 	b := newBench(t)
 	put(t, b, "old-advice")
 	b.of("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
@@ -149,8 +149,8 @@ func TestModelJudges(t *testing.T) {
 	}
 }
 
-// A lesson of a judge has the sections of AIP-11, and a counter-example where the judge names one.
-func TestSectionsOfALesson(t *testing.T) {
+// A lesson of a judge has the sections of AIP-11, with a counter-example if the judge names one.
+func TestJudgedLessonHasTheSectionsOfAIP11(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
 	} {
@@ -167,9 +167,9 @@ func TestSectionsOfALesson(t *testing.T) {
 	}
 }
 
-// A trigger of words that any error has, or with a host, a path or an id of the run, is dropped. A
+// A trigger with words of any error, or with a host, a path or an id of the run, is dropped. A
 // draft without another trigger is refused.
-func TestTriggersOfAJudge(t *testing.T) {
+func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 	for _, c := range []struct{ errors, want string }{
 		{`"Error"`, ""},
 		{`"the command failed"`, ""},
@@ -199,9 +199,9 @@ func TestTriggersOfAJudge(t *testing.T) {
 	}
 }
 
-// A server refuses one session for its length, and never takes temperature: the session is set aside,
-// and the others are read without temperature.
-func TestARefusedSessionIsSetAside(t *testing.T) {
+// A server refuses one session for its length, and never accepts temperature: that session is
+// skipped, and the others are read without temperature.
+func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	b := newBench(t)
 	for i := range 6 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Run the benchmark, number %d.", i)), call("bash", `{"command":"make bench"}`, "ok 12ms"))
@@ -246,9 +246,8 @@ func put(t *testing.T, b *bench, slug string) {
 	}
 }
 
-// A judge that misbehaves costs a session at most, and gets nothing in that a person would not want
-// to see.
-func TestJudgesThatMisbehave(t *testing.T) {
+// An invalid answer of a judge affects one session, and no undesirable text becomes a lesson.
+func TestInvalidJudgeAnswerCostsOneSession(t *testing.T) {
 	good := routine("failure", goodLesson)
 	lessons := func(text string) func(int, asked) (int, map[string]string, string) {
 		answer := routine("failure", text)
@@ -353,8 +352,8 @@ func TestJudgesThatMisbehave(t *testing.T) {
 	}
 }
 
-// The budget ends a run, and the next one goes on where it ended.
-func TestBudget(t *testing.T) {
+// The budget ends a run, and the next run continues at that session.
+func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	b := newBench(t)
 	for i := range 5 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
@@ -371,8 +370,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// An unresolved run yields a caution at most; an impossible one nothing.
-func TestOutcomes(t *testing.T) {
+// An unresolved run gives one caution at most; an impossible one gives nothing.
+func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
 		b := newBench(t)
@@ -390,9 +389,9 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A run on which the judge always breaks down does not keep the others from being read; a judge
-// that is down is told.
-func TestPoisonedRun(t *testing.T) {
+// A session on which the judge always fails does not block the others; a judge that is down is
+// reported.
+func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	b := newBench(t)
 	for _, words := range []string{"One thing", "THE POISON", "Another thing"} {
 		b.session(words, user(words), call("bash", `{"command":"make"}`, "ok"))
@@ -417,9 +416,8 @@ func TestPoisonedRun(t *testing.T) {
 	}
 }
 
-// Two lessons that sound alike and fire on different things are kept apart, and stay apart when one
-// is worded anew.
-func TestKeptApart(t *testing.T) {
+// Two lessons with similar words and different triggers stay separate, also after one is reworded.
+func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	b := newBench(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}
 	words := []string{"measure the disk", "measure the query", "measure the query"}
@@ -438,8 +436,9 @@ func TestKeptApart(t *testing.T) {
 	}
 }
 
-// A person's prompts take the place of ours; what is missing in the directory stays as it is.
-func TestPrompts(t *testing.T) {
+// Custom prompts replace the default ones; a prompt without a file in the directory keeps its
+// default.
+func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
 		t.Errorf("no directory: %v", err)
@@ -459,9 +458,9 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// A judge that redirects is not followed: what is shown to it would go to a place that nobody
-// named.
-func TestJudgeRedirects(t *testing.T) {
+// A redirect of a judge is not followed: the sessions would go to a place outside of the
+// configuration.
+func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	var reached atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	defer other.Close()

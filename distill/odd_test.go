@@ -29,9 +29,8 @@ func oddEvents() []event {
 	}
 }
 
-// No session is too odd to be read: whatever it holds, nothing of it is a fault of the distiller's,
-// and reading it ends.
-func TestOddSessionsAreRead(t *testing.T) {
+// Any session is read to its end without an error of the distiller.
+func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	const sessions = 400
 	events, dice := oddEvents(), rand.New(rand.NewPCG(7, 7))
 	b := newBench(t)
@@ -50,8 +49,8 @@ func TestOddSessionsAreRead(t *testing.T) {
 	}
 }
 
-// A parameter may have any name, also none.
-func TestAParameterWithoutAName(t *testing.T) {
+// A parameter may have any name, or an empty one.
+func TestParameterMayHaveAnyName(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Show the rates."),
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
@@ -61,9 +60,9 @@ func TestAParameterWithoutAName(t *testing.T) {
 	}
 }
 
-// A known failure that a session met once, and that nothing mended, teaches nothing yet. The second
-// time does, the second session, and a call of the same tool that worked.
-func TestAKnownFailureOnce(t *testing.T) {
+// A known failure that one session met once, without a repair, teaches nothing yet. A second
+// failure, a second session, or a successful call of the same tool teaches.
+func TestKnownFailureTeachesAtTheSecondSighting(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	met := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
 	not, worked := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")

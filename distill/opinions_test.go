@@ -9,9 +9,9 @@ import (
 	"precept/internal/sample"
 )
 
-// Opinions are summed by the text that was in force; a session that went on and is judged otherwise
+// Opinions are summed by the text that was active. A continued session with another judgement
 // counts once, and a dry run counts nothing.
-func TestOpinionsAreSummed(t *testing.T) {
+func TestOpinionsAreSummedByText(t *testing.T) {
 	b := newBench(t)
 	put(t, b, "old-advice")
 	inForce := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}

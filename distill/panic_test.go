@@ -18,8 +18,8 @@ func (clumsy) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distil
 	panic("The secret of this session.")
 }
 
-// A judge that panics costs the session that it was reading, and nothing of that is told.
-func TestPanicsTellNothing(t *testing.T) {
+// A panic of the judge affects the current session, and no content of the session is reported.
+func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
 	b := newBench(t)
 	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))

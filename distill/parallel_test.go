@@ -10,10 +10,9 @@ import (
 	"precept/distill"
 )
 
-// A judge reads several sessions at a time, never more than it may, and what is learned is what one
-// after the other would have brought: a later session's lesson does not come before that of an
-// earlier one, however fast the answer is.
-func TestSeveralAtATime(t *testing.T) {
+// A judge reads several sessions in parallel, up to its limit, with the result of a sequential run:
+// the lesson of a later session never precedes that of an earlier one, however fast the answer.
+func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
 		for i := range 12 {
@@ -68,9 +67,9 @@ func TestSeveralAtATime(t *testing.T) {
 	equal(t, "summary", four, one)
 }
 
-// What is being read when the budget ends is paid and kept; a judge that ends the run leaves no
-// question behind.
-func TestSeveralAndABudget(t *testing.T) {
+// Answers in flight at the end of the budget are counted and kept; a judge that ends the run leaves
+// no open request.
+func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {
 		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
@@ -103,9 +102,8 @@ func TestSeveralAndABudget(t *testing.T) {
 	}
 }
 
-// A judge that does not tell what an answer took, or tells what nothing can take, meets the caps
-// all the same.
-func TestABudgetThatTheJudgeDoesNotCount(t *testing.T) {
+// The caps hold for a judge that reports no token usage, or an impossible one.
+func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 	answer := routine("success", noLessons)
 	for name, usage := range map[string]string{
 		"nothing":  `{}`,

@@ -7,9 +7,9 @@ func declined(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// What people refused, and what they said about how things are done: a lesson where everybody knows
-// the words, and silence where they are the project's own.
-func TestWhatPeopleTeach(t *testing.T) {
+// Refusals and conventions of people become lessons if the words are public, and no lessons if the
+// words belong to the project.
+func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 	learned(t, []taught{
 		{"a program for another one", "use-pnpm-instead-of-npm", []event{
 			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),

@@ -30,9 +30,9 @@ func learns(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) 
 	return sums
 }
 
-// What says the same by its name and by what it fires on is one lesson; what only sounds alike, or
-// only fires alike, is two.
-func TestDuplicates(t *testing.T) {
+// Drafts with a similar name and the same trigger are one lesson; drafts with only one of the two
+// in common are two.
+func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
 	for _, c := range []struct {
@@ -69,8 +69,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// A lesson names some of its sessions and counts all: by the rules and by a model, over several runs,
-// and each session once.
+// A lesson names some of its sessions and counts all: for the rules and for a model, over several
+// runs, each session once.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
@@ -105,9 +105,9 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
 }
 
-// A draft that claims the opposite of a lesson on the same words is proposed with the name of the lesson,
-// whether the lesson is active or waits for approval.
-func TestContradictions(t *testing.T) {
+// A draft that claims the opposite of a lesson on the same words is proposed with the name of the
+// lesson, whether the lesson is active or waits for approval.
+func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	for _, inForce := range []bool{false, true} {
 		b := newBench(t)
 		one, two := drafted("warm-the-cache", "cold cache"), drafted("never-touch-it", "cold cache")
@@ -127,9 +127,9 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// What people put away is not proposed again, in whatever way they did, unless it was another
-// tenant's; what is only out of force for now gets the evidence.
-func TestPutAway(t *testing.T) {
+// A lesson that people rejected or retired is not proposed again, unless another tenant did so; a
+// lesson that is only inactive for now gets the evidence.
+func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	again := "it was put away before"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
 		return func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -173,8 +173,9 @@ func TestPutAway(t *testing.T) {
 	}
 }
 
-// Two sightings start a trial if two callers made them, outside of one run, and no person has decided.
-func TestIndependentSightings(t *testing.T) {
+// Two sightings start a trial if two callers made them, outside of one run, and no person has
+// decided.
+func TestTwoCallersSightingsStartATrial(t *testing.T) {
 	type seen struct{ caller, task, run string }
 	for name, c := range map[string]struct {
 		one, two seen
@@ -214,8 +215,9 @@ func TestIndependentSightings(t *testing.T) {
 	equal(t, "what a person paused", b.lesson("warm-the-cache").State, paused)
 }
 
-// A trigger that fires on many other errors is none: what only it would fire is not proposed.
-func TestTriggersThatStray(t *testing.T) {
+// A trigger that fires on many other errors is dropped, and a draft without another trigger is not
+// proposed.
+func TestTriggerThatFiresOnManyErrorsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		b := newBench(t)
 		const says = "the layout engine is missing, nothing was written"
@@ -230,9 +232,9 @@ func TestTriggersThatStray(t *testing.T) {
 	}
 }
 
-// A dry run tells what would become of drafts, of each other, too, and writes nothing; a summary
-// lists as much as a person may read.
-func TestDryRunOfManyDrafts(t *testing.T) {
+// A dry run reports the result of each draft, conflicts among drafts included, and writes nothing;
+// the length of a summary is bounded.
+func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
 	learns(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
 	b.session("many", user("All of it."))

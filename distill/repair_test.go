@@ -2,8 +2,9 @@ package distill_test
 
 import "testing"
 
-// What is no reason why a call worked gives no lesson, and a reason is given as far as it goes.
-func TestRepairs(t *testing.T) {
+// A change that does not explain the success gives no lesson, and a reason is stated as far as the
+// evidence goes.
+func TestRepairTeachesTheReasonOnly(t *testing.T) {
 	for name, c := range map[string]rule{
 		"a demand that the error words to its end": {
 			[]event{

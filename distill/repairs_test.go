@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Repairs of which each makes a lesson of its own kind, and what comes near and makes none.
-func TestKindsOfRepairs(t *testing.T) {
+// Repairs that each give a lesson of their kind, and similar changes that give none.
+func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		events []event
@@ -62,8 +62,8 @@ func TestKindsOfRepairs(t *testing.T) {
 	}
 }
 
-// What may pass by itself, or says nothing, teaches nothing, however often it comes.
-func TestWhatTeachesNothing(t *testing.T) {
+// Transient and uninformative errors teach nothing, at any frequency.
+func TestTransientErrorsTeachNothing(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
 	} {
@@ -79,8 +79,8 @@ func TestWhatTeachesNothing(t *testing.T) {
 	}
 }
 
-// Where nothing helped, the lesson says what to do instead, by what the error says.
-func TestWhatToDoInstead(t *testing.T) {
+// Without a repair, the lesson names the alternative that the error suggests.
+func TestUnrepairedErrorTeachesAnAlternative(t *testing.T) {
 	for refusal, advice := range map[string]string{
 		"the api key is not subscribed to this plan":    "Access is missing",
 		"the colour that you named does not exist here": "What was asked for is not there under that name",
@@ -107,9 +107,9 @@ func TestWhatToDoInstead(t *testing.T) {
 	}
 }
 
-// Repairs at the edge of what is believed: each stands beside one that differs in one thing, and
-// teaches something else or nothing.
-func TestNearRepairs(t *testing.T) {
+// Borderline repairs: each is next to one that differs in a single property and teaches something
+// else or nothing.
+func TestBorderlineRepairsDifferInOneThing(t *testing.T) {
 	learned(t, []taught{
 		{"another look-up of the same things", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), took("find_order_by_name", `{"name":"Ada"}`),
@@ -148,9 +148,9 @@ func TestNearRepairs(t *testing.T) {
 	})
 }
 
-// Values that come near another form and have none: what is said of a form holds for the value that
-// worked and not for the one that failed.
-func TestFormsThatAreNone(t *testing.T) {
+// Values near a known form without having one: the form must hold for the accepted value and not
+// for the failed one.
+func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 	for _, c := range []struct{ what, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"another number", "", `"500"`, `"100"`},
@@ -180,8 +180,8 @@ func TestFormsThatAreNone(t *testing.T) {
 	}
 }
 
-// What comes near a repair of two calls, and shows nothing.
-func TestRepairsThatShowNothing(t *testing.T) {
+// Pairs of calls that look like a repair and show nothing.
+func TestUnrelatedCallsAreNoRepair(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	learned(t, []taught{
 		{"fewer values in a text, and others", "", []event{

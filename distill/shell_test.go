@@ -16,9 +16,9 @@ func listed(output string, code int, words ...string) event {
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// What is read of command lines, however they are written: the command that they are about, without
-// what only runs it, shows something or goes somewhere.
-func TestCommandLines(t *testing.T) {
+// A command line in any notation is reduced to its command, without wrappers, output options and
+// changes of directory.
+func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	learned(t, []taught{
 		{"an option more", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
 		{"an option less", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
@@ -44,9 +44,9 @@ func TestCommandLines(t *testing.T) {
 	})
 }
 
-// What runs a command, where its output goes and how it is installed make no difference to what is
-// learned; an option that may be somebody's own is not told.
-func TestWhatStandsAroundCommands(t *testing.T) {
+// The wrapper of a command, the target of its output and its installation do not change the lesson;
+// an option that may be private is left out.
+func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	lacks := func(what string) string { return "error: the " + what + " was not found for this command" }
 	learned(t, []taught{
@@ -70,10 +70,10 @@ func TestWhatStandsAroundCommands(t *testing.T) {
 	})
 }
 
-// Whatever stands in sessions, a lesson holds no word of theirs that is not public: no value, no
-// name, no path, no word of an error that is in no vocabulary. And whatever its parts, it is a
-// lesson: it has a title, an advice and a trigger, and passes the checks.
-func TestLessonsHoldNothingOfASession(t *testing.T) {
+// For any session, a lesson has no private word: no value, no name, no path, no word of an error
+// outside of the vocabularies. For any parts, the lesson is valid: title, advice and trigger pass
+// the checks.
+func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	private := func() string { // no word of any vocabulary

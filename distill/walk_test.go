@@ -31,9 +31,9 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// Which sessions a run reads: those that are there since a day, are closed where only such count,
-// hold something, and have changed.
-func TestWhichSessionsAreRead(t *testing.T) {
+// A run reads the sessions since a day that are closed, if configured, have content, and have
+// changed.
+func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b := newBench(t)
 	put(t, b, "old-advice")
 	b.agent = "writer"
@@ -85,9 +85,9 @@ func TestWhichSessionsAreRead(t *testing.T) {
 	equal(t, "with notes that nobody understands", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// What a run may take ends it, over all tenants; what one answer took is counted before the next is
-// asked for.
-func TestCapsEndARun(t *testing.T) {
+// The caps of a run hold over all tenants; the usage of an answer is counted before the next
+// request.
+func TestCapsEndARunAcrossTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget distill.Budget
 		judged int
@@ -111,9 +111,9 @@ func TestCapsEndARun(t *testing.T) {
 	}
 }
 
-// A session that goes on adds to what it has met only what is new: one that met a failure twice,
-// and is read three times, is no three sessions.
-func TestASessionCountsOnce(t *testing.T) {
+// A continued session adds only its new sightings: a session that met a failure twice, and is read
+// three times, is not three sessions.
+func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
 	}
@@ -142,9 +142,9 @@ func (f frail) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error
 	return f.Bank.Propose(ctx, p)
 }
 
-// What goes wrong with what a judge says of one session is that session's alone; where a judge
-// breaks down now and then, the run goes on.
-func TestOneSessionsFault(t *testing.T) {
+// A fault in the judgement of one session affects that session alone; with an unreliable judge the
+// run continues.
+func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	b := newBench(t)
 	judge := spoken{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
 	for i := range 4 {

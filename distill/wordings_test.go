@@ -15,8 +15,8 @@ func thrice(tool, message string) []event {
 	return []event{f, f, f}
 }
 
-// What each kind of repair becomes, whole: its title, its advice, when it applies and what it fires
-// on. PRECEPT_GOLDEN=1 writes what is made now, to be read by a person.
+// The whole lesson for each kind of repair: title, advice, condition and trigger. PRECEPT_GOLDEN=1
+// writes the current wordings for review.
 func TestWordingOfEachKind(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	b := newBench(t)

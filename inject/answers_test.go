@@ -32,9 +32,9 @@ func quoted(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
 
-// The word that there are commands, and what became of a command, are told once, each at the top of
-// what is new in its turn; from then on they stand there.
-func TestAnswersAreToldOnce(t *testing.T) {
+// The hint about commands and the result of a command are shown once, each at the top of the new
+// messages of its turn; from then on they stay in place.
+func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
 		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
@@ -58,9 +58,9 @@ func TestAnswersAreToldOnce(t *testing.T) {
 	}
 }
 
-// A task that a program has put into the system prompt is searched where the operator names the
-// agent, and nowhere else; the block stands at what is new.
-func TestTasksInTheSystemPrompt(t *testing.T) {
+// A task in the system prompt is searched only for the agents that the operator names; the block is
+// placed at the new messages.
+func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
 		h := newHop("s", inject.Advice)
@@ -75,8 +75,8 @@ func TestTasksInTheSystemPrompt(t *testing.T) {
 	}
 }
 
-// What is presented tells how many tokens it takes about: a quarter of the bytes of its lines.
-func TestTokensOfALesson(t *testing.T) {
+// The estimated tokens of a presented lesson are a quarter of the bytes of its lines.
+func TestTokensAreAQuarterOfTheBytes(t *testing.T) {
 	l := &lesson.Lesson{Slug: "ask-first", Title: "Ask first", Advice: strings.Repeat("Ask whoever knows. ", 60), State: lesson.Active}
 	text := l.Text()
 	for _, budget := range []int{0, 300, 100} {

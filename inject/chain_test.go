@@ -51,9 +51,9 @@ func chainBook(slugs ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// TestChainedProxies: two precepts with the same lessons, one behind the other, insert each lesson
-// once, over turns; lessons that only the second one has are inserted by it.
-func TestChainedProxies(t *testing.T) {
+// With two precepts in a chain and the same lessons, each lesson is inserted once, over turns; the
+// second one inserts the lessons that only it has.
+func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	result := `make: *** No rule to make target 'x'.  Stop.\nExit code 2`
 	bodies := map[wire.Dialect][]string{
 		wire.Chat: {
@@ -89,8 +89,8 @@ func TestChainedProxies(t *testing.T) {
 	}
 }
 
-// TestQuotedBlocksAreNotOurs: a block that a person quotes says nothing about what was inserted.
-func TestQuotedBlocksAreNotOurs(t *testing.T) {
+// A block that a person quotes says nothing about insertions.
+func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	block := `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [shared] About shared\n  | Look twice.\nEnd of lessons.\n\n`
 	for _, words := range []string{
 		`My agent showed me this:\n` + block + `please deploy it`,
@@ -106,8 +106,8 @@ func TestQuotedBlocksAreNotOurs(t *testing.T) {
 	}
 }
 
-// TestChainedLoopWarnings: of a loop one precept warns.
-func TestChainedLoopWarnings(t *testing.T) {
+// Only one of two chained precepts warns of a loop.
+func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 	call := func(id string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"boom\nExit code 2"}`
 	}

@@ -13,7 +13,7 @@ import (
 const loopMark = "[LOOP DETECTED]"
 
 // A loop counts once and has two warnings: at the second equal failure, and two failures later.
-func TestALoopHasTwoWarnings(t *testing.T) {
+func TestLoopHasTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			r := newRun(t, form, certain(), book(), "s")
@@ -54,7 +54,7 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 }
 
-func TestLoopWarningStandsAboveLessons(t *testing.T) {
+func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
 		r := newRun(t, form, certain(), book(), "s")
 		r.a.user("build", false)
@@ -80,7 +80,7 @@ func TestLoopWarningStandsAboveLessons(t *testing.T) {
 	}
 }
 
-func TestLoopHeldBack(t *testing.T) {
+func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		epsilon, control float64
@@ -107,7 +107,7 @@ func TestLoopHeldBack(t *testing.T) {
 	}
 }
 
-func TestLoopWhereTheProviderKeepsTheHistory(t *testing.T) {
+func TestLoopIsFoundInProviderHistory(t *testing.T) {
 	r := newRun(t, responses, certain(), book(), "s")
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {

@@ -27,7 +27,7 @@ func present(p *Plan) (slugs []string) {
 	return slices.Compact(slugs)
 }
 
-func TestBlockBeforeTheWords(t *testing.T) {
+func TestBlockPrecedesTheUsersWords(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestBlockBeforeTheWords(t *testing.T) {
 	}
 }
 
-func TestFiresOnceASession(t *testing.T) {
+func TestLessonFiresOncePerSession(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -108,7 +108,7 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestMidSessionStart(t *testing.T) {
+func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := book(teach("old", "alpha", "x"), teach("new", "beta", "y"))
 	r := newRun(t, plainChat, certain(), b, "s")
 	r.a.user("alpha", false)
@@ -120,7 +120,7 @@ func TestMidSessionStart(t *testing.T) {
 	}
 }
 
-func TestNothingLaterForWhatWasSentWithout(t *testing.T) {
+func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(), "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
@@ -140,7 +140,7 @@ func TestNothingLaterForWhatWasSentWithout(t *testing.T) {
 	}
 }
 
-func TestManyMatch(t *testing.T) { // fifty lessons match
+func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 	var all []*lesson.Lesson
 	for i := range 50 {
 		all = append(all, teach(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
@@ -164,7 +164,7 @@ func TestManyMatch(t *testing.T) { // fifty lessons match
 	}
 }
 
-func TestLaterLessonsTakeWhatIsLeft(t *testing.T) {
+func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
 		all = append(all, teach(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
@@ -181,7 +181,7 @@ func TestLaterLessonsTakeWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhyNothingIsInserted(t *testing.T) {
+func TestSkipReasonIsReported(t *testing.T) {
 	withheld, control, tight := certain(), certain(), certain()
 	withheld.Bandit.Epsilon, control.Bandit.Control, tight.BudgetBytes = 1, 1, 100
 	for _, c := range []struct {
@@ -263,7 +263,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	}
 }
 
-func TestFamily(t *testing.T) {
+func TestFamilyStripsVersionAndProvider(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
 		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
@@ -290,7 +290,7 @@ func TestInjectOff(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -313,9 +313,8 @@ func TestExcludedGetsNothing(t *testing.T) {
 	}
 }
 
-// A session that is put out of the experiment keeps what it had, byte for byte, and gets nothing
-// more.
-func TestExcludedKeepsWhatItHad(t *testing.T) {
+// A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new ones.
+func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -363,7 +362,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.withinBounds(certain())
 }
 
-func TestAnotherConversationUnderTheSameName(t *testing.T) {
+func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -421,7 +420,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	}
 }
 
-func TestCaution(t *testing.T) {
+func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 	l := teach("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // of the file: not believed
 	for _, c := range []struct {
@@ -445,7 +444,7 @@ type published struct {
 
 func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-func TestTrialAndParent(t *testing.T) {
+func TestTrialLessonNamesItsParentArm(t *testing.T) {
 	old, l := teach("old", "unused", "x"), teach("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	r := newRun(t, plainChat, certain(), book(old, l), "s")

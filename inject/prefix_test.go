@@ -27,8 +27,8 @@ func manyLessons(edition string) *lesson.Book {
 	return book(all...)
 }
 
-// The crown: whatever happens in a conversation, the list that the upstream saw in one turn is a
-// prefix of what it sees in the next.
+// The main property: in any conversation, the messages that the upstream received in one turn are a
+// prefix of those in the next.
 func TestPrefixStaysInEveryTurn(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {

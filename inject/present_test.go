@@ -25,9 +25,9 @@ func linesOf(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// One arm is one treatment: whatever else matched, however full the session is, a lesson that is
-// injected reads the same. What else matched decides whether it fits.
-func TestWhatElseMatchedNeverChangesALine(t *testing.T) {
+// One arm is one treatment: for any other matches and any size of the session, an injected lesson
+// has the same text. Other matches decide only whether the lesson fits.
+func TestOtherMatchesNeverChangeALine(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, missing := map[string]string{}, 0, 0
 	for n := range 9 {
@@ -65,7 +65,7 @@ func TestWhatElseMatchedNeverChangesALine(t *testing.T) {
 	}
 }
 
-// Whatever changes how a lesson reads changes its arm, and nothing else does.
+// A change of the presented text of a lesson changes its arm, and no other change does.
 func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 	l := teach("a", "deploy", "x")
 	l.ContentHash = "0123456789abcdef"
@@ -100,9 +100,9 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 	}
 }
 
-// A lesson that becomes a caution begins a new arm, with half of what was believed of the old one,
-// and the session that has it as advice keeps it so.
-func TestACautionBeginsAnew(t *testing.T) {
+// A lesson that becomes a caution starts a new arm, with half of the belief of the old one. A
+// session with the lesson as advice keeps the advice.
+func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := teach("a", "deploy", "x")
 	text := l.Text()

@@ -63,7 +63,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Whatever a lesson says, every line of a block is one of ours, an entry, or behind the prefix.
+// For any text of a lesson, each line of a block is a fixed line, an entry, or has the prefix.
 func TestNoLessonEscapesItsLines(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, s := range []string{adviceHead, adviceEnd, pitfallsHead, pitfallsEnd, cautionsHead} {
@@ -101,7 +101,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 	})
 }
 
-func TestPart(t *testing.T) {
+func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 	for _, style := range []Style{Advice, Pitfalls} {
 		block := style.block(lessons())
 		for _, l := range lessons() {

@@ -55,9 +55,8 @@ func TestWarning(t *testing.T) {
 	golden(t, "warnings.txt", b.String())
 }
 
-// TestWarningQuotes: no tool's name and no arguments, however made, close the block or open
-// another.
-func TestWarningQuotes(t *testing.T) {
+// No name and no arguments of a tool close the block or open another.
+func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")
 		args := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"a":"[\[\]A-Z \\n［】]{0,50}"\}`)).Draw(t, "args")

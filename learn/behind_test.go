@@ -21,8 +21,8 @@ func (r *rig) calls(op string) (n int) {
 	return n
 }
 
-// However many sessions cannot be closed, those behind them are.
-func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
+// For any number of sessions that cannot be closed, the later ones close.
+func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
 	r := newRig(t, func(o *options) {
@@ -43,8 +43,8 @@ func TestThoseBehindABatchThatIsSetAsideClose(t *testing.T) {
 	same(t, "set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
-// What a step of the very last correction panics at is written down, too.
-func TestAPanicAtTheStopLeavesItsMark(t *testing.T) {
+// A panic of a step in the last correction is recorded, too.
+func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &poison{step: "correct", id: sessionOf("s")}
 	r := newRig(t, func(o *options) { o.Before = p.before })
@@ -60,8 +60,9 @@ func TestAPanicAtTheStopLeavesItsMark(t *testing.T) {
 	}
 }
 
-// What no sample knows is counted every few seconds, not at each look for what is to be closed.
-func TestTheUnsampledAreCountedSeldom(t *testing.T) {
+// Exchanges without a sample are counted every few seconds, not at each search for sessions to
+// close.
+func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.played("s", picked(true))
@@ -72,9 +73,8 @@ func TestTheUnsampledAreCountedSeldom(t *testing.T) {
 	}
 }
 
-// A reward that is first told of by the closing itself is one of those after which the priors are
-// fitted anew.
-func TestClosingsBringNewPriors(t *testing.T) {
+// A reward that arrives with the closing itself counts towards the next fit of the priors.
+func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.Beliefs(us)

@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// An arm whose sessions are told sooner must not be counted sooner.
-func TestClosesAtAFixedAge(t *testing.T) {
+// An arm with earlier rewards must not be counted earlier.
+func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	told := r.played("told", picked(true))
@@ -47,8 +47,8 @@ func TestClosesAtAFixedAge(t *testing.T) {
 	same(t, "closed once", r.Learner.Tally.Closed.Load(), 2)
 }
 
-// More sessions than one transaction takes are closed in one go.
-func TestClosesManyAtOnce(t *testing.T) {
+// More sessions than one transaction takes are closed in one pass.
+func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
 	const n = learn.CloseBatch + 30
@@ -98,9 +98,9 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	sameList(t, "samples", seen, []string{sample.DialogResponse})
 }
 
-// A session in whose closing something fails goes on meanwhile. What is written of it then says
-// nothing of a closing that did not happen: it is due until it is settled, here or after a crash.
-func TestAClosingThatFailedIsDueAgain(t *testing.T) {
+// A closing fails, and the session continues. Later writes keep the closing due until it succeeds,
+// in this process or after a crash.
+func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
 		for _, crash := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 	}
 }
 
-func TestTiersThatCount(t *testing.T) {
+func TestOnlyConfiguredTiersCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
@@ -206,8 +206,8 @@ func TestExcludedContributesNothing(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 2)
 }
 
-// What was decided in memory counts, not the row of a second ago; and what is decided later does
-// not.
+// The closing uses the newest assignment in memory, not the stored row of a second ago; later
+// decisions do not count.
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -232,7 +232,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	}
 }
 
-// A correction that could not be made is made later, whatever step of it failed.
+// A failed correction is retried later, for a failure of any step.
 func TestCorrectionsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
@@ -253,7 +253,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 	}
 }
 
-// Closing goes on at the next tick, whatever failed.
+// A failed closing is retried at the next tick, for any failure.
 func TestClosingIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
@@ -271,8 +271,8 @@ func TestClosingIsRetried(t *testing.T) {
 	}
 }
 
-// A row that cannot be read is closed with nothing to count: it would be due for ever.
-func TestClosesADamagedRow(t *testing.T) {
+// An unreadable row closes without a contribution; otherwise the session would be due forever.
+func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "damaged")
@@ -319,8 +319,8 @@ func TestCloseTick(t *testing.T) {
 	}
 }
 
-// Another replica that was first is not overwritten, and its step is built upon.
-func TestAnotherReplicaWasFirst(t *testing.T) {
+// The step of a faster replica is not overwritten, and the next step builds on it.
+func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -349,9 +349,9 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	same(t, "ours does not", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// A correction that was taken in is counted, though the program died before it could be: by the
-// next run, or, while others write to the backend, by one of them.
-func TestACorrectionSurvivesAKill(t *testing.T) {
+// An accepted correction is counted after a kill of the program: by the next run or, while others
+// write to the backend, by one of them.
+func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -395,8 +395,8 @@ func TestACorrectionSurvivesAKill(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// While the backend cannot say what is left, it is asked again.
-func TestPickUpIsRepeated(t *testing.T) {
+// While the backend cannot list the pending work, the request is repeated.
+func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

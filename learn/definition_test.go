@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Who changes what a reward is counts anew. What was counted before stays as it was, is told of,
-// and is there again when the definition is set back; feedback on a session corrects the counts
-// under which it closed.
+// Another definition of reward starts new counters. The old counters stay, are mentioned, and
+// return with the old definition; feedback on a session corrects the counters under which the
+// session closed.
 func TestCountersBelongToADefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -88,8 +88,8 @@ func TestCountersBelongToADefinition(t *testing.T) {
 	}
 }
 
-// Counters that name no definition are of the default one.
-func TestTheDefaultDefinitionHasNoName(t *testing.T) {
+// Counters without a definition belong to the default one.
+func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	t.Parallel()
 	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })

@@ -90,9 +90,9 @@ func (m *mined) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	return m.elsewhere.Counters(ctx, tenant)
 }
 
-// What a replica follows panics: at a session that was told elsewhere, at a tenant's counters, at
-// the look itself. It costs that session, that tenant's news, that look; all else is followed.
-func TestFollowingPanics(t *testing.T) {
+// A replica panics while following: at a session of another replica, at the counters of a tenant,
+// or at the poll itself. The panic affects that session, tenant or poll alone.
+func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	const them = "them"
 	server := storetest.StartRedis(t)
@@ -164,8 +164,8 @@ func TestFollowingPanics(t *testing.T) {
 	rises("what comes later", them, before)
 }
 
-// A start beside a Redis whose news make a step panic begins from the priors.
-func TestStartingPanics(t *testing.T) {
+// A start with a Redis whose data make a step panic uses the priors.
+func TestPanicAtTheStartUsesThePriors(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()

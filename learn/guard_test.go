@@ -98,9 +98,9 @@ func (r *rig) unsampled() int64 {
 	return n
 }
 
-// Each step of each owner panics at one session or at one exchange of it. It costs that, tells it,
-// and all the others close, are counted and give their samples.
-func TestAPanicCostsItsItem(t *testing.T) {
+// Each step of each worker panics at one session or at one exchange. The panic is reported; all
+// others close, are counted and give their samples.
+func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	badExchange := exchange(us, "bad", 1, time.Time{}).ID
@@ -157,8 +157,8 @@ func TestAPanicCostsItsItem(t *testing.T) {
 	}
 }
 
-// The backend itself panics at one row, one exchange, one feedback or one session's samples.
-func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
+// The backend panics at one row, one exchange, one feedback or the samples of one session.
+func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	for _, what := range []string{"row", "exchange", "echo", "signal", "sample", "settle", "heard", "applied"} {
@@ -261,9 +261,9 @@ func (e *explosive) EachSample(ctx context.Context, tenant string, since, until 
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// A session at which closing panics is tried once in each of the next starts, three times in all,
-// and then left alone; a release in which it goes well closes it.
-func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
+// A session whose closing panics is tried once in each of the next starts, three times in total,
+// and then skipped; a release without the panic closes the session.
+func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
 	p := &poison{step: "close", id: bad}
@@ -295,9 +295,9 @@ func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
 	same(t, "in a sample", r.unsampled(), 0)
 }
 
-// A session is forgotten while it closes. Nothing is forgotten between what closing reads of a
-// session and what it writes: its samples would stand there without it.
-func TestForgottenWhileItCloses(t *testing.T) {
+// A session is forgotten during its closing. The deletion never happens between the read and the
+// write of the closing: the samples would remain without their session.
+func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

@@ -63,7 +63,7 @@ func (r *rig) allSamples() map[string]session.StoredSample {
 	return all
 }
 
-func TestImport(t *testing.T) {
+func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	at := time.Unix(1_700_000_000, 0)

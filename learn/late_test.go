@@ -21,10 +21,9 @@ func events(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// An agent goes on after its session closed. Every turn stands in a sample; what was told before
-// keeps its id; the session's contribution to the counters stays what it was, also where the
-// traffic of the later days says otherwise.
-func TestEveryTurnGivesItsSample(t *testing.T) {
+// An agent continues after its session closed. Each turn is in a sample; earlier feedback keeps its
+// id; the contribution of the session to the counters stays, also if later traffic differs.
+func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -52,8 +51,8 @@ func TestEveryTurnGivesItsSample(t *testing.T) {
 	same(t, "counters", r.counters(us), before)
 }
 
-// What only the traffic said counts for the reward until the session closes, and not later.
-func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
+// Implicit feedback counts for the reward until the session closes, and not later.
+func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -75,9 +74,9 @@ func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
 	same(t, "what a person says", r.applied(id).Reward, 0.25)
 }
 
-// Nothing closes while something of it waits: in the queue, behind a backend that does not take it,
-// or in the outbox.
-func TestNothingClosesBehindABacklog(t *testing.T) {
+// A session does not close while its exchanges wait: in the queue, for an unavailable backend, or
+// in the outbox.
+func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -98,7 +97,7 @@ func TestNothingClosesBehindABacklog(t *testing.T) {
 }
 
 // The program dies between an exchange and the row of its session.
-func TestAnExchangeWithoutItsRowGivesItsSample(t *testing.T) {
+func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("lost", 1)
@@ -110,9 +109,9 @@ func TestAnExchangeWithoutItsRowGivesItsSample(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// A session talked first and used tools later: the sample that its first words had gives way to
-// that of the whole.
-func TestSamplesAreReplacedWhole(t *testing.T) {
+// A session has text first and tool calls later: the sample of the whole session replaces that of
+// the first words.
+func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -131,8 +130,8 @@ func TestSamplesAreReplacedWhole(t *testing.T) {
 	}
 }
 
-// A stop leaves nothing without its sample that could have one.
-func TestAStopBuildsWhatIsLate(t *testing.T) {
+// A stop builds each missing sample that can be built.
+func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

@@ -50,10 +50,10 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// In whatever order feedback arrives, how often, and whether before or after closing: the counters
-// are the same, byte for byte. The running maxima are exempt, they remember the path, and so is who
-// had told something when a session closed.
-func TestAnyOrderOfFeedback(t *testing.T) {
+// For any order and repetition of feedback, before or after closing, the counters are the same,
+// byte for byte. The running maxima are exempt, because they depend on the path, and so is the
+// number of rewarded sessions at closing.
+func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
 	n := 0

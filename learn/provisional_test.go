@@ -13,9 +13,9 @@ import (
 
 var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
-// The chooser learns from what an open session told; the counters, and with them the report, wait
-// for its closing.
-func TestTheChooserKnowsEarly(t *testing.T) {
+// The chooser learns from the rewards of open sessions; the counters, and with them the report,
+// wait for the closing.
+func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	mean := func() float64 { return r.Beliefs(us).Posterior(looked).Mean }
@@ -42,9 +42,9 @@ func TestTheChooserKnowsEarly(t *testing.T) {
 	}
 }
 
-// After a restart, what open sessions told is learned again; so it is when another process has
-// closed them meanwhile.
-func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
+// After a restart the rewards of open sessions are learned again, also if another process has
+// closed the sessions since.
+func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -66,9 +66,9 @@ func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	same(t, "open sessions", again.OpenRewards(), 0)
 }
 
-// Replicas on one Redis believe the same of an open session, whichever of them was told, and count
-// it once when one of them has closed it.
-func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
+// Replicas on one Redis have the same belief about an open session, whichever received the reward,
+// and count the session once after one of them closes it.
+func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	open := func() *rig {

@@ -56,7 +56,7 @@ func asText(t *testing.T, v any) string {
 	return string(b)
 }
 
-func TestRestartReportsTheSame(t *testing.T) {
+func TestRestartKeepsTheReport(t *testing.T) {
 	t.Parallel()
 	unlearned := func(o *options) { o.Learn = false }
 	r := newRig(t, unlearned)
@@ -82,8 +82,8 @@ func TestRestartReportsTheSame(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// Evidence that was reached stays reached after a correction, and after a restart.
-func TestMaximaSurvive(t *testing.T) {
+// The recorded evidence stays after a correction and after a restart.
+func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
 	r.season(0, 100)
@@ -99,8 +99,8 @@ func TestMaximaSurvive(t *testing.T) {
 	}
 }
 
-// Priors that another replica has published meanwhile are taken over, and built upon.
-func TestPriorsOfAnotherReplica(t *testing.T) {
+// Priors that another replica has published are adopted, and the next fit builds on them.
+func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
 	theirs := bandit.DefaultPriors()
@@ -122,7 +122,7 @@ func TestPriorsOfAnotherReplica(t *testing.T) {
 }
 
 // Priors that cannot be published are fitted again.
-func TestPriorsAreRetried(t *testing.T) {
+func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Learn = false })
 	r.be.failNext("priors", 1, errDown)
@@ -197,7 +197,7 @@ func TestReportListsLessons(t *testing.T) {
 	sameList(t, "rows", rows, slugs)
 }
 
-func TestBeliefsOfANewTenant(t *testing.T) {
+func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")

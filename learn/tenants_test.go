@@ -7,8 +7,8 @@ import (
 	"precept/learn"
 )
 
-// A tenant for each credential, and twenty thousand of them: memory holds the latest used. One that
-// was let go is read again, with all that was learned.
+// Twenty thousand tenants, one for each credential: memory holds the most recently used. An evicted
+// tenant is read again with everything it learned.
 func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -49,9 +49,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A near miss is a session in which a trigger stands that something kept from firing, or all words
-// of a phrase stand apart: each is told with what was missing, and none that fired.
-func TestNearMisses(t *testing.T) {
+// A near miss is a session with a trigger that another condition kept from firing, or with all
+// words of a phrase apart. Each names the missing condition; a match is no near miss.
+func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
 	l.Trigger.ErrorPatterns = []string{"stale element"}
@@ -93,9 +93,9 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// The three dialects, the error of a tool whose call was in an earlier reply, and what must not be
-// searched.
-func TestQueries(t *testing.T) {
+// The three dialects, the error of a tool whose call was in an earlier reply, and texts that must
+// not be searched.
+func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {
 			out = append(out, json.RawMessage(i))
@@ -123,8 +123,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// What a Run holds does not grow with the sessions it is shown.
-func TestRunHoldsCounts(t *testing.T) {
+// The memory of a Run does not grow with the number of sessions.
+func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
 	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", "load more")}}
 	run.Add(&s)
@@ -136,8 +136,8 @@ func TestRunHoldsCounts(t *testing.T) {
 	}
 }
 
-// What cannot be read of a session is passed over, and the rest of it is searched all the same.
-func TestWhatCannotBeReadIsPassedOver(t *testing.T) {
+// Unreadable parts of a session are skipped, and the rest is searched.
+func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	cut := said("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
 	for name, c := range map[string]struct {
@@ -160,7 +160,7 @@ func TestWhatCannotBeReadIsPassedOver(t *testing.T) {
 
 // A backtest reads a phrase as the form of the lesson's file does: a * between blanks of the gptme form
 // is one word.
-func TestABacktestKeepsTheForm(t *testing.T) {
+func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := keyworded("a-b", "killed at * seconds")
 		l.Form = form

@@ -25,9 +25,9 @@ func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Resu
 	return run.Of(l.Slug)
 }
 
-// Of a target only the agent is known of a captured session: a target by role or skill is taken for
-// met, and one of several targets suffices.
-func TestTargets(t *testing.T) {
+// A captured session names only its agent: a target by role or skill is assumed to match, and one
+// of several targets suffices.
+func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		targets []lesson.Target
@@ -51,9 +51,9 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Of a message of any length its beginning and its end are searched, and of an exchange what the
-// capture did not cut.
-func TestWhatIsSearched(t *testing.T) {
+// The beginning and the end of a message of any length are searched, and of an exchange the
+// captured part.
+func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, c := range []struct {
 		name, words string
@@ -80,9 +80,9 @@ func TestWhatIsSearched(t *testing.T) {
 	}
 }
 
-// A lesson for some tools matches where one of them was called, be it later in the session: which
-// tools were offered is not kept.
-func TestToolsOfASession(t *testing.T) {
+// A lesson for some tools matches if one of them was called, also later in the session: the offered
+// tools are not stored.
+func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
 	first, second := said("chat", "load more"), said("chat", "thanks")
@@ -98,8 +98,8 @@ func TestToolsOfASession(t *testing.T) {
 	}
 }
 
-// The words of a session are those of all its turns, and each counts once.
-func TestWordsOfAllTurns(t *testing.T) {
+// The words of a session are those of all its turns, each counted once.
+func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
 	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Worth.Rest != nil || len(r.Silent) != 3 {
@@ -112,9 +112,9 @@ func TestWordsOfAllTurns(t *testing.T) {
 	}
 }
 
-// A result is judged by the call that it answers, which may come in the same turn; what succeeded
-// is no error, whatever it holds.
-func TestResultsAndTheirCalls(t *testing.T) {
+// A result is classified by its call, which may be in the same turn; a success is no error,
+// whatever its content.
+func TestResultIsClassifiedByItsCall(t *testing.T) {
 	turn := func(name, args, result string) sample.Exchange {
 		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
 		text, _ := json.Marshal(result)
@@ -131,8 +131,8 @@ func TestResultsAndTheirCalls(t *testing.T) {
 	}
 }
 
-// Tags of the configuration make lessons match, and are counted as the lesson's words.
-func TestTags(t *testing.T) {
+// Tags of the configuration match, and count as words of the lesson.
+func TestTagsOfTheConfigurationMatch(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
 	r := ran(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
@@ -144,9 +144,9 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A near miss by scattered words: all of them, whatever their case and order and what is between
-// them, a number being a word; not one word alone, and not where the lesson matches all the same.
-func TestScatteredWords(t *testing.T) {
+// Scattered words are a near miss: all of them, in any case, order and distance, a number being a
+// word; not a single word, and not if the lesson matches.
+func TestScatteredWordsAreANearMiss(t *testing.T) {
 	for _, c := range []struct {
 		keyword, words string
 		near           bool
@@ -172,9 +172,9 @@ func TestScatteredWords(t *testing.T) {
 	}
 }
 
-// The results of all lessons, and what lint asks: the sessions of a lesson's tenant, and the mean
-// rewards, null where no session has one.
-func TestResults(t *testing.T) {
+// The results of all lessons, and the data for lint: the sessions of the tenant of a lesson, and
+// the mean rewards, null if no session has one.
+func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	all, own := keyworded("b-all", "load more"), keyworded("a-own", "load more")
 	own.Scope.Tenant = "red"
 	run := backtest.New([]*lesson.Lesson{all, own}, nil)
@@ -195,9 +195,9 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The result depends on the lessons and the sessions alone: in any order they give the same counts,
-// and what one lesson matches does not depend on the others that are tried.
-func TestTheOrderOfSessionsDoesNotMatter(t *testing.T) {
+// The result depends on the lessons and the sessions alone: any order gives the same counts, and
+// the matches of one lesson do not depend on other lessons.
+func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // fewer than are named as examples

@@ -30,9 +30,9 @@ func believing(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Place: m, Now: now, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
-// A write that finds the bank changed begins anew from what stands there now, and does what was
-// asked to that; where the bank never rests it gives up, and says so.
-func TestAWriteBeginsAnew(t *testing.T) {
+// A write that finds a changed bank is retried on the new content; under constant changes the write
+// fails with an error.
+func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 	b, m := remembered(t, "one")
 	m.between = func() {
 		m.texts["two.md"] = file(t, "two")
@@ -58,7 +58,7 @@ func TestAWriteBeginsAnew(t *testing.T) {
 }
 
 // Writes that arrive during a commit share the next commit, and each has its own result.
-func TestWritesTogetherShareACommit(t *testing.T) {
+func TestConcurrentWritesShareACommit(t *testing.T) {
 	const n = 40
 	m := &memory{texts: map[string][]byte{}}
 	b := believing(m, bank.Limits{AgentHour: 1000}, noon)
@@ -126,8 +126,8 @@ func TestAnArchivedSlugIsKnownToTheNextWrite(t *testing.T) {
 	}
 }
 
-// A place that refuses a change for another reason is not asked again.
-func TestAPlaceThatRefuses(t *testing.T) {
+// A write that the store refuses for another reason is not retried.
+func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 	b, m := remembered(t, "one")
 	m.fails = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
@@ -152,8 +152,8 @@ func TestAPlaceThatRefuses(t *testing.T) {
 	}
 }
 
-// What changes nothing writes nothing: no text, no index, no event.
-func TestNothingToWrite(t *testing.T) {
+// A change without effect writes no text, no index and no event.
+func TestUnchangedLessonWritesNothing(t *testing.T) {
 	b, m := remembered(t, "one")
 	book, _, err := b.List(t.Context())
 	if err != nil {
@@ -183,8 +183,8 @@ func TestNothingToWrite(t *testing.T) {
 	}
 }
 
-// Evidence has an end: more than fifty references tell a reader nothing.
-func TestEvidenceHasAnEnd(t *testing.T) {
+// Evidence is limited to fifty references.
+func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": file(t, "one")}}
 	b := believing(m, bank.Limits{}, noon)
 	for n := range 30 {
@@ -208,9 +208,8 @@ func TestEvidenceHasAnEnd(t *testing.T) {
 	}
 }
 
-// The index has the published counts; where nobody knows them, those that stood there stay with
-// their lesson.
-func TestCountsInTheIndex(t *testing.T) {
+// The index has the published counts; without them a lesson keeps the counts of the previous index.
+func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": file(t, "one"), "two.md": file(t, "two")}}
 	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {
 		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]
@@ -229,9 +228,9 @@ func TestCountsInTheIndex(t *testing.T) {
 	}
 }
 
-// What programs may write is counted from the log, so that a second replica knows of the first one;
-// what was refused counts, what a person did does not, and an hour later it is over.
-func TestQuotaOfAFleet(t *testing.T) {
+// The quota of programs is counted from the log, so that replicas share it. Refused writes count,
+// the actions of a person do not, and after an hour the quota is free again.
+func TestQuotaIsSharedByReplicas(t *testing.T) {
 	now := noon()
 	clock := func() time.Time { return now }
 	m := &memory{texts: map[string][]byte{}}
@@ -277,8 +276,8 @@ func TestQuotaOfAFleet(t *testing.T) {
 	}
 }
 
-// Many proposals in one step see each other, and each has its own result.
-func TestProposalsSeeEachOther(t *testing.T) {
+// Proposals in one step are checked against each other, and each has its own result.
+func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	m := &memory{texts: map[string][]byte{}}
 	b := believing(m, bank.Limits{}, noon)
 	after := proposed("third")
@@ -302,8 +301,8 @@ func TestProposalsSeeEachOther(t *testing.T) {
 	}
 }
 
-// A file that a link leads to is written, and the link stays; what cannot be noted beside the
-// lessons is told, with the lessons in force all the same.
+// A write to a symbolic link changes its target, and the link stays. A failure to write the index
+// or the log is reported, and the lessons are active nevertheless.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
 	b, dir := opened(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")

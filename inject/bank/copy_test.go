@@ -70,9 +70,9 @@ func hasCode(err error, code lesson.Code) bool {
 	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.Fault) bool { return f.Code == code })
 }
 
-// A copy goes over what has the same name and leaves the rest alone; archived lessons come along
-// and are not counted. A name that is none keeps all of it out.
-func TestCopyIn(t *testing.T) {
+// A copy replaces lessons of the same name and leaves the others; archived lessons are copied and
+// not counted. An invalid name prevents the whole copy.
+func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 	b, dir := opened(t, "one", "two")
 	two := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
 	n, err := b.CopyIn(t.Context(), map[string][]byte{
@@ -102,8 +102,8 @@ func TestCopyIn(t *testing.T) {
 	}
 }
 
-// The index is written anew without a change of the lessons, after an edit by hand.
-func TestReindex(t *testing.T) {
+// The index is rewritten after a manual edit without a change through the bank.
+func TestReindexFollowsManualEdits(t *testing.T) {
 	b, dir := opened(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
 	if err := b.Reindex(t.Context()); err != nil {
@@ -118,9 +118,8 @@ func TestReindex(t *testing.T) {
 	}
 }
 
-// A slug that an archived lesson has is taken, for whoever comes later, and free again for its
-// owner.
-func TestTheArchiveKeepsItsNames(t *testing.T) {
+// The slug of an archived lesson is taken for others, and free for its owner.
+func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 	b, _ := opened(t, "one", "two")
 	ctx := t.Context()
 	if err := errors.Join(b.Archive(ctx, "one", "me"), b.Archive(ctx, "two", "me")); err != nil {
@@ -150,8 +149,8 @@ func TestTheArchiveKeepsItsNames(t *testing.T) {
 	}
 }
 
-// A place that fails changes nothing, and the caller is told.
-func TestAPlaceThatFails(t *testing.T) {
+// A failing store changes nothing, and the caller gets the error.
+func TestFailingStoreChangesNothing(t *testing.T) {
 	b, dir := opened(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -171,7 +170,7 @@ func TestAPlaceThatFails(t *testing.T) {
 	}
 }
 
-// Replacing by texts of which one is wrong changes nothing at all.
+// A replacement with one invalid text changes nothing.
 func TestReplaceAllOrNothing(t *testing.T) {
 	b, _ := opened(t, "one")
 	for what, texts := range map[string]map[string][]byte{
@@ -206,8 +205,8 @@ func TestConsultations(t *testing.T) {
 	}
 }
 
-// A name of a lesson ends in .md, and no part of it is hidden or leads out of the bank.
-func TestNames(t *testing.T) {
+// The file name of a lesson ends in .md, and no part of it is hidden or leaves the bank.
+func TestLessonFileNamesAreValidated(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "deep/er/a.md": true, bank.Archive + "a.md": true, "ä b.md": true, "": false, ".md": false, "a.txt": false, "a": false,
 		"../a.md": false, "a/../b.md": false, "/a.md": false, "a//b.md": false, ".a/b.md": false, "_a/b.md": false, "a/_b.md": false, "a\\b.md": false, "a\x00.md": false,

@@ -10,15 +10,15 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-func TestDirectory(t *testing.T) {
+func TestDirectoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(t *testing.T) bank.Place {
 		t.Helper()
 		return bank.Directory(filepath.Join(t.TempDir(), "lessons"))
 	})
 }
 
-// What a person does with the files by hand is no business of a log that cannot be read.
-func TestDirectoryPassesOverTornLines(t *testing.T) {
+// The log of a directory is read without its torn lines.
+func TestDirectorySkipsTornLogLines(t *testing.T) {
 	dir := t.TempDir()
 	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(log), 0o600); err != nil {

@@ -30,9 +30,9 @@ func openDesk(t *testing.T) *bank.Bank {
 	})
 }
 
-// No hostile lesson gets into force, whatever papers it shows; and what the checks can tell, they
-// refuse.
-func TestHostileLessons(t *testing.T) {
+// No hostile lesson becomes active, with any approval fields; the checks refuse the detectable
+// ones.
+func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
 		t.Fatalf("there are %d attacks", len(attacks))
@@ -72,7 +72,7 @@ func TestHostileLessons(t *testing.T) {
 	t.Logf("refused %v of %v", refused, total)
 }
 
-func TestHonestLessons(t *testing.T) {
+func TestHonestLessonsAreAccepted(t *testing.T) {
 	honest := banktest.Honest()
 	if len(honest) < 60 {
 		t.Fatalf("there are %d honest lessons", len(honest))

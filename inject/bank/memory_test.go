@@ -87,7 +87,7 @@ func remembered(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Place: m, Now: noon}), m
 }
 
-// The suite asks nothing of a place that only a directory or a Redis can do.
-func TestMemory(t *testing.T) {
+// The conformance suite requires nothing that only a directory or a Redis can do.
+func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Place { return &memory{texts: map[string][]byte{}} })
 }

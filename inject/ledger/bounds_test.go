@@ -14,7 +14,7 @@ import (
 )
 
 // Decode reports each fault once, and no fault for a field of the largest length.
-func TestDecodeAtItsBounds(t *testing.T) {
+func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 	for body, faults := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // no string, and no type
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
@@ -47,7 +47,7 @@ func TestDecodeAtItsBounds(t *testing.T) {
 
 // Each part of an entry is one line in the file, without characters that terminals or browsers
 // hide, and the patterns of a lesson are words of its error.
-func TestEntriesOfAnyText(t *testing.T) {
+func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -82,7 +82,7 @@ func TestEntriesOfAnyText(t *testing.T) {
 }
 
 // A recorded entry needs no second copy in the trace; a known entry leaves the file unchanged.
-func TestWhatIsThereAlready(t *testing.T) {
+func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
 	l := at(t, "# Agent\n")
 	record(t, l, entry(1))
 	before, err := os.Stat(l.Path)

@@ -20,7 +20,7 @@ func told(text string) string {
 
 // Truncated outputs, as a closed pipe leaves them: complete failures are read, incomplete ones are
 // left out.
-func TestOutputsThatEndEarly(t *testing.T) {
+func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"ruff, before the place", "F401 `os` imported but unused", ""},
 		{"ruff, behind the place", "F401 `os` imported but unused\n --> shop/cart.py:1:8", "ruff | shop/cart.py | F401 `os` imported but unused"},
@@ -46,7 +46,7 @@ func TestOutputsThatEndEarly(t *testing.T) {
 }
 
 // Lines near a failure that belong to another failure, to a passing test or to a quotation.
-func TestWhatBelongsTogether(t *testing.T) {
+func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a complaint below a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
 		{"a complaint below no file", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
@@ -126,7 +126,7 @@ func TestWhatBelongsTogether(t *testing.T) {
 }
 
 // An entry follows a list directly, and other text after a blank line.
-func TestWhatAnEntryFollows(t *testing.T) {
+func TestEntryFollowsAListOrABlankLine(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
 		"Some words.": true, "### A heading": true, "| a | table |": true, "1. a number": true,
@@ -144,7 +144,7 @@ func TestWhatAnEntryFollows(t *testing.T) {
 }
 
 // Ledgers that people edited: an entry needs file, error and rule, and an empty part is no advice.
-func TestLedgersByHand(t *testing.T) {
+func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
 	for name, c := range map[string]struct {
@@ -200,7 +200,7 @@ func TestLedgersByHand(t *testing.T) {
 }
 
 // Triggers of a lesson: a specific path, and the stable words of the error.
-func TestWhatALedgersLessonFiresOn(t *testing.T) {
+func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
 		{"Makefile", "cannot resolve the address of it", "", "cannot resolve the address of it"},

@@ -26,7 +26,7 @@ func ExampleFailures() {
 
 // The outputs are printed by the tools at their usual settings and some others. PRECEPT_GOLDEN=1
 // writes the current readings, for a review by a person.
-func TestFailures(t *testing.T) {
+func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
 		t.Fatal(len(outputs), err)
@@ -59,7 +59,7 @@ func TestFailures(t *testing.T) {
 }
 
 // A success, and a mention of errors, is no failure.
-func TestNoFailures(t *testing.T) {
+func TestSuccessIsNoFailure(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"ok  \texample.com/shop/shop\t0.005s\n",
@@ -116,7 +116,7 @@ func FuzzFailures(f *testing.F) {
 
 // Programs that no reader of the package knows by the shape of their output are read in the format
 // that the command names.
-func TestFailuresOfProgramsThatTheCommandNames(t *testing.T) {
+func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{
 			"bundle exec rubocop", "Inspecting 2 files\nCC\n\nlib/cart.rb:4:1: C: Layout/EmptyLines: Extra blank line detected.\n\n^\nlib/cart.rb:9:81: C: Layout/LineLength: Line is too long. [83/80]\n",

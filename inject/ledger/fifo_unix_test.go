@@ -16,7 +16,7 @@ import (
 
 // A named pipe in place of the ledger fails like any file that cannot be written: opening the pipe
 // would wait for a writer forever, with the folder locked.
-func TestAPipeIsNoLedger(t *testing.T) {
+func TestPipeIsNoLedger(t *testing.T) {
 	l := at(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAPipeIsNoLedger(t *testing.T) {
 }
 
 // A named pipe is no trace either.
-func TestAPipeIsNoTrace(t *testing.T) {
+func TestPipeIsNoTrace(t *testing.T) {
 	l := at(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {

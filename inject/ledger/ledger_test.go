@@ -84,7 +84,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
 `
 
 // Each case is a file before and after: a missing section is created, and the old text stays.
-func TestWhereAnEntryGoes(t *testing.T) {
+func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
 	for name, c := range map[string][2]string{
@@ -150,7 +150,7 @@ func TestWhereAnEntryGoes(t *testing.T) {
 
 // Record changes no byte of any file: without the inserted text the file has its old bytes, and the
 // entry is found.
-func TestNothingIsTouched(t *testing.T) {
+func TestRecordKeepsEveryOtherByte(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
 		"text", "\n", "\r\n", "## Next\n", "\ufeff", "\xff\xfe", "   ## Lessons Learned\n", "    ## Lessons Learned\n", "\t\n", "<!-- y -->\n",
@@ -190,7 +190,7 @@ func TestNothingIsTouched(t *testing.T) {
 	})
 }
 
-func TestFiftyWriters(t *testing.T) {
+func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	l := at(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
 	var all sync.WaitGroup
 	for n := range 50 {
@@ -242,7 +242,7 @@ func TestErrorSummary(t *testing.T) {
 }
 
 // A secret in an error reaches neither the file, which is shared, nor the trace.
-func TestSecretsStayOut(t *testing.T) {
+func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
 	l := at(t, "")
 	e := entry(1)
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
@@ -259,7 +259,7 @@ func TestSecretsStayOut(t *testing.T) {
 
 // A second attempt follows a failed write after 100 ms. Then Record returns, and the trace has the
 // entry.
-func TestFailsSilently(t *testing.T) {
+func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := at(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestFailsSilently(t *testing.T) {
 }
 
 // An obstacle that is gone at the second attempt loses no entry.
-func TestRetries(t *testing.T) {
+func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	l := at(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestRetries(t *testing.T) {
 }
 
 // A link to the ledger may be absolute, and lead through other links.
-func TestALinkFromTheRoot(t *testing.T) {
+func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 	l, place := at(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestALinkFromTheRoot(t *testing.T) {
 	}
 }
 
-func TestModeAndLinks(t *testing.T) {
+func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	l := at(t, "")
 	dir := filepath.Dir(l.Path)
 	real := filepath.Join(dir, "docs", "AGENTS.md")

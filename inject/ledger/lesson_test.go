@@ -8,7 +8,7 @@ import (
 )
 
 // Recorded entries are read back word for word, among the text of people.
-func TestEntries(t *testing.T) {
+func TestRecordedEntriesAreReadBack(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := at(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
 		want := []ledger.Entry{entry(1), entry(2)}
@@ -24,7 +24,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-func TestLessons(t *testing.T) {
+func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/cart.go", "TestTotal/empty: Total([]) = 1, want 0", "src/cart.go", ""},
 		{"ts/a.ts", "TS2322: Type 'string' is not assignable to type 'number'.", "ts/a.ts", "is not assignable to type"},

@@ -9,7 +9,7 @@ import (
 )
 
 // Each shape of a failure by itself, with its reading.
-func TestShapesOfFailures(t *testing.T) {
+func TestEachShapeOfFailureIsRead(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"eslint's compact form", "/home/dev/shop/cart.ts: line 3, col 7, Error - 'x' is not defined (no-undef)\n",

@@ -22,7 +22,7 @@ func worked(t *testing.T) time.Duration {
 }
 
 // The cost of an entry grows linearly with the file, up to 5 MB.
-func TestFiveMegabytes(t *testing.T) {
+func TestCostIsLinearInTheFileSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 5 MB a few times, and measures it")
 	}

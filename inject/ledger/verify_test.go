@@ -14,7 +14,7 @@ import (
 )
 
 // The entry of a failure names the command that found the failure.
-func TestEntryOfAFailure(t *testing.T) {
+func TestEntryNamesTheFailingCommand(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, c := range []struct {
 		name          string
@@ -67,7 +67,7 @@ func TestEntryOfAFailure(t *testing.T) {
 
 // The lesson of an open failure has no word about a repair, and names the rule or the test of the
 // tool.
-func TestLessonOfAFailure(t *testing.T) {
+func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
 		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
@@ -92,7 +92,7 @@ func TestLessonOfAFailure(t *testing.T) {
 }
 
 // The last lines of an unknown output become the error, and the words of the command give the type.
-func TestUnread(t *testing.T) {
+func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	for _, c := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
 		{"npm run lint", "1\n2\n3\n4\n5\n6\n7\n", ledger.TypeLint, "3 4 5 6 7"},
@@ -113,7 +113,7 @@ func TestUnread(t *testing.T) {
 }
 
 // The trace has verified commands and refused entries, without secrets.
-func TestTraceOfVerifications(t *testing.T) {
+func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	l := at(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
 		l.TraceRefused(errors.New("cause is missing\nmail bob@example.com"))); err != nil {
@@ -137,7 +137,7 @@ func TestTraceOfVerifications(t *testing.T) {
 }
 
 // Record reports a trace that cannot be written, and the ledger has the entry nevertheless.
-func TestNoTrace(t *testing.T) {
+func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	l := at(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestNoTrace(t *testing.T) {
 }
 
 // One invalid entry refuses all entries of a call.
-func TestRecordsAllOrNothing(t *testing.T) {
+func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	l := at(t, "before\n")
 	wrong := entry(2)
 	wrong.Rule, wrong.Type = " ", "guess"
@@ -165,7 +165,7 @@ func TestRecordsAllOrNothing(t *testing.T) {
 }
 
 // The path of a ledger must lead to a file that may be written, or the entry is not recorded.
-func TestWhatIsNoLedger(t *testing.T) {
+func TestUnwritablePathIsNoLedger(t *testing.T) {
 	for name, spoil := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
 			return errors.Join(os.Symlink(l.Path+".b", l.Path), os.Symlink(l.Path, l.Path+".b"))
@@ -192,7 +192,7 @@ func TestWhatIsNoLedger(t *testing.T) {
 }
 
 // Record waits for a writer with the lock, but not forever.
-func TestAnotherWriter(t *testing.T) {
+func TestRecordWaitsForALockedLedger(t *testing.T) {
 	l := at(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
 	if err != nil {
@@ -211,7 +211,7 @@ func TestAnotherWriter(t *testing.T) {
 }
 
 // An entry is one JSON object of strings, of at most 8 MiB.
-func TestDecodesNothingElse(t *testing.T) {
+func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "nothing on standard input",
 		" \n\t":                          "nothing on standard input",

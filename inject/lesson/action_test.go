@@ -22,7 +22,7 @@ evidence: [{kind: run, ref: one}]
 Look twice.
 `
 
-func TestAct(t *testing.T) {
+func TestActSetsTheState(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	l, err := Parse("look-twice.md", []byte(acted))
 	if err != nil {
@@ -59,9 +59,8 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// An approval is of the text that stands there: a lesson that was edited after its approval is in
-// force again.
-func TestActApprovesTheText(t *testing.T) {
+// An approval covers the current text: an edited lesson is active again after its approval.
+func TestApprovalCoversTheCurrentText(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
 		t.Fatalf("%v, %v", l, err)

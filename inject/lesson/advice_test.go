@@ -258,8 +258,8 @@ func speaks(l *Lesson) bool {
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// TestWhatTheScanRefusesIsBroken: the scan and the rendering go by one table.
-func TestWhatTheScanRefusesIsBroken(t *testing.T) {
+// The scan and the rendering use the same table.
+func TestScanAndRenderingShareOneTable(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {
 		s := ""

@@ -4,7 +4,7 @@ import "testing"
 
 // A keyword matches a word with the particles, articles and signs that its language adds to the word,
 // and no longer word that only begins or ends like the keyword.
-func TestWordsWithTheirAffixes(t *testing.T) {
+func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
 		in, out          []string
@@ -67,7 +67,7 @@ func TestWordsWithTheirAffixes(t *testing.T) {
 }
 
 // Tags match as words of a text and as names in a request, in any spelling.
-func TestTagsInOtherSpellings(t *testing.T) {
+func TestTagsMatchInAnySpelling(t *testing.T) {
 	b := NewBook([]*Lesson{withTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
 		{Words: []string{"a ｃｏｄｅ－ｒｅｖｉｅｗ please"}},
@@ -83,7 +83,7 @@ func TestTagsInOtherSpellings(t *testing.T) {
 }
 
 // A Korean word of two syllables is no short keyword.
-func TestTwoSyllablesAreAWord(t *testing.T) {
+func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
 		t.Errorf("findings are %v", got)
 	}

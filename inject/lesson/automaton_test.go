@@ -50,8 +50,8 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	})
 }
 
-// Ten thousand phrases stay within their memory: it is the deep states that are many.
-func TestAutomatonIsCompact(t *testing.T) {
+// Ten thousand phrases stay within their memory limit; most states are deep ones.
+func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
 		lessons = append(lessons, keyworded(fmt.Sprintf("l%05d", i), fmt.Sprintf("phrase %x of the %x kind", i*7919%10_007, i)))
@@ -69,8 +69,8 @@ func TestAutomatonIsCompact(t *testing.T) {
 	}
 }
 
-// One endless word must not make a star expensive, nor match across more than its run.
-func TestStarsAreBounded(t *testing.T) {
+// One endless word neither makes a star expensive nor matches across its run.
+func TestStarMatchesWithinOneRunOnly(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // the underscores keep it from being taken for encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {

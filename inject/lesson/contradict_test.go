@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Asking each lesson of a book for its contradictions looks at the book once, not once a lesson.
+// The contradictions of all lessons need one pass over the book, not one per lesson.
 func TestContradictionsAreIndexedOnce(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
@@ -23,7 +23,7 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 }
 
 // Titles that order and forbid the same act are opposite.
-func TestOppositeTitles(t *testing.T) {
+func TestOppositeTitlesContradict(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
@@ -55,9 +55,9 @@ func TestOppositeTitles(t *testing.T) {
 	}
 }
 
-// Two lessons with one trigger and opposite titles contradict each other, whoever wrote them and
-// whether or not they are approved. A lesson that is put away contradicts none.
-func TestContradictionsBeforeAnApproval(t *testing.T) {
+// Two lessons with one trigger and opposite titles contradict each other, for any author and with
+// or without approval. An archived lesson contradicts none.
+func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
 		l := keyworded(slug, "load more")
 		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source

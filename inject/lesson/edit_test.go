@@ -43,9 +43,9 @@ func changes() []change {
 	}
 }
 
-// Any sequence of edits gives a file that says what was meant, and leaves comments and other
-// vendors' words alone.
-func TestEditsInAnyOrder(t *testing.T) {
+// Any sequence of edits gives a file with the intended values, and keeps comments and unknown
+// fields.
+func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
 	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
 	crlf := strings.ReplaceAll(sample, "\n", "\r\n")
@@ -90,8 +90,8 @@ func lost(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// Setting what is already there, and taking away what was added, gives the old bytes.
-func TestEditAndBack(t *testing.T) {
+// Setting a value to itself, and removing an added value, restores the old bytes.
+func TestRevertedEditRestoresTheBytes(t *testing.T) {
 	l := mustParse(t, "x.md", sample)
 	for _, pair := range [][2]func(*Lesson){
 		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},

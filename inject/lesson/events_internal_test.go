@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A watch that the kernel refuses, as at the limit of watches, leaves the watcher with polls that
-// walk the directory, and says so once.
-func TestARefusedWatchLeavesPolls(t *testing.T) {
+// If the kernel refuses a watch, as at the limit of watches, the watcher polls the directory and
+// logs once.
+func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	books, why := 0, []error(nil)

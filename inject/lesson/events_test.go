@@ -35,7 +35,7 @@ func reported(t *testing.T, dir string, fn func(updates <-chan update)) {
 	}
 }
 
-func TestAReportedChangeIsInForceWithinTwoSeconds(t *testing.T) {
+func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "lessons")
@@ -91,7 +91,7 @@ func TestAReportedChangeIsInForceWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-func TestAReportedSwapOfALinkIsInForceWithinTwoSeconds(t *testing.T) {
+func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	release := func(name, title string) {

@@ -17,8 +17,8 @@ func inForce(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// What fires is explained by its cause; what comes near and does not fire, by what keeps it.
-func TestExplanations(t *testing.T) {
+// The explanation of a match names its cause; that of a near miss names the obstacle.
+func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	change := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
 		l := inForce("one", build)
@@ -136,7 +136,7 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
-// Whatever the lesson and the turn: an explanation agrees with the match, and always says why.
+// For any lesson and turn, an explanation agrees with the match and names a reason.
 func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})

@@ -160,7 +160,7 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 	}
 }
 
-func TestFormatFlowMetadataKeepsWhatIsNotOurs(t *testing.T) {
+func TestFormatFlowMetadataKeepsForeignKeys(t *testing.T) {
 	raw := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
 	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
 	if err != nil {
@@ -173,7 +173,7 @@ func TestFormatFlowMetadataKeepsWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestFormatRefusesWhatItCannotWrite(t *testing.T) {
+func TestFormatRefusesUnwritableValues(t *testing.T) {
 	for name, edit := range map[string]func(*Lesson){
 		"out of range": func(l *Lesson) { l.Confidence = 3 },
 		"no slug":      func(l *Lesson) { l.Slug = "No Slug" },

@@ -14,7 +14,7 @@ func gptmeText(lines string) string {
 
 // A * between blanks means one word in the gptme form and is a literal in the AIP-11 form, also where
 // both forms share a book.
-func TestAStarBetweenBlanks(t *testing.T) {
+func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := keyworded("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
 	book := NewBook([]*Lesson{aip11, gptme})
@@ -46,7 +46,7 @@ func TestAStarBetweenBlanks(t *testing.T) {
 }
 
 // Findings about a gptme file name the fields of the file, and the keys of match that are not read.
-func TestFindingsNameTheFieldsOfAGptmeFile(t *testing.T) {
+func TestGptmeFindingsNameTheirFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checks{
 		Now:      noon,

@@ -54,8 +54,8 @@ func spelled(rt *rapid.T, word string) string {
 	}
 }
 
-// A phrase stands in a text exactly where its words stand there one after the other, in whatever
-// case, composition and white space; in languages of many scripts.
+// A phrase matches exactly where its words follow each other, in any case, composition and white
+// space, in languages of many scripts.
 func TestPhrasesInManyLanguages(t *testing.T) {
 	for _, lang := range tongues() {
 		t.Run(lang.name, func(t *testing.T) {

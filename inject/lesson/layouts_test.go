@@ -8,9 +8,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// An edit touches the lines of its field alone, however the file is laid out: what a person wrote
-// beside it, its comments and its order stay as they are.
-func TestEditsInEveryLayout(t *testing.T) {
+// An edit changes only the lines of its field, in any layout of the file: other text, comments and
+// the order stay.
+func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	pause := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
 	for _, c := range []struct {
@@ -71,8 +71,8 @@ func between(lines string) []string {
 	return nil
 }
 
-// Keys in quotes of either kind are keys: what stands behind them is edited, and they stay.
-func TestEditsBehindQuotedKeys(t *testing.T) {
+// Keys in single or double quotes are keys: their values are edited, and the quotes stay.
+func TestEditsFindQuotedKeys(t *testing.T) {
 	for _, quote := range []string{`"`, "'"} {
 		key := quote + "outcome" + quote
 		l, err := lesson.Parse("the-edited.md", []byte(written("the-edited", "outcome:", key+":")))

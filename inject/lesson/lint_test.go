@@ -31,8 +31,9 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 	return out
 }
 
-// Of each check one lesson that it finds, and one that it must not find for a hair's breadth.
-func TestEachCheckAndItsNearMiss(t *testing.T) {
+// For each check, one lesson that the check finds and one borderline lesson that the check must not
+// find.
+func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(replaced ...string) string { return written("the-one", replaced...) }
@@ -88,8 +89,8 @@ func TestEachCheckAndItsNearMiss(t *testing.T) {
 	}
 }
 
-// A file is named by its slug, or so that the slug can be made of it.
-func TestTheCheckOfNames(t *testing.T) {
+// A file name is the slug, or a text from which the slug can be made.
+func TestFileNameMustGiveASlug(t *testing.T) {
 	t.Parallel()
 	for name, fine := range map[string]bool{
 		"the-one.md": true, "web/the-one.md": true, "the-one.MD": true, "The One.md": true, "the_one.md": true, "web/LESSON.md": true,
@@ -102,7 +103,7 @@ func TestTheCheckOfNames(t *testing.T) {
 	}
 }
 
-// Two lessons contradict each other only where one agent may be shown both.
+// Two lessons contradict each other only if one agent may see both.
 func TestContradictionsNeedOneAudience(t *testing.T) {
 	t.Parallel()
 	scoped := func(tenant, agent string) string {

@@ -347,7 +347,7 @@ func compare(tb testing.TB, phrases []string, text string) {
 	}
 }
 
-func TestMatchAgreesWithTheNaiveMatcher(t *testing.T) {
+func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 	phrase := rapid.StringMatching(`[ab*]{1,3}[abß*. ]{0,5}[ab*é测]{1,3}`)
 	text := rapid.StringMatching(`([abAB]{1,6}|[ßẞéÉ测_.\-]{1,2}|[ \n\x{200b}]{1,3}){0,20}`)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -393,10 +393,10 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// A match costs no more than its bound, whatever the phrases are and whatever a client makes of
-// them. Where it is given up nothing fires, and the query says so; a phrase that a thousand lessons
-// share, in a text that repeats it, is no such case.
-func TestMatchHasABound(t *testing.T) {
+// The cost of a match is bounded for any phrases and any text of a client. Beyond the bound nothing
+// fires, and the query reports that. A phrase of a thousand lessons in a text that repeats the
+// phrase stays below the bound.
+func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {
 		list := make([]*Lesson, lessons)

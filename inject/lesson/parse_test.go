@@ -99,7 +99,7 @@ func TestParseGptme(t *testing.T) {
 	}
 }
 
-func TestParseTellsAllFaultsAtOnce(t *testing.T) {
+func TestParseReportsAllFaultsTogether(t *testing.T) {
 	raw := `---
 schema: learning/v2
 slug: Bad Slug
@@ -195,7 +195,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestContentHashIsOfWhatMatters(t *testing.T) {
+func TestContentHashCoversTheRelevantFields(t *testing.T) {
 	base := mustParse(t, "x.md", sample)
 	for old, changed := range map[string]bool{
 		"success_count: 0|success_count: 9":      false,

@@ -15,8 +15,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Headings of Markdown, with their closing signs, and what only looks like one.
-func TestHeadings(t *testing.T) {
+// Headings of Markdown, with closing signs, and similar lines.
+func TestMarkdownHeadings(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
 		"## A ##": "2 A", "## A #######": "2 A", "## A #b": "2 A #b", "## C#": "2 C#", "## C# #": "2 C#", "## ###": "2 ", "A # B": "0 ", "": "0 ", "## A\\": `2 A\`,
@@ -28,8 +28,8 @@ func TestHeadings(t *testing.T) {
 	}
 }
 
-// Code fences: which lines open one, and which close it.
-func TestFences(t *testing.T) {
+// Code fences: the lines that open one, and the lines that close it.
+func TestCodeFences(t *testing.T) {
 	for _, c := range []struct{ open, line, want string }{
 		{"", "```", "```"},
 		{"", "```go", "```"},
@@ -55,9 +55,9 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// The advice is the section of that name, in the ways in which people write it, up to the next
-// heading of its level; a heading within code is code.
-func TestTheSectionOfAdvice(t *testing.T) {
+// The advice is the section of that name, in common notations, up to the next heading of its level;
+// a heading within code is code.
+func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	for body, want := range map[string]string{
 		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",
 		"# What to avoid:\nA.\n# What to do\nB.\n":                            "A.",
@@ -74,8 +74,8 @@ func TestTheSectionOfAdvice(t *testing.T) {
 	}
 }
 
-// Names of slugs and of files, at their bounds.
-func TestNames(t *testing.T) {
+// The limits of slugs and of file names.
+func TestSlugAndFileNameLimits(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
 		"_a.md": false, "_archive/a.md": false, ".a.md": false, "a/_b/c.md": false, "a/.b/c.md": false, "../a.md": false, "/a.md": false, "a//b.md": false, "./a.md": false, `a\b.md`: false, "a\x00.md": false,
@@ -106,8 +106,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is drawn as nothing does not part a word: neither that of a text nor that of a phrase.
-func TestInvisibleCharacters(t *testing.T) {
+// Invisible characters split no word, neither of a text nor of a phrase.
+func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	matches := func(phrase, text string) bool {
 		l := &lesson.Lesson{Slug: "a-b", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{phrase}}}
@@ -129,8 +129,8 @@ func TestInvisibleCharacters(t *testing.T) {
 	}
 }
 
-// A title that nothing is left of gives way to the slug, and that to a word of ours.
-func TestHeadlines(t *testing.T) {
+// An empty title is replaced by the slug, and an empty slug by a fixed word.
+func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	for _, c := range []struct{ title, slug, want string }{
 		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
 		{"End of lessons.", "look-twice", "look twice"},
@@ -152,9 +152,9 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// A bank of texts: one that goes bad leaves its last good version in force, one that goes takes its
-// lesson along, and only what is new is told as a change.
-func TestTextsOfAFleet(t *testing.T) {
+// A bank of texts: an invalid text keeps its last good version active, a removed text removes its
+// lesson, and only new texts are reported as changes.
+func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
 		raw := map[string][]byte{}
@@ -199,9 +199,9 @@ func TestTextsOfAFleet(t *testing.T) {
 	}
 }
 
-// Loaded again, a directory is read as it is now: what is gone is out of force, and what cannot be
-// read is told each time.
-func TestADirectoryReadAgain(t *testing.T) {
+// A second load of a directory returns its current files: a removed lesson is inactive, and an
+// unreadable file is reported each time.
+func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
 	put(t, file, written("one-a"))
@@ -242,9 +242,8 @@ func TestADirectoryReadAgain(t *testing.T) {
 	}
 }
 
-// Of a longer advice what is shown ends with a sentence, in the scripts that have a full stop of
-// their own, too.
-func TestSentencesOfOtherScripts(t *testing.T) {
+// A shortened advice ends with a sentence, also in scripts with their own full stop.
+func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
 		text := l.Text()
@@ -258,8 +257,8 @@ func TestSentencesOfOtherScripts(t *testing.T) {
 	}
 }
 
-// A label within a line is a role only where it begins like a name; what is prose stays as it is.
-func TestLabelsInProse(t *testing.T) {
+// A label within a line is a role only if the label looks like a name; prose stays as it is.
+func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 	for title, want := range map[string]string{
 		"Check the file system: ext4 is slow here": "Check the file system: ext4 is slow here",
 		"Ask the human: they know":                 "Ask the human: they know",
@@ -272,9 +271,8 @@ func TestLabelsInProse(t *testing.T) {
 	}
 }
 
-// The version of a directory changes with everything that may change a lesson, and with nothing
-// else.
-func TestVersionOfADirectory(t *testing.T) {
+// The version of a directory changes with each relevant file, and with no other.
+func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	put(t, in("web/a.md"), written("a-one"))
@@ -322,8 +320,8 @@ func TestVersionOfADirectory(t *testing.T) {
 	}
 }
 
-// Lines that several writers append at once to the log of a bank do not mix.
-func TestWritersOfOneLog(t *testing.T) {
+// The lines of several concurrent writers in the log of a bank do not mix.
+func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25
 	var all sync.WaitGroup
@@ -361,9 +359,9 @@ func TestWritersOfOneLog(t *testing.T) {
 	}
 }
 
-// What cannot be looked into any more keeps what was read there: of the very file or folder, and
-// only where there was a version that could be used.
-func TestOnlyWhatCannotBeReadIsKept(t *testing.T) {
+// An unreadable file or directory keeps its old lessons, its own only, and only if a valid version
+// existed.
+func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	put(t, in("web/a.md"), written("a-one"))
@@ -391,8 +389,8 @@ func TestOnlyWhatCannotBeReadIsKept(t *testing.T) {
 	}
 }
 
-// A planned trial has enough picks on either side of its coin, not too many, and one way to end.
-func TestPlans(t *testing.T) {
+// A planned trial has enough picks on both sides of its coin, not too many, and one way to end.
+func TestTrialPlanLimits(t *testing.T) {
 	for _, c := range []struct {
 		plan lesson.TrialPlan
 		fine bool

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoRoleTokenIsRendered: whatever token a lesson holds in its title, its advice or its slug, it
-// does not stand in what a model sees, and nothing that is drawn like it does.
+// A role token in the title, the advice or the slug of a lesson is not part of the rendered text,
+// and neither is a text that looks the same.
 func TestNoRoleTokenIsRendered(t *testing.T) {
 	for _, token := range roleTokens() {
 		for _, v := range disguises(token) {

@@ -162,7 +162,8 @@ func mutations() []mutation {
 	return out
 }
 
-// Every single mutation of a valid file is judged as the published schema judges it.
+// Each single mutation of a valid file is accepted or refused by the parser and the published
+// schema alike.
 func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 	schema := compileSchema(t)
 	bad := 0
@@ -182,7 +183,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 	}
 }
 
-// And so are several at once.
+// The same holds for several mutations together.
 func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {

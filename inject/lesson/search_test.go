@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Of the patterns of orders hardly any is tried on an ordinary lesson: each costs more than all the
-// rest of reading it.
-func TestOrdinaryLessonsAreHardlySearched(t *testing.T) {
+// Few of the injection patterns run on an ordinary lesson: each costs more than the rest of the
+// reading.
+func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starter(t).Lessons() {
 		plain := plainly(l.Advice)

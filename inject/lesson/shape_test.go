@@ -7,8 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// What a pattern matches holds one of its words, or it would not be tried at all.
-func TestNothingIsOverlooked(t *testing.T) {
+// Each match of a pattern holds one of its words: otherwise the pattern would not run.
+func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
 		t.Fatal(len(attacks))

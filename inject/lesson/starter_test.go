@@ -29,7 +29,7 @@ func TestStarterLessonsLintClean(t *testing.T) {
 	}
 }
 
-// A lesson that is cut loses its end, which is where the "do not" stands.
+// A shortened lesson would lose its end with the "do not".
 func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")

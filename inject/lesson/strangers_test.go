@@ -37,9 +37,9 @@ Read the page id again.
 // gptmeFile is a lesson in the other form.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// Files as strangers write them: each is in force, or its fault is told with its file, its line and
-// what to do; and whatever it is, the lesson beside it is in force.
-func TestFilesOfStrangers(t *testing.T) {
+// Unusual files: each is active, or its fault names the file, the line and a remedy. The lessons of
+// other files are active in any case.
+func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
 	for _, c := range []struct{ name, text, fault string }{
@@ -114,9 +114,9 @@ func put(t testing.TB, path, text string) {
 	}
 }
 
-// Links that lead back, to nowhere or round in a circle, folders too deep and those that nobody may
-// look into: every lesson beside them is in force once, and what is left out is told.
-func TestFoldersOfStrangers(t *testing.T) {
+// Links that loop, dangle or lead back, deep folders, and unreadable folders: the other lessons are
+// active once, and each omission is reported.
+func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }

@@ -11,10 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while another one in force replaces it, directly or through others, unless
-// the two replace each other in a circle. Whatever replaces whatever: its state, its heirs and what
-// fires say the same as that sentence, taken literally.
-func TestSuccession(t *testing.T) {
+// A lesson is superseded while an active one replaces it, directly or through others, unless the
+// two replace each other in a circle. For any such relations, state, heirs and matches agree with
+// that sentence.
+func TestSupersededLessonIsInactive(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(rt, "lessons")

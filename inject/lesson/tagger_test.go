@@ -41,7 +41,7 @@ func TestTagger(t *testing.T) {
 	none.Tag(&lesson.Query{Words: []string{"kubectl"}}) // no configuration
 }
 
-func TestScopeOfALesson(t *testing.T) {
+func TestLessonMatchesWithinItsScope(t *testing.T) {
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	mk := func(slug string, s lesson.Scope, supersedes ...string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, State: lesson.Active, Scope: s, Supersedes: supersedes, Trigger: lesson.Trigger{Keywords: []string{"load more"}}}
@@ -72,7 +72,7 @@ func TestScopeOfALesson(t *testing.T) {
 	}
 }
 
-func TestFired(t *testing.T) {
+func TestFiredListsTheMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {

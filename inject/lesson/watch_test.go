@@ -84,8 +84,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// However a file is changed, it is in force within two seconds.
-func TestWatcherSeesEveryWayOfChanging(t *testing.T) {
+// Any kind of change of a file takes effect within two seconds.
+func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
@@ -133,7 +133,7 @@ func TestWatcherSeesEveryWayOfChanging(t *testing.T) {
 	})
 }
 
-// A volume of Kubernetes changes by a link that is swapped: the names that are read stay.
+// A volume of Kubernetes changes by the swap of a link, under constant names.
 func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -152,9 +152,9 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A directory that is missing is empty until it appears, and one that is something else by now
-// leaves in force what was there, and says so once.
-func TestWatcherDirectoryAppearsAndGoes(t *testing.T) {
+// A missing directory is empty until the directory appears. A directory that becomes another kind
+// of file keeps its lessons active, with one log line.
+func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "one-a.md")
@@ -182,7 +182,7 @@ func TestWatcherDirectoryAppearsAndGoes(t *testing.T) {
 	})
 }
 
-func TestWatcherABadFileLeavesTheOldOneInForce(t *testing.T) {
+func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
@@ -207,9 +207,8 @@ func TestWatcherABadFileLeavesTheOldOneInForce(t *testing.T) {
 	})
 }
 
-// What cannot be looked into any more, a file or a folder, leaves in force what was read there, and
-// nothing else.
-func TestWatcherKeepsWhatItCannotReadAnyMore(t *testing.T) {
+// An unreadable file or folder keeps its old lessons active, and no others.
+func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {
@@ -239,9 +238,9 @@ func TestWatcherKeepsWhatItCannotReadAnyMore(t *testing.T) {
 	})
 }
 
-// A writer that truncates and writes in two steps must not be seen in between, even when the first
+// A writer that truncates and writes in two steps must not be read in between, even if the first
 // half is a valid lesson.
-func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
+func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
@@ -267,8 +266,8 @@ func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
 	})
 }
 
-// A writer that never rests is read all the same.
-func TestWatcherReadsBesideABusyWriter(t *testing.T) {
+// A file that changes without a pause is read nevertheless.
+func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
@@ -308,8 +307,8 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	})
 }
 
-// What was loaded before the watcher runs is not told again; what has changed since is.
-func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
+// Lessons loaded before the start of the watcher are not reported again; later changes are.
+func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
@@ -334,9 +333,9 @@ func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
 	}
 }
 
-// A file that makes the parser panic is a file with a fault; the others are in force, and the next
-// version of it is read.
-func TestAPanicCostsOneFile(t *testing.T) {
+// A file that makes the parser panic is a file with a fault; the others are active, and its next
+// version is read.
+func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "bad.md"), titled("bad", "Poison"))
@@ -356,8 +355,8 @@ func TestAPanicCostsOneFile(t *testing.T) {
 	})
 }
 
-// Whoever is called back with a book panics: the watcher tells of it once and goes on.
-func TestAPanicCostsOneLook(t *testing.T) {
+// A callback that panics is logged once, and the watcher continues.
+func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -96,8 +96,8 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// A reply that was cut gives the commands that are whole in it.
-func TestParseCut(t *testing.T) {
+// A truncated reply gives its complete commands.
+func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
 		t.Errorf("%+v", got)
 	}
@@ -119,9 +119,9 @@ func TestAnswerHasThreeParts(t *testing.T) {
 	}
 }
 
-// What precept itself said carries nothing out where an agent repeats it; what stands around it
-// counts, also behind one that is not whole.
-func TestRepeatedAnswers(t *testing.T) {
+// A repeated text of precept executes no command; the surrounding text counts, also after an
+// incomplete command.
+func TestRepeatedAnswerExecutesNothing(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
 	for name, k := range map[string]struct {
 		reply string
@@ -140,8 +140,8 @@ func TestRepeatedAnswers(t *testing.T) {
 	}
 }
 
-// What an agent writes down is read as it was written, in either form and between whatever words.
-func TestWhatIsWrittenIsRead(t *testing.T) {
+// A command is read as written, in both forms and between any words.
+func TestWrittenCommandIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)
 		signature, text := words.Draw(t, "signature"), words.Draw(t, "text")
