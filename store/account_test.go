@@ -107,7 +107,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 }
 
 // The begun record of an exchange that opted out leaves the disk as well.
-func TestBeginningOfAnOptedOutTurnLeavesTheDisk(t *testing.T) {
+func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	one, begun := r.under(word, 1)
@@ -130,7 +130,7 @@ func TestBeginningOfAnOptedOutTurnLeavesTheDisk(t *testing.T) {
 }
 
 // A kill between the end of an opted-out turn and its removal leaves the removal to the next start.
-func TestBeginningOfAnOptedOutTurnLeavesTheDiskAfterACrash(t *testing.T) {
+func TestBegunRecordOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	x, begun := r.under(word, 1)
@@ -150,7 +150,7 @@ func TestBeginningOfAnOptedOutTurnLeavesTheDiskAfterACrash(t *testing.T) {
 }
 
 // Turns begin and end in many goroutines while the store runs; none is lost or counted twice.
-func TestManyTurnsAtOnce(t *testing.T) {
+func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.HoldBytes = 1 << 30 })

@@ -190,7 +190,7 @@ func (c *conversation) onlyOwnBlocks() {
 
 // A transcript shows a session as the model read the session: each text once, blocks at their
 // place, and withheld lessons.
-func TestTranscript(t *testing.T) {
+func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 10 // bytes of one text
 	r := newRig(t, nil)
@@ -255,7 +255,7 @@ func TestTranscript(t *testing.T) {
 }
 
 // A search finds sessions by words, by tool and by the text of an error.
-func TestSearch(t *testing.T) {
+func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.story("story")
@@ -284,7 +284,7 @@ func TestSearch(t *testing.T) {
 
 // Sessions that opted out after they were stored are not listed, found or shown; an opted-out path
 // hides the turns that name the path.
-func TestBrowseHidesWhatOptedOut(t *testing.T) {
+func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.story("story")

@@ -99,7 +99,7 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 	return complete, incomplete
 }
 
-// fate is the state of a turn in the model of TestTheAccountMatchesTheStore.
+// fate is the state of a turn in the model of TestAccountMatchesTheStore.
 type fate string
 
 const (
@@ -123,7 +123,7 @@ type modelTurn struct {
 // Whatever happens in whatever order, the account balances and matches the backend: each recorded
 // turn is stored once, whole; each turn under way at a crash once, as a stub; an opted-out turn
 // never.
-func TestTheAccountMatchesTheStore(t *testing.T) {
+func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRig(t, envOut(t))
@@ -243,9 +243,9 @@ func TestTheAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// A write-ahead file that is damaged at any byte costs what was damaged: the store opens, the
-// account balances, nothing is invented or stored twice, and new turns are stored.
-func TestDamagedFileCostsItself(t *testing.T) {
+// A write-ahead file that is damaged at any byte loses the damaged rows: the store opens, the account balances,
+// nothing is invented or stored twice, and new turns are stored.
+func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	t.Parallel()
 	const turns = 12
 	r := newRig(t, nil)

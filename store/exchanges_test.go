@@ -67,7 +67,7 @@ func must[T any](v T, err error) T {
 }
 
 // A reader sees each exchange that was delivered before the read began.
-func TestExchangesAreNeverOld(t *testing.T) {
+func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
 	id := r.played("s", trial.Assignment{})
@@ -114,7 +114,7 @@ func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 	}
 }
 
-func TestExchangesOutliveNoRetention(t *testing.T) {
+func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
 	id := r.played("s", trial.Assignment{})
@@ -130,7 +130,7 @@ func TestExchangesOutliveNoRetention(t *testing.T) {
 	}
 }
 
-func TestTheCacheOfExchangesIsBounded(t *testing.T) {
+func TestExchangeCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 16<<10)
 	for i := range 50 {

@@ -24,8 +24,8 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	same(t, "rewarded", r.counter("", "rewarded"), 1)
 }
 
-// A full set of feedback refuses more, and is not looked at again for that.
-func TestAFullSetIsNotLookedAtAgain(t *testing.T) {
+// A full set of feedback refuses more, and the refusal does not mark the session for settlement.
+func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -44,9 +44,8 @@ func TestAFullSetIsNotLookedAtAgain(t *testing.T) {
 	same(t, "touched by refused feedback", len(r.store.Touched()), 0)
 }
 
-// A key is found at every moment of its way: held until the judgement, waiting, on the disk alone,
-// and in the backend.
-func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
+// A key is found at each stage: held until the judgement, waiting, on the disk only, and in the backend.
+func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -93,7 +92,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 }
 
 // Feedback that another replica has parked joins as well.
-func TestParkedByAnotherReplica(t *testing.T) {
+func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	first := r.begin(us, "first", picked(true))
@@ -111,7 +110,7 @@ func TestParkedByAnotherReplica(t *testing.T) {
 	same(t, "reward", r.reward(id), .3)
 }
 
-func TestJoiningIsRetried(t *testing.T) {
+func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.post(us, replyKey, score("a", 1, .7))
@@ -128,7 +127,7 @@ func TestJoiningIsRetried(t *testing.T) {
 }
 
 // A key that comes between the look-up and the parking is found.
-func TestParkingRace(t *testing.T) {
+func TestKeyDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -149,7 +148,7 @@ func TestParkingRace(t *testing.T) {
 }
 
 // Feedback finds its session before the turn is over and before the key is in the database.
-func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
+func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	ses := r.store.Add(&session.Record{
@@ -164,7 +163,7 @@ func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
 	same(t, "reward", r.reward(ses.Record.Identity.ID), 1)
 }
 
-func TestPostCandidates(t *testing.T) {
+func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -196,7 +195,7 @@ func TestPostCandidates(t *testing.T) {
 
 // A post reaches its session by session, request, response and sample, also after a restart; for
 // another tenant the same post names nothing.
-func TestRate(t *testing.T) {
+func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

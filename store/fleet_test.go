@@ -186,9 +186,8 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-// The newest record of a session that closes is that in memory, unless another replica continued
-// the session.
-func TestNewestRecord(t *testing.T) {
+// The newest record of a closing session is the record in memory, unless another replica continued the session.
+func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	var be *losing
 	r := newRig(t, inFleet(&be, "one"))
@@ -207,7 +206,7 @@ func TestNewestRecord(t *testing.T) {
 }
 
 // Sessions with exchanges on their way to the backend are undelivered.
-func TestUndeliveredSessions(t *testing.T) {
+func TestUndeliveredSessionsAreListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.HoldBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
@@ -233,7 +232,7 @@ func TestUndeliveredSessions(t *testing.T) {
 }
 
 // Imported exchanges are redacted, and those that opted out are left out.
-func TestCleanse(t *testing.T) {
+func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	kept, out, answers := exchange(us, "kept", 1, when), exchange(us, "out", 1, when), exchange(us, "answers", 1, when)

@@ -80,7 +80,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 
 // A request that is under way when its session is forgotten brings nothing of the session back; the
 // next request begins a new one.
-func TestRequestUnderWayBringsNothingBack(t *testing.T) {
+func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
@@ -107,7 +107,7 @@ func TestRequestUnderWayBringsNothingBack(t *testing.T) {
 
 // A row that a request writes while its session is being forgotten belongs to the forgotten
 // session, also with a later time in it: announcing takes time, and clocks are set back.
-func TestRowOfTheFutureIsForgotten(t *testing.T) {
+func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {
 		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestRowOfTheFutureIsForgotten(t *testing.T) {
 
 // The same holds for a row that waits for its delivery while another replica, whose clock is late,
 // forgets the session.
-func TestRowThatWaitsIsForgottenElsewhere(t *testing.T) {
+func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *losing
@@ -174,9 +174,9 @@ func TestRowThatWaitsIsForgottenElsewhere(t *testing.T) {
 	})
 }
 
-// What a replica could not deliver during an outage stays out when another replica forgot the
-// session meanwhile; the rest is delivered.
-func TestBacklogOfASessionForgottenElsewhereStaysOut(t *testing.T) {
+// What a replica could not deliver during an outage is dropped when another replica forgot the session meanwhile; the
+// rest is delivered.
+func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
 	var be *losing
 	r := newRig(t, inFleet(&be, "one"))
@@ -213,7 +213,7 @@ func TestBacklogOfASessionForgottenElsewhereStaysOut(t *testing.T) {
 }
 
 // While a slow backend forgets, new turns are recorded, and kept.
-func TestForgettingDoesNotHoldUpTheRecorder(t *testing.T) {
+func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
@@ -245,7 +245,7 @@ func TestForgettingDoesNotHoldUpTheRecorder(t *testing.T) {
 }
 
 // A session that the backend cannot store yet would come back later: forgetting it is refused.
-func TestForgettingWaitsForTheBackend(t *testing.T) {
+func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
@@ -258,7 +258,7 @@ func TestForgettingWaitsForTheBackend(t *testing.T) {
 	})
 }
 
-func TestForgettingWithoutADatabase(t *testing.T) {
+func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Outbox = store.Volatile{}, "" })
@@ -377,7 +377,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-func TestForgottenSessionIsNotLookedAtAgain(t *testing.T) {
+func TestForgottenSessionIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)

@@ -46,7 +46,7 @@ func (o *offering) account() string {
 
 // A full disk, with the database on it, costs the turns for which memory has no room, and is
 // reported. With room on the disk, turns are stored again.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	r := openRig(t, disk.Dir, &clock{at: when}, func(o *store.Options) { o.HoldBytes, o.DeliverEvery = 200<<10, time.Second })
@@ -80,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // A spool that filled the disk during an outage gives the room back after the outage.
-func TestBacklogGivesAFullDiskBack(t *testing.T) {
+func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
 	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.HoldBytes = 100 << 10 })
@@ -175,7 +175,7 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 // A full disk stops nothing when the backend is on another machine: exchanges go there directly,
 // and are in the account. When both are gone, exchanges wait in memory within the bound. With room
 // on the disk, the spool is used again.
-func TestBackendElsewhereGetsPastAFullDisk(t *testing.T) {
+func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	server := storetest.StartRedis(t)
@@ -234,7 +234,7 @@ func TestBackendElsewhereGetsPastAFullDisk(t *testing.T) {
 
 // Nothing goes past the spool to a database on this machine before the stop; at the stop,
 // everything does.
-func TestStopDeliversPastAFullDisk(t *testing.T) {
+func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	r := newRig(t, onDisk(disk))
@@ -253,7 +253,7 @@ func TestStopDeliversPastAFullDisk(t *testing.T) {
 }
 
 // Waiting turns of a local database are stored when there is room on the disk again.
-func TestTurnsOfAFullDiskAreStoredWhenThereIsRoom(t *testing.T) {
+func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	r := newRig(t, onDisk(disk))

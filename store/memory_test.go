@@ -22,7 +22,7 @@ func (r *rig) idleFor(d time.Duration) {
 	time.Sleep(time.Second)
 }
 
-func TestAcquire(t *testing.T) {
+func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := idOf("s")
@@ -45,8 +45,8 @@ func TestAcquire(t *testing.T) {
 	same(t, "in use", r.store.Sessions(), 1)
 }
 
-// A backend that does not answer in time is told apart from a backend without the session.
-func TestAcquireIsLateWithoutAnAnswer(t *testing.T) {
+// A backend that does not answer in time is distinguished from a backend without the session.
+func TestAcquireReportsALateBackend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := idOf("s")
@@ -197,7 +197,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 
 // Sessions of a flood fill memory before their rows are written. The next ones find no place until
 // rows are written, and take no session out of memory that nothing else knows.
-func TestAFloodFindsNoPlaceInMemory(t *testing.T) {
+func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
@@ -227,7 +227,7 @@ func TestAFloodFindsNoPlaceInMemory(t *testing.T) {
 }
 
 // Requests that hold their sessions for long do not hide the sessions that can leave memory.
-func TestLongRequestsLeaveRoom(t *testing.T) {
+func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, long = 64, 40
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
@@ -393,7 +393,7 @@ type unclosed struct{ backend }
 func (unclosed) Close() error { return nil }
 
 // Counts and times that another replica wrote win when they are newer.
-func TestRefreshReadsWhatAnotherReplicaWrote(t *testing.T) {
+func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", trial.Assignment{})

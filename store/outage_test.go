@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-func TestSlowBackendDoesNotHoldUpTheRecorder(t *testing.T) {
+func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
@@ -105,8 +105,8 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	same(t, "turns", r.rowTurns(id), 5)
 }
 
-// A session whose row is not delivered yet is not taken for an unknown one after a restart.
-func TestUndeliveredSessionIsNotTakenForUnknown(t *testing.T) {
+// A session whose row is not delivered yet is late, not unknown, after a restart.
+func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.down()
@@ -214,7 +214,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 
 // Delivered exchanges leave the disk when the backend has them safely: after a sync in a file of
 // its own, some seconds later in a server.
-func TestDiskIsGivenBackWhenTheBackendIsSafe(t *testing.T) {
+func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 }
 
 // Without a place for the outbox, precept reports that and keeps what waits in memory.
-func TestWithoutAnOutboxMemoryIsUsed(t *testing.T) {
+func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) {
 		if err := os.WriteFile(filepath.Dir(o.Outbox), nil, 0o600); err != nil {
@@ -325,7 +325,7 @@ func TestFailuresNameTheirStep(t *testing.T) {
 }
 
 // Lag is the age of the oldest exchange that the backend does not have.
-func TestLag(t *testing.T) {
+func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.deliver()

@@ -107,7 +107,7 @@ func TestKillLeavesStubs(t *testing.T) {
 
 // Forgetting removes a session from memory, from the write-ahead files and from the database, and
 // keeps out what a request brings that is under way. The account stays.
-func TestForgetting(t *testing.T) {
+func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *rig) (int, error){
 		"name":   func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), us, "s") },
@@ -158,7 +158,7 @@ func TestForgetting(t *testing.T) {
 
 // While the backend is away, turns wait on the disk, and none is refused; afterwards each turn is
 // stored once.
-func TestBackendThatIsAwayComesBack(t *testing.T) {
+func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)

@@ -180,7 +180,7 @@ func TestStopWithoutABackendReports(t *testing.T) {
 	same(t, "account", textOf(r.books(false)), "2 = 0 + 2 + 0")
 }
 
-func TestPanicCostsOneTurn(t *testing.T) {
+func TestPanicLosesOneTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
@@ -208,7 +208,7 @@ func (p *poison) before(_ label.Step, _ session.ID, exchange string) {
 
 // An exchange at which a step panics costs itself, while it is recorded and after a crash. It is
 // set aside with a mark that quotes no personal data.
-func TestExchangeThatPanicsCostsItself(t *testing.T) {
+func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
@@ -276,7 +276,7 @@ func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error
 
 // A retention that panics is tried again at its next time and no sooner; turns are stored
 // meanwhile.
-func TestRetentionThatPanicsHoldsNothingUp(t *testing.T) {
+func TestPanickingRetentionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *ageless

@@ -190,7 +190,7 @@ func TestOptOutByPath(t *testing.T) {
 }
 
 // Without learning, sessions are counted, and no sample is made.
-func TestLearnOff(t *testing.T) {
+func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Learn = false })
 	id := r.begin(us, "s", picked(true))

@@ -59,8 +59,8 @@ func (r *rig) invalid(turn int) {
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-// An exchange that can never be stored costs itself, and nothing of its batch.
-func TestInvalidExchangeCostsItself(t *testing.T) {
+// An invalid exchange is dropped, and nothing else of its batch.
+func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -80,7 +80,7 @@ func TestInvalidExchangeCostsItself(t *testing.T) {
 }
 
 // A backend that fails while the store looks for the invalid exchange loses and doubles nothing.
-func TestInvalidExchangeAndAFailure(t *testing.T) {
+func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
@@ -154,7 +154,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	})
 }
 
-func TestVolatileTakesNothing(t *testing.T) {
+func TestVolatileRefusesWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	v := store.Volatile{}

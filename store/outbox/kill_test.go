@@ -58,7 +58,7 @@ func child(dir string) {
 	}
 }
 
-func TestKilledAtAnyMoment(t *testing.T) {
+func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rnd := rand.New(rand.NewPCG(3, 4))

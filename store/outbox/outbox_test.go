@@ -176,7 +176,7 @@ func TestSequenceNumbersNeverStartOver(t *testing.T) {
 	same(t, "the next", q.rows("c"), last+1)
 }
 
-func TestReadReturnsSoManyBytes(t *testing.T) {
+func TestReadReturnsABoundedNumberOfBytes(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
@@ -233,7 +233,7 @@ func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
 	same(t, "delivered", account(q.Account()), "2 = 1 + 0 + 1")
 }
 
-func TestWhatTheStoreLostIsUndeliveredAgain(t *testing.T) {
+func TestRowsLostByTheStoreAreUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a", "b")
@@ -262,7 +262,7 @@ func TestProgressIsInTheFileWithTheNextWrite(t *testing.T) {
 	same(t, "with a release", q.dead(), "2 = 2 + 0 + 0")
 }
 
-func TestTheQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
+func TestQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
 	t.Parallel()
 	q, err := tryOpen(t, t.TempDir(), 256<<10)
 	must(t, err)
@@ -319,7 +319,7 @@ func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	same(t, "rows without text", strings.Count(q.texts(30)+" ", "  ") > 50, true)
 }
 
-func TestTheBeginningOfWhatOptedOutLeavesTheFiles(t *testing.T) {
+func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Tidy())
@@ -330,7 +330,7 @@ func TestTheBeginningOfWhatOptedOutLeavesTheFiles(t *testing.T) {
 	same(t, "files with the other", fmt.Sprint(q.text("madagascar")), "[outbox.db]")
 }
 
-func TestADrainedQueueGivesItsRoomBack(t *testing.T) {
+func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
@@ -346,7 +346,7 @@ func TestADrainedQueueGivesItsRoomBack(t *testing.T) {
 	}
 }
 
-func TestMarksKeepTheirOrder(t *testing.T) {
+func TestMarksKeepOrderAndBound(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 1, Items: 2}, {Name: 1 << 63, Turns: 3, Items: 4}}, 2))
@@ -356,7 +356,7 @@ func TestMarksKeepTheirOrder(t *testing.T) {
 	same(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
 }
 
-func TestNotesAreKept(t *testing.T) {
+func TestNotesSurviveAReopening(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
@@ -365,7 +365,7 @@ func TestNotesAreKept(t *testing.T) {
 	same(t, "note", note, "b")
 }
 
-func TestAnAccountIsReadBesideAWriter(t *testing.T) {
+func TestAccountIsReadDuringWrites(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	stop := make(chan struct{})
@@ -394,7 +394,7 @@ func TestAnAccountIsReadBesideAWriter(t *testing.T) {
 	reading.Wait()
 }
 
-func TestAnAccountIsReadByARelativePath(t *testing.T) {
+func TestAccountIsReadByARelativePath(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir)
 	q.rows("a", "b")
@@ -405,14 +405,14 @@ func TestAnAccountIsReadByARelativePath(t *testing.T) {
 	same(t, "account", account(a), "2 = 0 + 2 + 0")
 }
 
-func TestAnAccountOfNothing(t *testing.T) {
+func TestAccountOfAMissingFileIsZero(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
 	must(t, err)
 	same(t, "account", account(a), "0 = 0 + 0 + 0")
 }
 
-func TestThePathOfAnotherProgramIsSetAside(t *testing.T) {
+func TestForeignFileIsSetAside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
@@ -427,7 +427,7 @@ func TestThePathOfAnotherProgramIsSetAside(t *testing.T) {
 
 // A bit flips anywhere in the file: the queue opens, gives back rows that are right, and counts the
 // others.
-func TestADamagedFileCostsOnlyWhatWasHit(t *testing.T) {
+func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	var want []string
@@ -478,7 +478,7 @@ func TestADamagedFileCostsOnlyWhatWasHit(t *testing.T) {
 	}
 }
 
-func TestAFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
+func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 12<<20)
 	q := open(t, disk.Dir)
@@ -508,7 +508,7 @@ func TestAFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	same(t, "quick check", open(t, q.crashed()).dead(), q.dead())
 }
 
-func TestANewerFileIsRefused(t *testing.T) {
+func TestNewerFileIsRefused(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Close())

@@ -66,13 +66,13 @@ func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBan
 	}
 }
 
-func TestBank(t *testing.T) {
+func TestBankConformsByPolling(t *testing.T) {
 	server := storetest.StartRedis(t)
 	url := func(prefix string) string { return server.URL() + "?prefix=" + prefix }
 	t.Run("by looking", func(t *testing.T) { storetest.RunBank(t, watch(url, 50*time.Millisecond)) })
 }
 
-func TestBankInACluster(t *testing.T) {
+func TestBankConformsInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.RunBank(t, watch(func(prefix string) string { return cluster.URL("prefix=" + prefix) }, 50*time.Millisecond))
 }
@@ -96,8 +96,8 @@ evidence:
 Look first.
 `
 
-// A change is told: the watcher hears of it long before it looks again.
-func TestBankTells(t *testing.T) {
+// A change is published: the watcher gets the change long before the next poll.
+func TestBankChangeIsPublished(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
 	w := openBank(t, server.URL()).Watch(func(b *lesson.Book, _ []lesson.Problem) { books <- b })
@@ -127,8 +127,8 @@ func TestBankTells(t *testing.T) {
 	}
 }
 
-// A Redis that goes away, or comes back empty, takes no lesson out of force.
-func TestBankOutlivesRedis(t *testing.T) {
+// A Redis that fails, or comes back empty, removes no active lesson.
+func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	server := storetest.StartRedis(t)
 	type told struct {
 		book     *lesson.Book
@@ -176,7 +176,7 @@ func TestBankOutlivesRedis(t *testing.T) {
 	await("a bank that was emptied", 0, "")
 }
 
-func TestBankRefuses(t *testing.T) {
+func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := put(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
@@ -192,7 +192,7 @@ func TestBankRefuses(t *testing.T) {
 	}
 }
 
-func TestBankIsAPlace(t *testing.T) {
+func TestBankConformsToPlace(t *testing.T) {
 	server := storetest.StartRedis(t)
 	var n atomic.Int64
 	banktest.Run(t, func(t *testing.T) bank.Place {
@@ -201,9 +201,9 @@ func TestBankIsAPlace(t *testing.T) {
 	})
 }
 
-// Whoever takes the lessons panics at one set of them. It is told, that set is not read again, the
-// watcher goes on, and the next set comes into force.
-func TestWatcherOutlivesAPanic(t *testing.T) {
+// The receiver of the lessons panics at one set. The panic is reported, the set is not read again, the watcher
+// continues, and the next set becomes active.
+func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
 	var panics, taken atomic.Int64

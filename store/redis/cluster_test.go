@@ -28,8 +28,8 @@ func name(t *testing.T, n *storetest.Redis) string {
 	return fmt.Sprint(n.Must(t, "CLUSTER", "MYID"))
 }
 
-// All keys of one tenant lie in one slot, whatever there is of it.
-func TestATenantLiesInOneSlot(t *testing.T) {
+// All keys of one tenant are in one slot.
+func TestTenantKeysShareOneSlot(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := open(t, cluster.URL())
 	lived(t, s)
@@ -44,10 +44,9 @@ func TestATenantLiesInOneSlot(t *testing.T) {
 	}
 }
 
-// A tenant's slot moves to another node while replicas write. What cannot be done with half of it
-// there is for later, and afterwards everything stands once, for a client that still believes that
-// it lies where it lay.
-func TestASlotMoves(t *testing.T) {
+// The slot of a tenant moves to another node while replicas write. An operation that fails halfway is repeated later;
+// afterwards everything is stored once, also for a client with the old slot table.
+func TestSlotMigrationLosesNothing(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := faulty(t, cluster.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {

@@ -287,10 +287,10 @@ func harms() map[harm]error {
 	}
 }
 
-// A connection may break at any command of any change: before Redis has it, or when Redis has
-// carried it out and nobody hears of it. Or Redis refuses the command. The change then says
-// "later", and repeated it comes to the same as one that nothing happened to.
-func TestHarmAtEachCommandOfAChange(t *testing.T) {
+// The connection breaks at each command of each write, before Redis has the command or after Redis executed it, or
+// Redis refuses the command. The write then returns ErrUnavailable, and its repetition gives the result of a write
+// without a fault.
+func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := shaky(t)
 	for n, d := range changes() {
 		want := ""
@@ -331,9 +331,9 @@ func TestHarmAtEachCommandOfAChange(t *testing.T) {
 	}
 }
 
-// Whatever Redis says to whichever command of a look: the look answers with an error that says
-// "later", or with all that there is.
-func TestHarmAtEachCommandOfALook(t *testing.T) {
+// Redis fails at each command of each read: the read returns the full result, ErrUnavailable, or ErrCorrupt for a key
+// of a foreign type.
+func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, b := shaky(t)
 	s := open("looks")
 	for _, d := range changes()[:13] {

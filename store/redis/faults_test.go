@@ -140,7 +140,7 @@ func silence(t *testing.T, url string) {
 	refused("the next write", s.Write(t.Context(), batch(1)))
 }
 
-func TestFrozen(t *testing.T) {
+func TestFrozenServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := hasty(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
@@ -158,7 +158,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-func TestPaused(t *testing.T) {
+func TestPausedServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := hasty(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
@@ -168,7 +168,7 @@ func TestPaused(t *testing.T) {
 	stored(t, s, 2)
 }
 
-func TestBlackhole(t *testing.T) {
+func TestSilentServerIsUnavailable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestBlackhole(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestClosedPortIsUnavailable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestNobodyThere(t *testing.T) {
 	unavailable(t, "epoch", err, redis.ErrDown)
 }
 
-func TestKilledAndRestarted(t *testing.T) {
+func TestKilledServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	s := faulty(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -223,7 +223,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-func TestFlushed(t *testing.T) {
+func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := faulty(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -245,7 +245,7 @@ func TestFlushed(t *testing.T) {
 	stored(t, s, 2)
 }
 
-func TestScriptsFlushed(t *testing.T) {
+func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := faulty(t, server.URL())
 	for n := range 4 {
@@ -265,7 +265,7 @@ func TestScriptsFlushed(t *testing.T) {
 	}
 }
 
-func TestFull(t *testing.T) {
+func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
 	s := faulty(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -291,9 +291,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Keys that hold something else than precept put there are told as damage, not as an outage: asking
-// again would not help.
-func TestForeignKeys(t *testing.T) {
+// Keys with a foreign type are reported as damage, not as an outage: a repetition would not help.
+func TestForeignKeysAreCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {
@@ -314,7 +313,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-func TestReadOnly(t *testing.T) {
+func TestReadOnlyReplicaIsBusy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := faulty(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -327,7 +326,7 @@ func TestReadOnly(t *testing.T) {
 	stored(t, s, 2)
 }
 
-func TestPasswords(t *testing.T) {
+func TestWrongPasswordIsAnAuthError(t *testing.T) {
 	const right, wrong = "right-canary-77", "wrong-canary-78"
 	server := storetest.StartRedis(t, "--requirepass", right)
 	var said []string
@@ -352,7 +351,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-func TestMissingPermission(t *testing.T) {
+func TestMissingPermissionNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
 	s := faulty(t, "redis://app:secret@"+server.Addr)
@@ -368,8 +367,8 @@ func TestMissingPermission(t *testing.T) {
 	stored(t, s, 1)
 }
 
-// The permissions that docs/OPERATIONS.md lists must do for the whole suite.
-func TestDocumentedPermissions(t *testing.T) {
+// The permissions in docs/OPERATIONS.md suffice for the whole suite.
+func TestDocumentedPermissionsSuffice(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions()...)...)
 	storetest.Run(t, opener(func(prefix string) string {

@@ -44,9 +44,9 @@ func openFeedback(t *testing.T, s *redis.Store, after int64, limit int) (string,
 	return strings.Join(list, ", "), last
 }
 
-// What open sessions are told of can be read in the order of arrival, from where one was; what
-// closes or is forgotten leaves.
-func TestOpenFeedback(t *testing.T) {
+// Feedback on open sessions is read in the order of arrival from any position; closed and forgotten sessions leave the
+// list.
+func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 4 {
@@ -121,8 +121,8 @@ func TestOpenFeedback(t *testing.T) {
 	check("lost", last+1<<50, 9, "0: f, 3: i")
 }
 
-// What waits of one tenant is bounded by itself: others have places of their own.
-func TestParkingIsBoundedByTenant(t *testing.T) {
+// Parked feedback is bounded for each tenant: other tenants keep their places.
+func TestParkingIsBoundedPerTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, MaxParked: 3})
 	if err != nil {

@@ -25,9 +25,9 @@ func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 
 func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Marks of sessions that opted out reach every replica; of two marks the one that hides more
-// stands, whichever came last; and a mark does not say whose it is.
-func TestOptOutMarksOfAFleet(t *testing.T) {
+// Opt-out marks of sessions reach every replica; of two marks the mark that hides more is kept in any order; and a
+// mark does not name its session.
+func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
@@ -55,9 +55,9 @@ func TestOptOutMarksOfAFleet(t *testing.T) {
 	}
 }
 
-// What is forgotten is announced: each replica reads on from where it was, in the order of the
-// announcements, and one that cannot be read names nobody.
-func TestErasuresOfAFleet(t *testing.T) {
+// Erasures are announced: each replica reads on from its position, in the order of the announcements; an unreadable
+// announcement names no session.
+func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
 	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
@@ -106,9 +106,9 @@ func TestErasuresOfAFleet(t *testing.T) {
 	}
 }
 
-// A text that is left with a session is given once, to whichever replica asks first, and to nobody
-// where the session is not there or has been forgotten.
-func TestTextsLeftForAFleet(t *testing.T) {
+// A text that is left with a session is returned once, to the first replica that asks, and never for an unknown or
+// forgotten session.
+func TestLeftTextIsReturnedOnce(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	if err := one.Write(ctx, batch(1)); err != nil {
@@ -142,9 +142,9 @@ func TestTextsLeftForAFleet(t *testing.T) {
 	take("a session that was forgotten", 1, "answer", "")
 }
 
-// Consultations of all replicas add up, each batch once, whoever tells it again and with whatever
-// in it; lessons that nobody consulted are left out.
-func TestConsultationsOfAFleet(t *testing.T) {
+// Consultations of all replicas are added up, each batch once, for any repetition with any content; lessons without
+// consultations are omitted.
+func TestConsultationBatchesCountOnce(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	for i, told := range []struct {
@@ -172,9 +172,9 @@ func TestConsultationsOfAFleet(t *testing.T) {
 	}
 }
 
-// How far a tenant's counters and its open sessions have come changes with them, and with nothing
-// else: a replica that has read them need not read them again.
-func TestStandsOfAFleet(t *testing.T) {
+// The progress of a tenant's counters and open sessions changes with them only: a replica with the current progress
+// need not read them again.
+func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	stand := func() session.Stand {

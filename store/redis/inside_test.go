@@ -13,7 +13,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-func TestBreaker(t *testing.T) {
+func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := breaker{period: time.Second}
 	for range 3 {
@@ -48,7 +48,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-func TestOrdered(t *testing.T) {
+func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Int64(), 2, 20).Draw(t, "numbers")
 		list = append(list, math.MinInt64, -1, 0, 1, math.MaxInt64)
@@ -68,8 +68,8 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// Every name that may come from outside is hashed, or stands behind the tag.
-func TestKeysAreTame(t *testing.T) {
+// Each name from outside is hashed, or follows the tag.
+func TestKeysHashForeignNames(t *testing.T) {
 	s := &Store{prefix: "precept"}
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {

@@ -48,10 +48,10 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 	return names
 }
 
-// Every key begins with the prefix and a tag in braces, which is the tenant's hash or the word
-// precept, and none of them names a tenant. Keys that end by themselves are marks of opt-outs,
-// claims and names of batches; nothing else is ever lost by time.
-func TestShapesOfKeys(t *testing.T) {
+// Each key begins with the prefix and a tag in braces, which is the hash of the tenant or the word precept; no key
+// holds the name of a tenant. Keys with an expiry are opt-out marks, claims and names of batches; nothing else
+// expires.
+func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
 	lived(t, s)
@@ -85,8 +85,8 @@ func TestShapesOfKeys(t *testing.T) {
 	}
 }
 
-// Stores of other prefixes on one server are as if they were alone.
-func TestPrefixesDoNotMeet(t *testing.T) {
+// Stores with different prefixes on one server do not affect each other.
+func TestPrefixesAreSeparate(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
 	empty := seen(t, other)
@@ -105,9 +105,9 @@ func TestPrefixesDoNotMeet(t *testing.T) {
 	}
 }
 
-// A user of Redis who may touch one tenant's keys and nobody's can do everything for that tenant:
-// no call for one tenant reads or writes a key of another one, inside of scripts either.
-func TestACallTouchesItsTenantOnly(t *testing.T) {
+// A user of Redis with access to one tenant's keys can do everything for this tenant: no call for a tenant reads or
+// writes a key of another one, also inside scripts.
+func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	lived(t, s)
@@ -174,8 +174,8 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	}
 }
 
-// A claim ends by itself when its owner does not come back, by the server's clock.
-func TestAClaimEnds(t *testing.T) {
+// A claim expires when its owner does not return, by the clock of the server.
+func TestClaimExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
 	claim := func(s *redis.Store, owner string, ttl time.Duration) bool {
@@ -209,8 +209,8 @@ func TestAClaimEnds(t *testing.T) {
 	}
 }
 
-// The lessons of a fleet have a version that never comes back, also when Redis has lost the count.
-func TestVersionsOfABankDiffer(t *testing.T) {
+// A version of the lessons of a fleet is never used again, also when Redis lost the counter.
+func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
 	given := map[string]bool{}

@@ -48,8 +48,8 @@ func closeAll(t *testing.T, s *redis.Store) (taken int) {
 	}
 }
 
-// TestClosesForItsParent is the child of the test below, and nothing where it has no parent.
-func TestClosesForItsParent(t *testing.T) {
+// TestProcessesChild is the child process of TestProcessesCloseEachSessionOnce, and does nothing without a parent.
+func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
 		t.Skip("it is run by TestProcessesCloseEachSessionOnce")
@@ -57,8 +57,7 @@ func TestClosesForItsParent(t *testing.T) {
 	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
 }
 
-// Three processes close the same thousand sessions of two tenants at once. Each session is counted
-// once, by whomever.
+// Three processes close the same thousand sessions of two tenants at once. Each session is counted once.
 func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -74,7 +73,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	var outs [3]bytes.Buffer
 	var children [3]*exec.Cmd
 	for i := range children {
-		children[i] = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClosesForItsParent$", "-test.v")
+		children[i] = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessesChild$", "-test.v")
 		children[i].Env = append(os.Environ(), childURL+"="+server.URL())
 		children[i].Stdout, children[i].Stderr = &outs[i], &outs[i]
 		if err := children[i].Start(); err != nil {
@@ -104,9 +103,8 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	}
 }
 
-// A process that dies in the middle of closing leaves nothing half counted: whoever comes next
-// closes the rest.
-func TestAProcessDiesWhileItCloses(t *testing.T) {
+// A process that is killed while it closes sessions leaves nothing half counted: the next process closes the rest.
+func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	const sessions = 2000
@@ -117,7 +115,7 @@ func TestAProcessDiesWhileItCloses(t *testing.T) {
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClosesForItsParent$")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessesChild$")
 	child.Env = append(os.Environ(), childURL+"="+server.URL())
 	if err := child.Start(); err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 	"precept/store/storetest"
 )
 
-func TestStore(t *testing.T) {
+func TestStoreConforms(t *testing.T) {
 	server := storetest.StartRedis(t)
 	storetest.Run(t, opener(func(prefix string) string { return server.URL() + "?prefix=" + prefix }))
 }
 
-func TestStoreInACluster(t *testing.T) {
+func TestStoreConformsInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
 	// Each node holds something: the tenants' tags spread them.
@@ -72,7 +72,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestGoneSessionsLeaveNothing(t *testing.T) {
+func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {

@@ -58,8 +58,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// Releases before kept a stream that nobody read; it goes at the start.
-func TestTheStreamOfExchangesGoes(t *testing.T) {
+// Earlier releases kept a stream that nothing read; it is deleted at the start.
+func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {

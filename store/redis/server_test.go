@@ -24,9 +24,8 @@ func many(n int) (list []trial.Delta) {
 	return list
 }
 
-// All runs of a script go out in one round trip: this server answers none of them before it has
-// them all.
-func TestRunsGoOutTogether(t *testing.T) {
+// All runs of a script take one round trip: this server answers none before it has all.
+func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,9 +66,9 @@ func TestRunsGoOutTogether(t *testing.T) {
 	<-done
 }
 
-// A server that forgot its scripts gets each run once more, whole, and none twice; the next ones go
-// by their digest again.
-func TestForgottenScriptsAreSentOnce(t *testing.T) {
+// A server that lost its scripts gets each run once more with the whole script, and none twice; later runs use the
+// digest again.
+func TestUnknownScriptIsSentOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	sent := func() (digests, texts int) {
@@ -98,8 +97,8 @@ func TestForgottenScriptsAreSentOnce(t *testing.T) {
 	}
 }
 
-// A script of somebody else that does not end keeps Redis from everything: that is for a time.
-func TestBusy(t *testing.T) {
+// An endless script of another client blocks Redis: the failure is temporary.
+func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
 	s := faulty(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -122,9 +121,8 @@ func TestBusy(t *testing.T) {
 	stored(t, s, 2)
 }
 
-// A value that the server takes from nobody (proto-max-bulk-len) fails for itself: it is told, and
-// what comes after it is stored.
-func TestTooLargeForTheServer(t *testing.T) {
+// A value beyond proto-max-bulk-len fails alone: it is reported, and later values are stored.
+func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := faulty(t, server.URL())
 	large := batch(1)
@@ -141,8 +139,8 @@ func TestTooLargeForTheServer(t *testing.T) {
 	}
 }
 
-// What no server takes is refused before anything is sent, and names what it is.
-func TestTooLargeForAnyServer(t *testing.T) {
+// A value beyond the limit of each server is refused before anything is sent, and the error names the value.
+func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := faulty(t, server.URL())
 	row := batch(1)
@@ -155,9 +153,9 @@ func TestTooLargeForAnyServer(t *testing.T) {
 	}
 }
 
-// A Redis that evicts keys at random may have lost the row of an open session. It keeps none of the
-// others from being closed, it can be forgotten, and written again it is whole.
-func TestEvictedSessions(t *testing.T) {
+// A Redis that evicts random keys may have lost the row of an open session. The other sessions are closed, the session
+// can be forgotten, and a new write restores the session.
+func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 6 {
@@ -205,8 +203,8 @@ func TestEvictedSessions(t *testing.T) {
 	due(session.Row{}, 100, 3, 4, 5)
 }
 
-// A caller who leaves says nothing of Redis: the next ones go out all the same.
-func TestACallerWhoLeaves(t *testing.T) {
+// A canceled call says nothing about Redis: later calls are sent all the same.
+func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := bounded(t, server.URL(), 2*time.Second) // for as long a frozen server is waited for, whoever leaves
 	if err := s.Write(t.Context(), batch(1)); err != nil {
@@ -231,8 +229,8 @@ func TestACallerWhoLeaves(t *testing.T) {
 	}
 }
 
-// Nor does it close the breaker: a probe whose caller leaves has found nothing out.
-func TestACallerWhoLeavesAProbe(t *testing.T) {
+// A canceled probe does not close the breaker either: its result is unknown.
+func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()
 	s, err := redis.Open(redis.Options{URL: server.URL(), Now: func() time.Time { return now }, Timeout: time.Second})

@@ -11,9 +11,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A server with TLS takes everything that one without takes. Whoever does not trust it, or is not
-// trusted, is told what to do.
-func TestTLS(t *testing.T) {
+// A server with TLS supports each call. An untrusted server or client gets an error with the remedy.
+func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	mine, theirs := storetest.NewSecrets(t), storetest.NewSecrets(t)
 	server, addr := storetest.StartRedisTLS(t, mine, "no")
@@ -41,8 +40,8 @@ func TestTLS(t *testing.T) {
 	unavailable(t, "in clear", faulty(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
-// A server may ask for a certificate of ours.
-func TestTLSWithACertificateOfOurs(t *testing.T) {
+// A server may require a client certificate.
+func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
@@ -58,7 +57,7 @@ func TestTLSWithACertificateOfOurs(t *testing.T) {
 	}
 }
 
-func TestTLSFiles(t *testing.T) {
+func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
 	empty := filepath.Join(t.TempDir(), "empty.pem")
@@ -74,9 +73,9 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// A Sentinel group: the master is found by its name, and when it dies the replica takes its place.
-// Epoch tells that something may have been lost.
-func TestSentinel(t *testing.T) {
+// A Sentinel group: the master is found by its name, and a replica takes over when it dies. The epoch shows that
+// writes may have been lost.
+func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)
 	s := open(t, g.URL())

@@ -16,7 +16,7 @@ import (
 
 // After a failed statement, later statements of the transaction do nothing and read nothing.
 // Nothing of the transaction is stored, and the next transaction succeeds.
-func TestTheFirstErrorEndsATransaction(t *testing.T) {
+func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
@@ -50,7 +50,7 @@ func TestTheFirstErrorEndsATransaction(t *testing.T) {
 }
 
 // The end of the context aborts the transaction: no later statement runs, and nothing is stored.
-func TestAContextEndsATransaction(t *testing.T) {
+func TestContextEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestAContextEndsATransaction(t *testing.T) {
 }
 
 // A transaction on a full disk runs again after a checkpoint, and counts once.
-func TestAFullDiskIsTriedAgain(t *testing.T) {
+func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	tries := 0
@@ -86,7 +86,7 @@ func TestAFullDiskIsTriedAgain(t *testing.T) {
 }
 
 // Values of every type return as they were bound: times to the microsecond, floats bit by bit.
-func TestValuesComeBack(t *testing.T) {
+func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -123,7 +123,7 @@ func TestValuesComeBack(t *testing.T) {
 }
 
 // No row, NULL and an empty blob are different where callers need the difference.
-func TestNothingIsRead(t *testing.T) {
+func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	_, err := read(t.Context(), s, func(c *conn) (none int) {

@@ -135,7 +135,7 @@ func TestEchoGenerations(t *testing.T) {
 }
 
 // Forgetting one session removes no echoes of other sessions, before and after a reopening.
-func TestGenerationsKeepWhatIsNotForgotten(t *testing.T) {
+func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	const sessions, each = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -201,7 +201,7 @@ func TestEchoesAreBounded(t *testing.T) {
 
 // A batch that is rolled back also rolls back its generation: the next echoes are written and
 // found.
-func TestRefusedEchoesLeaveTheGenerationAlone(t *testing.T) {
+func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	overflow(s)
 	stop := errors.New("stop")

@@ -77,7 +77,7 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
-func TestForgottenTenantIsGoneFromTheFiles(t *testing.T) {
+func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	const sessions = 70 // more than one step takes
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
@@ -114,7 +114,7 @@ func TestForgottenTenantIsGoneFromTheFiles(t *testing.T) {
 }
 
 // Forgetting removes one session of many, in memory and after a reopening.
-func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
+func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	for n := range 30 {
@@ -219,7 +219,7 @@ func (c *soonOver) Err() error {
 }
 
 // A store of the first schema is migrated with its parked feedback.
-func TestParkedBeforeTenantsWereNoted(t *testing.T) {
+func TestMigrationKeepsParkedFeedback(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {

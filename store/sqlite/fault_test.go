@@ -50,7 +50,7 @@ func raw(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-func TestLockedByAnotherProcess(t *testing.T) {
+func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 60 * time.Millisecond})
 	write(t, s, batch(1))
@@ -74,7 +74,7 @@ func TestLockedByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestLockGivenBackInTime(t *testing.T) {
+func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
 	p := hold(t, path, "BEGIN IMMEDIATE")
@@ -91,7 +91,7 @@ func TestLockGivenBackInTime(t *testing.T) {
 	}
 }
 
-func TestOpenHeldExclusively(t *testing.T) {
+func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 	path := dbPath(t)
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 	}
 }
 
-func TestReadOnlyBesideAWriter(t *testing.T) {
+func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
 	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
 		t.Errorf("nothing there: %v", err)
@@ -150,7 +150,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 }
 
 // The claim of a program whose clock was a day ahead does not block other programs for a day.
-func TestAClaimOfAClockThatWasSetBack(t *testing.T) {
+func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, c := range []struct {
 		owner string
@@ -164,7 +164,7 @@ func TestAClaimOfAClockThatWasSetBack(t *testing.T) {
 }
 
 // A read-only store cannot migrate an older file, and the error names the remedy.
-func TestReadOnlyOfAnOlderStore(t *testing.T) {
+func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	write(t, s, batch(1))
@@ -181,7 +181,7 @@ func TestReadOnlyOfAnOlderStore(t *testing.T) {
 	}
 }
 
-func TestDirectoryLock(t *testing.T) {
+func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "lock", dir)
 	if line := p.line(t); line != "held" {
@@ -212,7 +212,7 @@ func TestDirectoryLock(t *testing.T) {
 	_ = l.Close()
 }
 
-func TestForgottenBytesAreGone(t *testing.T) {
+func TestForgottenBytesAreErased(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	canary := "canary-of-the-forgotten-session"
@@ -258,7 +258,7 @@ func occurrences(t *testing.T, path, text string) (n int) {
 
 // A tenant may take as many places as it leaves free: other tenants find a place, and purged,
 // joined or forgotten entries free theirs.
-func TestParkingIsShared(t *testing.T) {
+func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, MaxParked: 3})
@@ -303,7 +303,7 @@ func TestParkingIsShared(t *testing.T) {
 	fill("too late", 1)
 }
 
-func TestReopened(t *testing.T) {
+func TestReopenedStoreKeepsItsData(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	write(t, s, session.Batch{

@@ -89,7 +89,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 	}
 }
 
-func TestReplacedWhileInUse(t *testing.T) {
+func TestFileReplacedInUseIsDetected(t *testing.T) {
 	garbage := bytes.Repeat([]byte("garbage "), 10_000)
 	for name, replace := range map[string]func(path string) error{
 		"overwritten": func(path string) error { return os.WriteFile(path, garbage, 0o600) },
@@ -128,7 +128,7 @@ func TestReplacedWhileInUse(t *testing.T) {
 
 // A directory at the path, which a container runtime makes for a mount without a source, is not set
 // aside.
-func TestADirectoryIsLeftAlone(t *testing.T) {
+func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestADirectoryIsLeftAlone(t *testing.T) {
 }
 
 // A read-only store sets nothing aside, and the error names the remedy.
-func TestReadingGarbage(t *testing.T) {
+func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {
 		t.Fatal(err)

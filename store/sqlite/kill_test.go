@@ -61,7 +61,7 @@ func burst(dir, from string) error {
 
 // After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored
 // in part.
-func TestKilled(t *testing.T) {
+func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
 	total := 0

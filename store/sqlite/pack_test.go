@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPack(t *testing.T) {
+func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +76,7 @@ func TestUnpackOldSmallDocument(t *testing.T) {
 	}
 }
 
-func TestPackFromManySides(t *testing.T) {
+func TestConcurrentPackRoundTrip(t *testing.T) {
 	var p packer
 	var wg sync.WaitGroup
 	for n := range 8 {

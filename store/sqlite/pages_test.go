@@ -88,7 +88,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 }
 
 // A store of the schema before the indexes of lists keeps its data.
-func TestListsOfAnOlderStore(t *testing.T) {
+func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	crowd(t, s, 300)

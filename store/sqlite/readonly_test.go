@@ -54,7 +54,7 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-func TestReadOnlyDirectory(t *testing.T) {
+func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 	binary, as := unprivileged(t)
 	dir := openDir(t)
 	path := filepath.Join(dir, "precept.db")
@@ -85,7 +85,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-func TestDataDirIsAFile(t *testing.T) {
+func TestDataDirThatIsAFileIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func oldEchoes(keysTimesSessions ...int64) string {
 }
 
 // A store of any earlier schema keeps its data and accepts new data.
-func TestMigrationsKeepWhatIsThere(t *testing.T) {
+func TestMigrationsKeepTheData(t *testing.T) {
 	t.Parallel()
 	id, later := session.ID{1}, time.UnixMicro(3000)
 	for schema := 1; schema < schemaVersion; schema++ {
@@ -149,7 +149,7 @@ func TestMigrationsKeepWhatIsThere(t *testing.T) {
 
 // A failed migration leaves the store at the schema before it, and the next start migrates without
 // loss.
-func TestAMigrationIsWholeOrNothing(t *testing.T) {
+func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
 	at(t, path, echoVersion-1)
@@ -233,7 +233,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 
 // In a store of a schema before 4, sessions with later exchanges than samples get their samples
 // again.
-func TestLateExchangesOfAnOlderStore(t *testing.T) {
+func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openTest(t, path)

@@ -29,14 +29,14 @@ func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+func TestStoreConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		t.Helper()
 		return open(t, sqlite.Options{})
 	})
 }
 
-func TestGoneSessionsLeaveNothing(t *testing.T) {
+func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := open(t, sqlite.Options{Path: path})
 	storetest.RunGrowth(t, s, func(session.ID, time.Time) {}, func() map[string]int64 {

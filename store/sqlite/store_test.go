@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-func TestCells(t *testing.T) {
+func TestPackedCellsSumUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
 		var cells []cell
@@ -78,7 +78,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 	}
 }
 
-func TestTimes(t *testing.T) {
+func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
 			t.Errorf("%v comes back as %v", at, back)
@@ -88,7 +88,7 @@ func TestTimes(t *testing.T) {
 
 // A full disk refuses the whole transaction with ErrDiskFull, and the store works again when there
 // is space.
-func TestFull(t *testing.T) {
+func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	limit := func(pages string) {
 		t.Helper()
@@ -130,7 +130,7 @@ func TestFull(t *testing.T) {
 }
 
 // A failed transaction that named a tenant leaves no number that another tenant could get.
-func TestRolledBackTenant(t *testing.T) {
+func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -233,7 +233,7 @@ func TestReadersAreBounded(t *testing.T) {
 }
 
 // A document that does not parse is damage of the store.
-func TestDamagedDocument(t *testing.T) {
+func TestDamagedDocumentIsCorrupt(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(1)}, testID(1), []byte("{"), nil)
@@ -246,7 +246,7 @@ func TestDamagedDocument(t *testing.T) {
 	}
 }
 
-func TestCode(t *testing.T) {
+func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) {
 		t.Errorf("error %v", err)
 	}
@@ -259,7 +259,7 @@ func TestCode(t *testing.T) {
 
 // A read whose context ends frees its connection, because SQLite is interrupted. A read that hangs
 // in the disk keeps its connection, and the next read uses another one.
-func TestSlowReadGivesItsConnectionBack(t *testing.T) {
+func TestSlowReadReleasesItsConnection(t *testing.T) {
 	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	hang := make(chan struct{})
 	rows := func(query string) func(*conn) int {

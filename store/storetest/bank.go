@@ -24,11 +24,11 @@ type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watched){
-		"an empty bank is an empty book": func(t *testing.T, w *watched) {
+		"empty bank has no lessons": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.await(t, "a book", func(b *lesson.Book, p []lesson.Problem) bool { return b.Len() == 0 && len(p) == 0 })
 		},
-		"lessons come, change and go": func(t *testing.T, w *watched) {
+		"lessons are added, changed and deleted": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.Put(t, "deep/folder/b.md", text("bbb", "two"))
@@ -42,7 +42,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Delete(t, "deep/folder/b.md")
 			w.await(t, "one", slugs("aaa"))
 		},
-		"a lesson that goes bad stays as it was": func(t *testing.T, w *watched) {
+		"invalid change keeps the old lesson": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.await(t, "the lesson", slugs("aaa"))
@@ -58,7 +58,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				return ok && len(p) == 0 && strings.Contains(l.Raw, "two")
 			})
 		},
-		"a lesson that was never good is told": func(t *testing.T, w *watched) {
+		"invalid new lesson is reported": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
@@ -66,7 +66,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
 			})
 		},
-		"of one slug the first stands": func(t *testing.T, w *watched) {
+		"first lesson of a slug wins": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.Put(t, "a.md", text("same", "one"))
 			w.await(t, "the first", slugs("same"))

@@ -10,13 +10,13 @@ import (
 
 func asideCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"an exchange of a settled session is one without a sample": lateExchange,
-		"an exchange without a row is due":                         rowless,
-		"the samples of a session are replaced whole":              whole,
-		"a session that is set aside is left alone":                leftAlone,
-		"a settled session that is set aside is left alone":        leftUnsettled,
-		"an exchange that is set aside is told":                    exchangeAside,
-		"marks are told from the latest on": func(t tester, s Store) {
+		"late exchange of a settled session is unsampled": lateExchange,
+		"exchange without a row is due":                   rowless,
+		"samples of a session are replaced together":      whole,
+		"session set aside is not due":                    leftAlone,
+		"settled session set aside is not unsettled":      leftUnsettled,
+		"exchange set aside leaves a mark":                exchangeAside,
+		"marks are listed newest first": func(t tester, s Store) {
 			var list []session.DeadLetter
 			for n := range 3 {
 				m := mark(fmt.Sprint("x", n))
@@ -31,7 +31,7 @@ func asideCases() map[string]func(tester, Store) {
 			equal(t, "marks", have, list[1:])
 			equal(t, "how many marks", total, 3)
 		},
-		"what is forgotten leaves no mark": func(t tester, s Store) {
+		"forgotten session leaves no mark": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			settle(t, s, step(us, 1, 0))
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2)}})

@@ -6,21 +6,21 @@ import (
 
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"an unknown key finds nothing": func(t tester, s Store) {
+		"unknown key finds nothing": func(t tester, s Store) {
 			equal(t, "found", echoes(t, s, us, 1, 2), map[session.EchoKey][]session.ID{})
 			equal(t, "no keys", echoes(t, s, us), map[session.EchoKey][]session.ID{})
 		},
-		"newest first": func(t tester, s Store) {
+		"newest session comes first": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 3), echo(us, 7, 3, 2), echo(us, 8, 1, 1)}})
 			equal(t, "found", echoes(t, s, us, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
-		"at most four, the newest": func(t tester, s Store) {
+		"newest four sessions of a key": func(t tester, s Store) {
 			for _, n := range []int{5, 1, 9, 3, 7, 8, 2, 6, 4} {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n)}})
 			}
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(9), id(8), id(7), id(6)}})
 		},
-		"a session stands once, at its latest": func(t tester, s Store) {
+		"session is listed once, at its latest time": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2), echo(us, 7, 1, 3), echo(us, 7, 1, 0)}})
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
 		},
@@ -30,11 +30,11 @@ func echoCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
 		},
-		"a key asked for twice is found once": func(t tester, s Store) {
+		"key requested twice is returned once": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
 			equal(t, "found", echoes(t, s, us, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
 		},
-		"an echo needs no row": func(t tester, s Store) {
+		"echo without a row is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
 			noSession(t, s, us, 1)
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 0)
@@ -44,7 +44,7 @@ func echoCases() map[string]func(tester, Store) {
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 1)
 			equal(t, "sessions", stats(t, s)["sessions"], int64(1))
 		},
-		"tenants do not meet, even in equal keys": func(t tester, s Store) {
+		"equal keys of two tenants are separate": func(t tester, s Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n), echo(them, 7, 10+n, 10+n)}})
 			}

@@ -15,7 +15,7 @@ import (
 
 func feedbackCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"an entry comes back as it was written": func(t tester, s Store) {
+		"entry is returned as written": func(t tester, s Store) {
 			e := entry("a", 1, 0.25)
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
@@ -31,24 +31,24 @@ func feedbackCases() map[string]func(tester, Store) {
 			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			equal(t, "the rest", have[0], e)
 		},
-		"none, and an unknown session": func(t tester, s Store) {
+		"unknown session has no feedback": func(t tester, s Store) {
 			equal(t, "added", add(t, s, us, 1), 0)
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
-		"union by id, in time order": func(t tester, s Store) {
+		"entries are merged by id, in time order": func(t tester, s Store) {
 			equal(t, "first", add(t, s, us, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
 			equal(t, "second", add(t, s, us, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
 			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(3))
 		},
-		"of one id the latest stands": func(t tester, s Store) {
+		"latest entry of an id wins": func(t tester, s Store) {
 			equal(t, "first", add(t, s, us, 1, entry("a", 5, 1)), 1)
 			equal(t, "earlier", add(t, s, us, 1, entry("a", 4, 0)), 0)
 			equal(t, "later", add(t, s, us, 1, entry("a", 6, 0.5)), 1)
 			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("a", 6, 0.5)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(1))
 		},
-		"sessions and tenants do not meet": func(t tester, s Store) {
+		"sessions and tenants are separate": func(t tester, s Store) {
 			add(t, s, us, 1, entry("a", 1, 1))
 			add(t, s, us, 2, entry("a", 1, 0))
 			add(t, s, them, 1, entry("a", 1, 0.5))
@@ -57,7 +57,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "theirs", entries(t, s, them, 1), []feedback.Entry{entry("a", 1, 0.5)})
 			equal(t, "theirs, 2", len(entries(t, s, them, 2)), 0)
 		},
-		"many sessions at once": func(t tester, s Store) {
+		"batch of many sessions": func(t tester, s Store) {
 			add(t, s, us, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
 			for n := range 200 {
@@ -68,7 +68,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "entries added to one", changed[id(150)], 2)
 			equal(t, "its set", entries(t, s, us, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
-		"what cannot be stored is refused, whole": func(t tester, s Store) {
+		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
 			if added, err := s.AddFeedback(t.Context(), us, said(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
@@ -76,7 +76,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			}
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
-		"a set takes so many and no more": func(t tester, s Store) {
+		"number of entries of a session is bounded": func(t tester, s Store) {
 			list := make([]feedback.Entry, session.MostFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
@@ -94,7 +94,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
 			equal(t, "stored", stats(t, s)["feedback"], int64(session.MostFeedback+1))
 		},
-		"a set takes so many bytes and no more": func(t tester, s Store) {
+		"bytes of entries of a session are bounded": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
 				e := entry(id, minute, 1)
 				e.Comment = strings.Repeat("x", size)
@@ -115,7 +115,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "shorter", add(t, s, us, 1, entry("e0", 9, 0)), 1)
 			equal(t, "then there is room", add(t, s, us, 1, entry("new", 1, 1)), 1)
 		},
-		"a context that is over": func(t tester, s Store) {
+		"ended context returns its error": func(t tester, s Store) {
 			if _, err := s.AddFeedback(ended(t), us, said(1, entry("a", 1, 1))); !isEnded(err) {
 				t.Errorf("AddFeedback: %v", err)
 			}
@@ -151,11 +151,11 @@ func parkingCases() map[string]func(tester, Store) {
 		return out
 	}
 	return map[string]func(tester, Store){
-		"nothing waits": func(t tester, s Store) {
+		"nothing parked, nothing joined": func(t tester, s Store) {
 			equal(t, "out", unpark(t, s, us, 1, 2), parked{})
 			equal(t, "no keys", unpark(t, s, us), parked{})
 		},
-		"taken out once, in time order": func(t tester, s Store) {
+		"parked entries join once, in time order": func(t tester, s Store) {
 			park(t, s, us, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, us, 8, entry("c", 1, 1))
 			park(t, s, us, 9, entry("d", 1, 1))
@@ -164,18 +164,18 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "again", unpark(t, s, us, 8, 7), parked{})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(1))
 		},
-		"of one id the latest waits": func(t tester, s Store) {
+		"latest parked entry of an id wins": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
 			equal(t, "waiting", stats(t, s)["parked"], int64(1))
 			equal(t, "out", unpark(t, s, us, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
-		"tenants do not meet": func(t tester, s Store) {
+		"tenants are separate": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1))
 			park(t, s, them, 7, entry("b", 1, 1))
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("b", 1, 1)}})
 			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("a", 1, 1)}})
 		},
-		"joined with their sessions": func(t tester, s Store) {
+		"parked entries join the session of their key": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 0), entry("b", 2, 1))
 			park(t, s, us, 8, entry("a", 3, 0.5), entry("c", 1, 1))
 			park(t, s, us, 9, entry("d", 1, 1))
@@ -190,7 +190,7 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "still waiting", unpark(t, s, us, 7, 8, 9, 10), parked{})
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("e", 1, 1)}})
 		},
-		"what waits for one key is bounded": func(t tester, s Store) {
+		"parked entries of a key are bounded": func(t tester, s Store) {
 			for i := range session.MostFeedback {
 				park(t, s, us, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
@@ -205,7 +205,7 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "joined", added, map[session.ID]int{id(1): session.MostFeedback - 1, id(2): 1})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
 		},
-		"the old are given up": func(t tester, s Store) {
+		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, them, 7, entry("c", 2, 1))
 			equal(t, "purged", got[int](t)(s.PurgeParked(t.Context(), at(3))), 2)

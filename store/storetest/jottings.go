@@ -9,7 +9,7 @@ import (
 
 func jottingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"marks stand with their session": func(t tester, s Store) {
+		"text left with a session is deleted with the session": func(t tester, s Store) {
 			full(t, s, us, 1)
 			full(t, s, them, 1)
 			marked(t, s, us, "")
@@ -27,7 +27,7 @@ func jottingCases() map[string]func(tester, Store) {
 			marked(t, s, us, "")
 			noSession(t, s, us, 9)
 		},
-		"notes stand with their tenant": func(t tester, s Store) {
+		"notes are deleted with their tenant": func(t tester, s Store) {
 			full(t, s, us, 1)
 			jot(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			jot(t, s, them, nil, map[string]string{"case|a": "theirs"})
@@ -44,7 +44,7 @@ func jottingCases() map[string]func(tester, Store) {
 			equal(t, "forgotten", len(notes(t, s, us, "")), 0)
 			equal(t, "the other tenant's", notes(t, s, them, ""), []string{"case|a=theirs", "case|b=theirs"})
 		},
-		"many notes": func(t tester, s Store) {
+		"many notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
 			list := map[string]string{}
 			for n := range 700 {
@@ -54,7 +54,7 @@ func jottingCases() map[string]func(tester, Store) {
 			jot(t, s, us, nil, list)
 			equal(t, "all", notes(t, s, us, "n|"), want)
 		},
-		"one at a time": func(t tester, s Store) {
+		"claim has one owner at a time": func(t tester, s Store) {
 			claim := func(owner string, at int) bool {
 				t.Helper()
 				return got[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(at), time.Minute))

@@ -12,7 +12,7 @@ import (
 
 func keepingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"stats of nothing": func(t tester, s Store) {
+		"stats of an empty store are zero": func(t tester, s Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
@@ -23,21 +23,21 @@ func keepingCases() map[string]func(tester, Store) {
 				t.Error("no bytes")
 			}
 		},
-		"forget takes a session out everywhere": forgetOne,
-		"forget what is not there": func(t tester, s Store) {
+		"forget removes all data of a session": forgetOne,
+		"forget of an unknown session changes nothing": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 			equal(t, "unknown", got[bool](t)(s.Forget(t.Context(), us, id(2))), false)
 			equal(t, "another tenant's", got[bool](t)(s.Forget(t.Context(), them, id(1))), false)
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
 		},
-		"forget takes a tenant out everywhere": forgetTenant,
-		"forget a tenant that is not there": func(t tester, s Store) {
+		"forget removes all data of a tenant": forgetTenant,
+		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
 			full(t, s, us, 1)
 			equal(t, "unknown", got[int](t)(s.ForgetTenant(t.Context(), them)), 0)
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us})
 			equal(t, "row", sessionOf(t, s, us, 1).Data, row(us, 1, 1).Data)
 		},
-		"a forgotten session may begin anew": func(t tester, s Store) {
+		"forgotten session can start again": func(t tester, s Store) {
 			full(t, s, us, 1)
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
 			full(t, s, us, 1)
@@ -46,7 +46,7 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "sample", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 1)
 			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
 		},
-		"retain by last seen": func(t tester, s Store) {
+		"retention deletes by last seen": func(t tester, s Store) {
 			for n := range 100 {
 				full(t, s, us, n)
 			}
@@ -59,7 +59,7 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
 			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
-		"retain in steps": func(t tester, s Store) {
+		"retention stops and continues with its context": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 200 {
 				b.Rows = append(b.Rows, row(us, n, n))
@@ -71,12 +71,12 @@ func keepingCases() map[string]func(tester, Store) {
 			}
 			equal(t, "the rest", got[int](t)(s.Retain(t.Context(), at(500))), 200-gone)
 		},
-		"sync": func(t tester, s Store) {
+		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
 			full(t, s, us, 1)
 			must(t, s.Sync(t.Context()))
 		},
-		"closed, it says so": func(t tester, s Store) {
+		"closed store refuses calls": func(t tester, s Store) {
 			full(t, s, us, 1)
 			must(t, s.Close())
 			must(t, s.Close()) // twice is fine

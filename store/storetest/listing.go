@@ -26,7 +26,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "row", first.List[0].Row, row(us, 6, 6))
 			equal(t, "an unknown tenant", newest(t, s, "nobody", session.Stretch{Most: 3}), session.Page[session.Listed]{})
 		},
-		"a page that fits exactly leads to an end": func(t tester, s Store) {
+		"page that fits exactly has no next page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
 			p := newest(t, s, us, session.Stretch{Most: 2})
 			equal(t, "page", ids(p.List), []int{2, 1})
@@ -36,7 +36,7 @@ func listingCases() map[string]func(tester, Store) {
 				equal(t, "its end", p.Next, "")
 			}
 		},
-		"sessions of a stretch of time": func(t tester, s Store) {
+		"sessions of a period": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 9 {
 				b.Rows = append(b.Rows, row(us, n, n))
@@ -53,7 +53,7 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			equal(t, "sessions", have, []int{5, 4, 3, 2})
 		},
-		"a session comes with what the counters hold": func(t tester, s Store) {
+		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
 			to := session.Applied{Version: 1, Told: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(1), To: to}}))
@@ -62,7 +62,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "closed", list[1].Row.Closed, true)
 			equal(t, "open", list[0].Applied.Version, int64(0))
 		},
-		"what was forgotten is in no list, and a place beside it stays one": func(t tester, s Store) {
+		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 4 {
 				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
@@ -91,7 +91,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "rated since", newestSamples(t, s, session.Stretch{Most: 1}).List, []session.StoredSample{rated})
 			equal(t, "of a time", sampleIDs(newestSamples(t, s, session.Stretch{Since: at(1), Until: at(3), Most: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
-		"a place that is none is refused": func(t tester, s Store) {
+		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 1)}})
 			for _, place := range []string{"x y", "1;2", "-", "'"} {
 				if _, err := s.Newest(t.Context(), us, session.Stretch{After: place, Most: 1}); !errors.Is(err, session.ErrPlace) {
@@ -102,7 +102,7 @@ func listingCases() map[string]func(tester, Store) {
 				}
 			}
 		},
-		"a page is bounded, whatever is asked for": func(t tester, s Store) {
+		"page size is bounded": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 600 {
 				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))

@@ -22,7 +22,7 @@ func modelCases() map[string]func(tester, Store) {
 			equal(t, "theirs", maxima(t, s, them), []trial.Delta{delta("a@1", "emax+", 0, 50)})
 			equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
-		"priors by version": func(t tester, s Store) {
+		"priors are put onto the current version only": func(t tester, s Store) {
 			priors(t, s, us, 0, "")
 			for _, c := range []struct {
 				from int64

@@ -14,7 +14,7 @@ import (
 
 func sampleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"an exchange comes back as it was written": func(t tester, s Store) {
+		"exchange is returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			equal(t, "exchanges", exchanges(t, s, us, 1), []sample.Exchange{exchange(us, 1, 1)})
 		},
@@ -26,7 +26,7 @@ func sampleCases() map[string]func(tester, Store) {
 				equal(t, "items", exchanges(t, s, us, 1)[i].New, items)
 			}
 		},
-		"an item that is no JSON harms nobody else": func(t tester, s Store) {
+		"invalid JSON item affects no other exchange": func(t tester, s Store) {
 			bad := exchange(us, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err != nil {
@@ -39,7 +39,7 @@ func sampleCases() map[string]func(tester, Store) {
 				}
 			}
 		},
-		"in turn order, then as they came": func(t tester, s Store) {
+		"exchanges are in order of turn, then of arrival": func(t tester, s Store) {
 			retry := exchange(us, 1, 2)
 			retry.ID = "a-retry"
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 3), exchange(us, 1, 2), exchange(us, 2, 1)}})
@@ -48,7 +48,7 @@ func sampleCases() map[string]func(tester, Store) {
 			equal(t, "an unknown session", len(exchanges(t, s, us, 9)), 0)
 			equal(t, "another tenant", len(exchanges(t, s, them, 1)), 0)
 		},
-		"repeated, they stand once": func(t tester, s Store) {
+		"repeated exchanges are stored once": func(t tester, s Store) {
 			b := session.Batch{
 				Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 1), exchange(us, 1, 2)},
 				Samples:   []session.StoredSample{stored(us, 1, 1), stored(us, 1, 1), stored(us, 2, 2)},
@@ -60,7 +60,7 @@ func sampleCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
-		"a sample that was rated since takes the place of the old one": func(t tester, s Store) {
+		"rated sample replaces the old one": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
 			rated := stored(us, 1, 1)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
@@ -69,7 +69,7 @@ func sampleCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
 		},
-		"a bad one is refused with its whole batch": func(t tester, s Store) {
+		"invalid exchange refuses the whole batch": func(t tester, s Store) {
 			for _, sid := range []string{"", "xyz", "zz" + exchange(us, 1, 1).Session[2:], exchange(us, 1, 1).Session + "00"} {
 				bad := exchange(us, 1, 2)
 				bad.Session = sid
@@ -80,7 +80,7 @@ func sampleCases() map[string]func(tester, Store) {
 			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
 			noSession(t, s, us, 1)
 		},
-		"what has no id is refused": func(t tester, s Store) {
+		"missing id is refused": func(t tester, s Store) {
 			nameless, anonymous := exchange(us, 1, 1), stored(us, 1, 1)
 			nameless.ID, anonymous.Sample.ID = "", ""
 			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{nameless}}, {Samples: []session.StoredSample{anonymous}}} {
@@ -90,7 +90,7 @@ func sampleCases() map[string]func(tester, Store) {
 			}
 			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
 		},
-		"what cannot be encoded is refused, whole": func(t tester, s Store) {
+		"unencodable sample refuses the whole batch": func(t tester, s Store) {
 			bad := stored(us, 1, 1)
 			bad.Sample.Meta["q"] = math.NaN()
 			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 2), bad}})
@@ -100,16 +100,16 @@ func sampleCases() map[string]func(tester, Store) {
 			noSession(t, s, us, 1)
 			equal(t, "samples", stats(t, s)["samples"], int64(0))
 		},
-		"walks see all, in the order of writing": walkAll,
-		"walks by tenant and time":               walkFilters,
-		"walks over sessions":                    walkSessions,
-		"a walk ends with the caller's error":    walkError,
-		"a walk may write":                       walkWrites,
-		"samples come back as they were written": func(t tester, s Store) {
+		"walk returns all in order of writing": walkAll,
+		"walk filters by tenant and time":      walkFilters,
+		"walk over sessions":                   walkSessions,
+		"walk returns the caller's error":      walkError,
+		"walk allows writes":                   walkWrites,
+		"samples are returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1)}})
 			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 1)})
 		},
-		"the session of a sample": func(t tester, s Store) {
+		"session of a sample is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(them, 2, 2)}})
 			for _, c := range []struct {
 				tenant, sample string

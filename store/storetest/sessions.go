@@ -11,10 +11,10 @@ import (
 
 func sessionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"an unknown session is not there": func(t tester, s Store) {
+		"unknown session is not found": func(t tester, s Store) {
 			noSession(t, s, us, 1)
 		},
-		"a row comes back as it was written": func(t tester, s Store) {
+		"row is returned as written": func(t tester, s Store) {
 			r := row(us, 1, 5)
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, us, 1), r)
@@ -32,17 +32,17 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, us, 1), r)
 		},
-		"the newer Seen stands":  newerSeen,
-		"closed stays closed":    closedStays,
-		"a stand-in yields":      standIns,
-		"tenants do not meet":    sessionTenants,
-		"due, oldest first":      dueOrder,
-		"due goes on behind":     duePages,
-		"due leaves out closed":  dueClosed,
-		"a context that is over": sessionContext,
-		"an empty batch is fine": func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
-		"names of tenants, any":  oddTenants,
-		"the row of a run beside others": func(t tester, s Store) {
+		"row with the later Seen wins":      newerSeen,
+		"closed session stays closed":       closedStays,
+		"row replaces its stand-in":         standIns,
+		"tenants are separate":              sessionTenants,
+		"due sessions are oldest first":     dueOrder,
+		"due continues after the last page": duePages,
+		"due omits closed sessions":         dueClosed,
+		"ended context returns its error":   sessionContext,
+		"empty batch changes nothing":       func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
+		"tenant names are arbitrary":        oddTenants,
+		"row of a run is stored as a session": func(t tester, s Store) {
 			run := row(us, 2, 2)
 			run.Unit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), run, row(them, 3, 3)}})
@@ -55,7 +55,7 @@ func sessionCases() map[string]func(tester, Store) {
 			}
 			equal(t, "theirs", sessionOf(t, s, them, 3), row(them, 3, 3))
 		},
-		"one batch, one row twice": func(t tester, s Store) {
+		"newest row of a batch wins": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 2), row(us, 1, 3), row(us, 1, 1)}})
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 3))
 			equal(t, "sessions", stats(t, s)["sessions"], int64(1))

@@ -12,15 +12,15 @@ import (
 
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"nothing is settled": func(t tester, s Store) {
+		"empty store has no settlements": func(t tester, s Store) {
 			equal(t, "applied", applied(t, s, us, 1), session.Applied{})
 			equal(t, "counters", len(counters(t, s, us)), 0)
 			equal(t, "no steps", len(settle(t, s)), 0)
 		},
-		"a step closes and counts":          firstStep,
-		"a stale step is refused":           staleStep,
-		"steps of one session in a row":     chainedSteps,
-		"an undone session leaves no trace": undone,
+		"settlement closes and counts":            firstStep,
+		"stale settlement is refused":             staleStep,
+		"settlements of one session in one batch": chainedSteps,
+		"undone settlement leaves no counters":    undone,
 		"rewards keep every bit": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
 				to := session.Applied{Told: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
@@ -29,7 +29,7 @@ func settleCases() map[string]func(tester, Store) {
 				equal(t, "applied", applied(t, s, us, i), to)
 			}
 		},
-		"tenants do not meet": func(t tester, s Store) {
+		"tenants are separate": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5)), step(them, 1, 0, delta("a@1", "n1", 3, 7)))
 			equal(t, "ours", counters(t, s, us), []trial.Delta{delta("a@1", "n1", 3, 5)})
 			equal(t, "theirs", counters(t, s, them), []trial.Delta{delta("a@1", "n1", 3, 7)})
@@ -38,10 +38,10 @@ func settleCases() map[string]func(tester, Store) {
 			equal(t, "their version", applied(t, s, them, 1).Version, int64(1))
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us, them})
 		},
-		"what was not heard is told": unheard,
-		"counters are sorted":        sortedCounters,
-		"a batch is all or nothing":  settleContext,
-		"a row that comes late is closed": func(t tester, s Store) {
+		"new feedback makes a session unsettled": unheard,
+		"counters are sorted":                    sortedCounters,
+		"ended context settles nothing":          settleContext,
+		"late row of a settled session is closed": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0))
 			noSession(t, s, us, 1)
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})

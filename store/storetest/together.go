@@ -13,15 +13,15 @@ import (
 
 func togetherCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"writers and readers":      writersAndReaders,
-		"one of many settles":      oneSettles,
-		"one of many unparks":      oneUnparks,
-		"one of many initialises":  oneInitialises,
-		"one of many puts priors":  onePutsPriors,
-		"corrections from many":    manyCorrect,
-		"every raise counts":       manyRaise,
-		"feedback from many sides": manyAdd,
-		"draws of a run merge":     unitsMerge,
+		"concurrent writers and readers":            writersAndReaders,
+		"one of many settlements counts":            oneSettles,
+		"one of many joins gets parked entries":     oneUnparks,
+		"one of many first values is stored":        oneInitialises,
+		"one of many priors of a version is stored": onePutsPriors,
+		"concurrent settlement corrections add up":  manyCorrect,
+		"each concurrent raise counts":              manyRaise,
+		"concurrent feedback is merged":             manyAdd,
+		"concurrent draws of a run are merged":      unitsMerge,
 	}
 }
 
