@@ -26,7 +26,7 @@ type shown struct {
 	Err     error  // reason for a missing page, with its status
 }
 
-// counted says when a page's figures were counted.
+// counted returns the time at which a page's figures were counted.
 type counted struct {
 	At  time.Time
 	Old bool // newer figures are being computed

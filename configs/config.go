@@ -73,7 +73,7 @@ type Key struct {
 	Roles       []string `yaml:"roles"`
 }
 
-// Store says where evidence and samples are kept; see Config.StoreURL.
+// Store selects the storage of evidence and samples; see Config.StoreURL.
 type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }

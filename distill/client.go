@@ -21,7 +21,7 @@ type ClientOptions struct {
 	Key   string
 	HTTP  *http.Client // without a Timeout, a request may take two minutes
 	Now   func() time.Time
-	Wait  func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
+	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
 
 // client asks an OpenAI-compatible API for JSON of a schema.

@@ -206,8 +206,8 @@ func ofOneRun(phrase string) bool {
 	})
 }
 
-// show returns a run as a judge sees the run: no system messages, none of our blocks, long texts
-// cut in the middle, start and end of a long run.
+// show returns a run as a judge sees the run: no system messages, without precept's blocks, long
+// texts cut in the middle, start and end of a long run.
 func show(s *Session) string {
 	var parts []string
 	for _, e := range s.Content.Events() {

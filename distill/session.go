@@ -141,7 +141,7 @@ func withoutBlocks(text string) string {
 		{"[/lesson ", "[END LESSON]"},
 	} {
 		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
-			text = before // without the end of a block, the rest is ours
+			text = before // without the end of a block, the rest was inserted by precept
 			if _, after, whole := strings.Cut(rest, ends[1]); whole {
 				text = strings.TrimSpace(before + after)
 			}

@@ -25,7 +25,7 @@ type provisional struct {
 
 	begun    time.Time   // sessions before this time belong to an earlier run
 	after    session.Row // last session of the earlier run that was read
-	recalled bool        // all of them
+	recalled bool        // all sessions of the earlier run were read
 }
 
 // learn passes the reward of an open session to the chooser.

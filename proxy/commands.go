@@ -53,9 +53,9 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 // tooManyWait is the answer to a command that the queue has no room for.
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// put queues the commands of a reply. Where the queue is full, the commands are answered and not
-// executed. put reports false, and counts the commands as dropped, where even the refusals exceed
-// their bound.
+// put queues the commands of a reply. If the queue is full, the commands are refused with an answer
+// and not executed. If even the refusals exceed their bound, put counts the commands as dropped and
+// returns false.
 func (q *commandQueue) put(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)

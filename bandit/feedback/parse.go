@@ -139,7 +139,7 @@ func (p *Post) worth(score float64, scored bool) error {
 	return nil
 }
 
-// reader takes fields out of an object and keeps the first error. null equals an absent key.
+// reader reads the fields of an object and keeps the first error. null equals an absent key.
 type reader struct {
 	fields map[string]json.RawMessage
 	err    error

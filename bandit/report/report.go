@@ -243,7 +243,7 @@ type Looks struct {
 	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0: none
 }
 
-// PlannedTrial is a planned trial of a row.  An evaluated trial uses the first Planned rewarded
+// PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded
 // picks in the order of the sessions' starts, and does not change. Before the evaluation the
 // numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {

@@ -109,7 +109,7 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Evaluation is the evaluation of a planned trial:  the plan, the progress and, when all picks are
+// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all picks are
 // there, the sums over exactly the first Planned entries. Before that the sums cover the entries so
 // far and support no conclusion.
 type Evaluation struct {

@@ -144,7 +144,7 @@ func (w *invocation) planTrial(
 	return w.beginTrial(ctx, cfg, slug, f)
 }
 
-// beginTrial sets a lesson in trial, and says so where a person reads.
+// beginTrial starts the trial of a lesson, and prints a confirmation unless the output is JSON.
 func (w *invocation) beginTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {

@@ -11,7 +11,7 @@ import (
 	"precept/configs"
 )
 
-// arguments makes wrong arguments a misuse.
+// arguments turns an error about arguments into a usage error.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		err := check(c, args)

@@ -12,7 +12,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// ledgerFlags say where the ledger is.
+// ledgerFlags select the ledger.
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {

@@ -16,8 +16,8 @@ var ErrChanged = errors.New("the lessons were changed by somebody else meanwhile
 type Place interface {
 	// Read returns all texts, including archived texts.
 	Read(ctx context.Context) (Reading, error)
-	// Commit makes all of a change, or nothing with ErrChanged if the place has changed since it
-	// was read.
+	// Commit applies a whole change, or nothing and returns ErrChanged if the place has changed
+	// since it was read.
 	Commit(ctx context.Context, c Change) error
 	// Tail returns the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
@@ -31,7 +31,7 @@ const Archive = lesson.ArchiveDir + "/"
 // Reading is the content of a place.
 type Reading struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // problems with other texts
+	Problems []lesson.Problem // problems of texts that are not in Texts
 	Version  string           // changes with the active texts
 }
 

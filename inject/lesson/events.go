@@ -20,7 +20,7 @@ const slowPoll = 30
 // that reports no changes.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events tells whether a directory may have changed since the last walk. Walking a directory of
+// events reports whether a directory may have changed since the last walk. Walking a directory of
 // 10,000 lessons each second takes 5 % of a core; waiting for the kernel's events takes nothing.
 //
 // The zero value knows nothing, and a directory is walked at each poll.
@@ -39,7 +39,7 @@ type root struct {
 	info fs.FileInfo // file info of the link's target
 }
 
-// open starts the kernel's events. Without events the error says why.
+// open starts the kernel's events. The error is the reason why the kernel has no events.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {

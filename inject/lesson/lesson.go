@@ -44,7 +44,7 @@ const (
 // suffices.
 type Target struct{ Operator, Role, Skill string }
 
-// Trigger says when a lesson applies.
+// Trigger holds the conditions under which a lesson applies.
 type Trigger struct {
 	Description string
 	Tags        []string

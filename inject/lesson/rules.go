@@ -69,7 +69,7 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	return v
 }
 
-// text gets the string under key, of lo to hi characters.
+// text returns the string under key, of lo to hi characters.
 func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -114,7 +114,7 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	return v.list
 }
 
-// texts gets the list of strings under key, each of 1 to hi characters and passing ok.
+// texts returns the list of strings under key, each of 1 to hi characters and passing ok.
 func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
@@ -150,7 +150,7 @@ func whole(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
-// count gets a whole number of at least zero.
+// count returns a whole number of at least zero.
 func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
