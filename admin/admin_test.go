@@ -398,7 +398,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestCookie(t *testing.T) {
+func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {

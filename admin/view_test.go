@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-func TestPage(t *testing.T) {
+func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{

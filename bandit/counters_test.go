@@ -249,7 +249,7 @@ func TestResidualVariance(t *testing.T) {
 	}
 }
 
-func TestPublishedNeedsMoreThanChance(t *testing.T) {
+func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.One), delta("a@1", "better", 0, int64(better*trial.One)), delta("a@1", "worse", 0, int64(worse*trial.One))})

@@ -326,7 +326,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 }
 
 // A pipe hides the exit code of a test; the output may still show the outcome.
-func TestVerificationBehindAPipe(t *testing.T) {
+func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
 		{"pytest | tail -3", "==== 1 failed, 3 passed in 0.1s ====", "rejection"},

@@ -52,7 +52,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestKindOfAToolFollowsNameAndArguments(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		want       kind

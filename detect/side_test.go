@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-func TestSide(t *testing.T) {
+func TestSideRequestsAreRecognised(t *testing.T) {
 	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
 	user := func(s string) obj { return obj{"role": "user", "content": s} }
 	for _, c := range []struct {

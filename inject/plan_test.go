@@ -59,7 +59,7 @@ func TestLessonFiresOncePerSession(t *testing.T) {
 	}
 }
 
-func TestAgentLoopAddsNothing(t *testing.T) { // ten turns that are tool results only
+func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool results only
 	r := newRun(t, claude, certain(), book(teach("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -235,7 +235,7 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 	}
 }
 
-func TestControlGetsNothing(t *testing.T) {
+func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := certain()
 	cfg.Bandit.Control = 1
 	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x")), "s")
@@ -304,7 +304,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	}
 }
 
-func TestExcludedGetsNothing(t *testing.T) {
+func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
 	r.rec.Assignment.Excluded = true
 	r.a.user("deploy", false)

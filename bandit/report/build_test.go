@@ -362,7 +362,7 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	}
 }
 
-func TestGlobal(t *testing.T) {
+func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
 	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
@@ -399,7 +399,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	}
 }
 
-func TestBandsNarrow(t *testing.T) {
+func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
 		put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
@@ -440,7 +440,7 @@ func TestUnlistedLessonsHaveRows(t *testing.T) {
 	}
 }
 
-func TestCaution(t *testing.T) {
+func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
 		t.Error("the rule of cautions")
 	}
@@ -461,7 +461,7 @@ func TestCaution(t *testing.T) {
 	}
 }
 
-func TestRetire(t *testing.T) {
+func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 	long := bandit.New()
 	put(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
 	short := bandit.New()
@@ -489,7 +489,7 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-func TestNeedsAndWhatIf(t *testing.T) {
+func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := only(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {

@@ -152,7 +152,7 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	}
 }
 
-func TestExcludedAndNonsenseAddNothing(t *testing.T) {
+func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
 		t.Error("NaN is no reward")

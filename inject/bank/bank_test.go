@@ -103,7 +103,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 }
 
 // A change that archives a lesson ends its commit: the next write knows the archived slug.
-func TestAnArchivedSlugIsKnownToTheNextWrite(t *testing.T) {
+func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	b, m := remembered(t, "one")
 	var all sync.WaitGroup
 	var put, archived error

@@ -37,7 +37,7 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 	}
 }
 
-func TestTheLimitsNameTheirSettings(t *testing.T) {
+func TestWatchLimitErrorsNameTheirSettings(t *testing.T) {
 	t.Parallel()
 	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
 		if err := explainEvents(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
