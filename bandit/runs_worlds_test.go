@@ -10,7 +10,7 @@ import (
 // docs/EXPERIMENT.md on runs: sessions of a run with separate coins measure nothing if one agent's
 // knowledge helps the others; sessions with a common coin that count one by one claim too much; a
 // run as one unit does neither, and costs the design effect.
-func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
+func TestRunsAsUnitsMeasureWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
 	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
