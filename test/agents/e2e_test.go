@@ -187,7 +187,7 @@ func client(t *testing.T, needs, program, mode string) (argv []string, env strin
 	return append(argv, loopTask), "MODULES=" + path
 }
 
-func TestE2EOfficialSDKs(t *testing.T) {
+func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the start of an interpreter
@@ -207,7 +207,7 @@ func TestE2EOfficialSDKs(t *testing.T) {
 // A repeated request after a 429 or a 500 is the same request, block and all; a stream that the
 // model cuts is cut for the client as well, which the official SDKs take for an error and not for
 // the end of an answer.
-func TestE2ERetries(t *testing.T) {
+func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},
 	} {

@@ -85,11 +85,10 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 	return up
 }
 
-// TestFiftyTrees lets fifty conversations begin with the same words at once, and go on as programs
-// do that search: with one of several choices, with several answers to one list, in branches, from
-// an earlier place, after a kill. Each is one session with one block in all its requests, and none
-// is another one's.
-func TestFiftyTrees(t *testing.T) {
+// Fifty conversations begin with equal words at once and continue as search programs do: with one of several choices,
+// with several answers to one list, in branches, from an earlier place, after a kill. Each is one session with one
+// block in all its requests, and none belongs to another one.
+func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
 		"one of three choices": func(k *grower, i, _ int) {
 			choices := k.ask(k.list, harness.Object{"n": 3})

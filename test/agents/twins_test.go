@@ -17,7 +17,7 @@ import (
 // byte, on an API that counts its call ids; the other half calls something of its own each. The
 // report and the export count the second half alone, whatever is said of the first, and as many
 // blocks as the model saw.
-func TestTwinsInTheReport(t *testing.T) {
+func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
 	blocks := map[string]int{}

@@ -49,8 +49,8 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	return lessons, sessions
 }
 
-// Every page of a server with many lessons and sessions paints, and shows the whole of it by pages.
-// How long the first paint takes is told, not judged: a test's machine may be doing anything.
+// Every page of a server with many lessons and sessions paints, and shows all rows by pages. The time of the first
+// paint is reported, not judged: the machine of a test may be busy.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {

@@ -53,9 +53,8 @@ func backlog(t *testing.T, dir string, n int) {
 	}
 }
 
-// A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than
-// nothing.
-func TestChaosBacklog(t *testing.T) {
+// A start does not wait for the backlog of an earlier run: a backlog of 1 GiB takes no longer than none.
+func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	ready := func(dir string) (*harness.Process, time.Duration) {
 		from := time.Now()

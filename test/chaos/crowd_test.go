@@ -33,7 +33,7 @@ func dialed(t *testing.T, p *harness.Process, n int) {
 
 // R129: connections that say nothing are more than the files that a process may have. Streams that
 // are under way go on, new requests are served, and each has its upstream.
-func TestChaosFiles(t *testing.T) {
+func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 // a 503 with the time to come back, and all is well when the crowd has gone. In the long form, on a
 // machine of its own: of those let in one in a hundred takes less than twice what it takes when
 // just as many come as may, and within two seconds after the crowd it is as it was.
-func TestChaosCrowd(t *testing.T) {
+func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const most = 20
 	var under, peak atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func TestChaosCrowd(t *testing.T) {
 
 // R133: clients stop reading long streams. Their upstreams wait, memory stays, and after
 // limits.client_write_timeout they are gone.
-func TestChaosStalledReaders(t *testing.T) {
+func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.Longer(200, 1000)
 	const size = 200 << 20
 	var begun, ended, whole atomic.Int64

@@ -52,9 +52,9 @@ func resident(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// R025: clients leave in the middle of long streams. The upstream hears of each, nothing of them
-// stays, and what came is kept.
-func TestChaosClientsLeave(t *testing.T) {
+// R025: clients disconnect in the middle of long streams. The upstream sees each disconnect, nothing of the clients
+// remains in memory, and the received text is stored.
+func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
 	var left, whole atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +113,9 @@ func TestChaosClientsLeave(t *testing.T) {
 	}
 }
 
-// R129: more headers than anybody needs, and more of them than that.
-func TestChaosHeaders(t *testing.T) {
+// R129: a header of 2 MB is refused, 10,000 headers are forwarded or refused, and an endless header is refused without
+// filling the memory.
+func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL)
 	ended := harness.Stream(t, p.Data)
@@ -162,8 +163,8 @@ func TestChaosHeaders(t *testing.T) {
 	p.Stops()
 }
 
-// R051: lessons that are not there or cannot be read: requests go on as they came.
-func TestChaosLessons(t *testing.T) {
+// R051: with missing or unreadable lessons, requests are forwarded unchanged.
+func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 	var got atomic.Pointer[string]
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -215,8 +216,8 @@ func TestChaosLessons(t *testing.T) {
 	}
 }
 
-// R137: the upstream is away, and comes back.
-func TestChaosUpstreamReturns(t *testing.T) {
+// R137: the upstream fails and returns.
+func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.Brief(t)
 	address := up.Listener.Addr().String()
 	p := harness.Begins(t, t.TempDir(), up.URL)

@@ -17,7 +17,7 @@ import (
 // A flood of new sessions, all under way at once, beyond limits.sessions. Every request is forwarded.
 // Sessions without a place in memory are counted, sessions that began before the flood continue, and
 // of the sessions with a place nothing is lost.
-func TestChaosFloodOfSessions(t *testing.T) {
+func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	t.Parallel()
 	const limit, flood, ordinary = 32, 150, 2 // two places are kept for sessions that continue
 	var asked atomic.Int64

@@ -19,7 +19,7 @@ import (
 )
 
 // R083, R088: kill -9 under load, again and again.
-func TestChaosKill(t *testing.T) {
+func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var sure []string
@@ -58,8 +58,8 @@ func TestChaosKill(t *testing.T) {
 	t.Logf("%d answered, %+v", len(sure), d)
 }
 
-// R089: kill -9 in the middle of streams leaves a stub of each, and nothing that is half.
-func TestChaosStubs(t *testing.T) {
+// R089: kill -9 in the middle of streams leaves one stub for each, and no partial record.
+func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Begins(t, dir, model.URL)
@@ -125,7 +125,7 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 }
 
 // R090: a backlog of several runs, whose file is damaged in some places.
-func TestChaosBitRot(t *testing.T) {
+func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	// Without a store, what comes stays in the outbox.
 	nowhere := "redis://" + refusing(t)

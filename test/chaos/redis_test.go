@@ -47,7 +47,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 }
 
 // R071: Redis is frozen.
-func TestChaosRedisFrozen(t *testing.T) {
+func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
@@ -60,8 +60,8 @@ func TestChaosRedisFrozen(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// R073: Redis is killed, and loses what it had acknowledged last.
-func TestChaosRedisKilled(t *testing.T) {
+// R073: Redis is killed, and loses its last acknowledged writes.
+func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
@@ -78,9 +78,9 @@ func TestChaosRedisKilled(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// Redis comes back empty: what the outbox still holds is written again. The test's load is younger
-// than what the outbox keeps.
-func TestChaosRedisEmptied(t *testing.T) {
+// Redis returns empty: the rows in the outbox are written again. The load of this test is younger than the outbox
+// keeps.
+func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestChaosRedisEmptied(t *testing.T) {
 }
 
 // R075: Redis has no memory left, and gets more.
-func TestChaosRedisFull(t *testing.T) {
+func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
@@ -124,8 +124,8 @@ func TestChaosRedisFull(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// R079: something takes the connection and never answers.
-func TestChaosRedisBlackhole(t *testing.T) {
+// R079: a server accepts the connection and never answers.
+func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -146,7 +146,7 @@ func TestChaosRedisBlackhole(t *testing.T) {
 }
 
 // The local disk is full, and Redis is well: nothing is dropped.
-func TestChaosFullDiskBesideRedis(t *testing.T) {
+func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())

@@ -110,8 +110,8 @@ func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
 	t.Logf("%d answered", l.All())
 }
 
-// The database is locked by another program, for longer than a write waits, while sessions close.
-func TestChaosLockedWhileSessionsClose(t *testing.T) {
+// Another program locks the database for longer than a write waits, while sessions close.
+func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
@@ -120,8 +120,8 @@ func TestChaosLockedWhileSessionsClose(t *testing.T) {
 	p.Stops()
 }
 
-// Redis stands still while sessions close.
-func TestChaosFrozenWhileSessionsClose(t *testing.T) {
+// Redis is frozen while sessions close.
+func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
@@ -134,9 +134,8 @@ func TestChaosFrozenWhileSessionsClose(t *testing.T) {
 	p.Stops()
 }
 
-// precept is killed again and again while sessions close. Of turns that were under way a stub is
-// there.
-func TestChaosKilledWhileSessionsClose(t *testing.T) {
+// precept is killed again and again while sessions close. Each turn in flight leaves a stub.
+func TestChaosKillsDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.Brief(t)
 	for range harness.Longer(3, 20) {
@@ -154,9 +153,8 @@ func TestChaosKilledWhileSessionsClose(t *testing.T) {
 	p.Stops()
 }
 
-// An agent goes on after its session closed, in memory, after a restart, and after a day of which
-// nothing is known.
-func TestTurnsAfterTheClosing(t *testing.T) {
+// An agent continues after its session closed: in memory, after a restart, and after a day without a record.
+func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.Brief(t)
 	for range 3 {

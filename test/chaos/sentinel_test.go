@@ -7,9 +7,9 @@ import (
 	"precept/test/harness"
 )
 
-// The master of a Sentinel group is killed, and its replica takes over: capture goes on, and what
-// the old one had taken and not passed on is written again.
-func TestChaosSentinelFailover(t *testing.T) {
+// The master of a Sentinel group is killed, and its replica takes over: capture continues, and writes that the old
+// master did not replicate are written again.
+func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", g.URL())
@@ -29,8 +29,8 @@ func TestChaosSentinelFailover(t *testing.T) {
 	whole(t, p, dir, g.URL(), l)
 }
 
-// A server with TLS that knows its clients, as the whole program sees it.
-func TestServeWithTLS(t *testing.T) {
+// A server with TLS requires client certificates; the test runs the whole program.
+func TestServeWithTLSAndClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")

@@ -46,7 +46,7 @@ func loud(p *harness.Process) int {
 }
 
 // R081: another program holds the database.
-func TestChaosLocked(t *testing.T) {
+func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	p := harness.Begins(t, dir, model.URL)
 	l := harness.NewLoad(t, 10*time.Millisecond)
@@ -74,7 +74,7 @@ func TestChaosLocked(t *testing.T) {
 }
 
 // R081: the database is overwritten with garbage while precept runs, and before it starts.
-func TestChaosGarbage(t *testing.T) {
+func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	run := func(p *harness.Process, during func()) {
@@ -118,8 +118,8 @@ func TestChaosGarbage(t *testing.T) {
 	}
 }
 
-// R081: the data directory can only be read: precept serves from memory and leaves it alone.
-func TestChaosReadOnly(t *testing.T) {
+// R081: the data directory is read-only: precept serves from memory and does not change the directory.
+func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
 	run := func(p *harness.Process) *harness.Load {
@@ -157,7 +157,7 @@ func TestChaosReadOnly(t *testing.T) {
 }
 
 // R084, R085: the disk is full, and freed.
-func TestChaosFullDisk(t *testing.T) {
+func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
 	p := harness.Begins(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
@@ -198,7 +198,7 @@ func TestChaosFullDisk(t *testing.T) {
 
 // A start on a full disk, with a store there and without one: precept serves from memory and says
 // so. With room again the next start goes on where the last one with a store was.
-func TestChaosStartsOnAFullDisk(t *testing.T) {
+func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
@@ -235,8 +235,8 @@ func TestChaosStartsOnAFullDisk(t *testing.T) {
 	p.Stops()
 }
 
-// R091: a stop lets streams end, and nothing of them is lost.
-func TestChaosStop(t *testing.T) {
+// R091: a stop waits for streams, and their text is stored.
+func TestChaosStopWaitsForStreams(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.Brief(t)
 	dir := t.TempDir()
@@ -292,8 +292,8 @@ func TestChaosStop(t *testing.T) {
 	}
 }
 
-// R092: a stream that does not end is cut, and kept as far as it came.
-func TestChaosStopCuts(t *testing.T) {
+// R092: an endless stream is cut, and the received text is stored.
+func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").Ready(dir)

@@ -14,9 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// In Redis, too, nothing is left of what was forgotten: beside a server, without one, and from
-// another machine.
-func TestForgetInRedis(t *testing.T) {
+// Redis holds nothing of a forgotten session: beside a server, without a server, and from another machine.
+func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -92,9 +91,8 @@ func TestForgetInRedis(t *testing.T) {
 	}
 }
 
-// Transcripts are taken in as samples, once, in both stores alike; in Redis also while a server
-// runs on the data directory.
-func TestImport(t *testing.T) {
+// Transcripts are imported as samples once, in both stores; in Redis also while a server uses the data directory.
+func TestImportBecomesSamplesOnce(t *testing.T) {
 	t.Parallel()
 	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
 {"source":"ci","id":"2","input":[{"role":"user","content":"Sweep the yard."},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It is swept."}]}]}

@@ -12,9 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// A planned look is one for a fleet: replicas that settle each other's sessions come to the same,
-// and so does one that starts anew.
-func TestReplicasTakeOneLook(t *testing.T) {
+// A planned evaluation is one for a fleet: replicas that settle each other's sessions get the same result, also after
+// a restart.
+func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.Parrot(t, harness.Said("c", "ok")).URL
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

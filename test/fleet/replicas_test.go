@@ -16,9 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session's next turn may reach another replica at once: what was decided is there when the
-// client has its answer, for sessions that are named and for those that are known by what they send
-// back.
+// The next turn of a session may reach another replica at once: the decision is available when the client has its
+// answer, for named sessions and for sessions recognised by their echoes.
 func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -57,9 +56,9 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// What one replica forgets all of them forget: in memory, in their outboxes, and when they come back
-// and have it in a backlog.
-func TestForgetInAFleet(t *testing.T) {
+// What one replica forgets leaves all of them: their memory, their outboxes, and the backlog of a replica that
+// returns.
+func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -144,10 +143,9 @@ func TestForgetInAFleet(t *testing.T) {
 	}
 }
 
-// What other replicas are told before the answer ends is held to the opt-out, too: nothing of a
-// session that names a path which opted out comes to Redis, while another one is there when its
-// answer is.
-func TestWhatOptedOutIsNotPublished(t *testing.T) {
+// The opt-out applies to decisions that are published before the answer ends: nothing of a session that names an
+// opted-out path reaches Redis, while another session is there with its answer.
+func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, told = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")

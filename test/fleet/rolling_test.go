@@ -102,9 +102,9 @@ func talker(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted, one after the other, under load with streams: no request
-// fails, each is kept once, and each becomes one sample.
-func TestRollingRestart(t *testing.T) {
+// Two replicas on one Redis are restarted one after the other, under load with streams: no request fails, each is
+// stored once, and each becomes one sample.
+func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), talker(t)
 	const asked = 100 * time.Millisecond

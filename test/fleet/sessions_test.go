@@ -186,7 +186,7 @@ func lookups(lines []string) (n int) {
 	return n
 }
 
-func TestReplicasShareSessions(t *testing.T) {
+func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
@@ -253,7 +253,7 @@ func TestReplicasShareSessions(t *testing.T) {
 	}
 }
 
-// A client that names nothing is recognised on any replica by what it sends back.
+// A client without a session name is recognised on any replica by its echoes.
 func TestReplicasRecogniseEchoes(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -286,9 +286,9 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	}
 }
 
-// While Redis is frozen nobody waits for it: sessions go on from memory, one that moves goes on
-// without lessons.
-func TestReplicasWithFrozenRedis(t *testing.T) {
+// While Redis is frozen no request waits: sessions continue from memory, and a session that moves continues without
+// lessons.
+func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
@@ -346,8 +346,8 @@ func TestReplicasWithFrozenRedis(t *testing.T) {
 	}
 }
 
-// What one replica learned, all believe; whoever closes a session, it counts once.
-func TestReplicasLearnTogether(t *testing.T) {
+// All replicas use the counters of each, and each session counts once, whichever replica settles it.
+func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
@@ -411,9 +411,9 @@ func TestReplicasLearnTogether(t *testing.T) {
 	}
 }
 
-// A replica starts without Redis. Until the fleet's salt is known nobody gets a lesson by a coin of
-// its own; with a copy of the salt from an earlier run, lessons go on.
-func TestStartWithoutRedis(t *testing.T) {
+// A replica starts without Redis. Until the salt of the fleet is known no lesson is injected; with a copy of the salt
+// from an earlier run, lessons are injected.
+func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	server.Kill()

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-func TestVerbsReadRedis(t *testing.T) {
+func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
 	url := "redis://:canary-52@" + server.Addr + "/2"
@@ -56,7 +56,7 @@ func TestVerbsReadRedis(t *testing.T) {
 	}
 }
 
-func TestLessonsInRedis(t *testing.T) {
+func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)

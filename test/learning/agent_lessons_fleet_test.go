@@ -18,9 +18,9 @@ import (
 	"precept/test/harness"
 )
 
-// Two servers share their store and their lessons in Redis. What an agent writes at one of them, by
-// API or by writ, is there at the other; what it deletes is gone at both.
-func TestAgentLessonsInRedis(t *testing.T) {
+// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one server, by API or by
+// writ, is at the other; a deleted lesson is deleted at both.
+func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
 	up := newTeller(t, false, note, "Fine.")
@@ -76,10 +76,10 @@ func TestAgentLessonsInRedis(t *testing.T) {
 	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller that is killed while a model judges leaves nothing half done: the next one goes on
-// behind the last session that was judged, so that at most the four that were being judged are paid
-// twice. A second distiller does not begin beside the first. On an embedded store the claim ends with the kill.
-func TestDistilGoesOnAfterAKill(t *testing.T) {
+// A distiller that is killed while a model judges leaves nothing half done: the next one continues after the last
+// judged session, so that at most four judgements are repeated. A second distiller does not start during the first. On
+// an embedded store the claim ends with the kill.
+func TestDistillerContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -80,9 +80,9 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps lessons of its own: nobody else sees them, nothing that it claims is believed, and
-// they outlive a restart.
-func TestAgentLessons(t *testing.T) {
+// An agent keeps its own lessons: other agents do not see them, their claims are not trusted, and they survive a
+// restart.
+func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
 	flags := append(harness.Always(m, lessons), "--tenancy", "by-credential", "--writ-trust", "own")
@@ -189,9 +189,9 @@ func TestAgentLessons(t *testing.T) {
 	}
 }
 
-// Without the operator's trust an agent's lesson waits for a person; and one agent cannot flood
-// those who approve.
-func TestAgentLessonsWait(t *testing.T) {
+// Without trust, an agent's lesson needs the approval of a person, and the number of waiting lessons of an agent is
+// bounded.
+func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()
 	p := harness.Start(t, t.TempDir(), harness.Always(m, lessons)...)

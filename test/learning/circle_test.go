@@ -15,9 +15,9 @@ import (
 	"precept/test/harness"
 )
 
-// With gate: auto nobody approves: the lesson goes to a planned trial after two independent
-// sessions, and what is proven there stays in force.
-func TestCircleByItself(t *testing.T) {
+// With gate: auto no approval is needed: a lesson goes to a planned trial after two independent sessions, and a proven
+// lesson stays active.
+func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
 	}

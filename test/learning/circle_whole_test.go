@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// The whole circle through the real proxy over HTTP: agents fail, the server's own distiller
-// proposes a lesson, it is approved over the admin listener, injected, measured, and called proven;
-// what harms is found out, and poison gets in nowhere.
-func TestCircle(t *testing.T) {
+// The whole cycle through the real proxy over HTTP: agents fail, the server's distiller proposes a lesson, the lesson
+// is approved over the admin listener, injected, measured and proven; a harmful lesson is detected, and a poisoned
+// lesson is refused.
+func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
 	}

@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// A run of very many sessions is held, closed and counted as one.
-func TestARunOfManySessions(t *testing.T) {
+// A run of very many sessions is kept, closed and counted as one unit.
+func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const members = 1500
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)

@@ -178,10 +178,9 @@ func crewLessons(t *testing.T) string {
 	return dir
 }
 
-// Two agents in each of 200 runs, with a restart and a kill in the middle of some: what the coins
-// gave to one of them they gave to the other, the report counts runs, and what it counts is what
-// the model saw.
-func TestARunIsOneUnit(t *testing.T) {
+// Two agents in each of 200 runs, with a restart and a kill during some runs: both agents have the same draws, the
+// report counts runs, and its counts match the requests at the model.
+func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	const runs = 200
@@ -281,8 +280,8 @@ func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*cr
 	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, verb...)...), len(agents))
 }
 
-// Agents of a run on two replicas, by turns and at the same moment: they are one unit all the same.
-func TestARunOverReplicas(t *testing.T) {
+// Agents of a run on two replicas, in turns and concurrently, are one unit.
+func TestRunOverReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	m, lessons := newCrewModel(t), crewLessons(t)
@@ -526,9 +525,8 @@ func ratedAs(t *testing.T, p *harness.Process, dir, run string, sessions int, sc
 	})
 }
 
-// What is said of a run before there is one, while it runs and after it has closed reaches all of
-// its sessions, and is one reward.
-func TestFeedbackOnARun(t *testing.T) {
+// Feedback on a run before its start, during the run and after its end reaches all of its sessions, and is one reward.
+func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
@@ -579,8 +577,8 @@ func TestFeedbackOnARun(t *testing.T) {
 	}
 }
 
-// Who forgets a run forgets all of its sessions, with a server and without, and nobody else's.
-func TestForgetARun(t *testing.T) {
+// Forgetting a run removes all of its sessions, with a server and without, and no others.
+func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)

@@ -78,9 +78,8 @@ func season(t *testing.T, data string, sessions int) {
 	workers.Wait()
 }
 
-// The report can be computed again by anyone: a script that shares nothing with precept comes to
-// the same effects and intervals from what export writes.
-func TestTheReportCanBeRecomputed(t *testing.T) {
+// A script that shares no code with precept computes the same effects and intervals from the export.
+func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -38,9 +38,8 @@ func reaches(t *testing.T, p *harness.Process, m *harness.Model, agent, about, w
 	return strings.Contains(m.Asked[len(m.Asked)-1].Raw, word)
 }
 
-// What an agent recorded reaches that agent alone where it trusts itself, and otherwise nobody
-// before it is approved.
-func TestLedgerIsASourceOfLessons(t *testing.T) {
+// A lesson that an agent recorded reaches only this agent, if the agent trusts itself, and needs approval otherwise.
+func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
 		dir, lessons := t.TempDir(), t.TempDir()
@@ -84,9 +83,9 @@ func TestLedgerIsASourceOfLessons(t *testing.T) {
 	}
 }
 
-// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the
-// error, for its agent.
-func TestLessonsReachABank(t *testing.T) {
+// A bank imports the proposals of a ledger as quarantined; an approved lesson matches the file and the error, for its
+// agent.
+func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
 		_, _, err := l.Record(t.Context(), ledger.Entry{

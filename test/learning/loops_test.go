@@ -12,7 +12,7 @@ import (
 )
 
 // The same refused curl causes a warning in the request to the model, except after a wait.
-func TestALoopWarningIsNotGivenForAWait(t *testing.T) {
+func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

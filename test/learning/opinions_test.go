@@ -34,9 +34,9 @@ func opinionated(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-// What a judge thought of a lesson stands beside its row: of the running server, of the store when
-// none runs, and by lessons show.
-func TestOpinionsAreShown(t *testing.T) {
+// The opinion of a judge is shown next to its lesson: by the running server, by the verbs on the store, and by lessons
+// show.
+func TestJudgeOpinionsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -32,10 +32,9 @@ func picky(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// Only a session that was treated can be refused, lose its block, or be spared it by its client.
-// All of them stay in the experiment, with their arm and their reward, and refusals are told by
-// arm: whatever the store, and after a restart.
-func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
+// Refusals, lost blocks and skipped blocks occur in treated sessions only. These sessions stay in the experiment with
+// arm and reward, and refusals are reported by arm: in any store, and after a restart.
+func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {

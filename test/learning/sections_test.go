@@ -9,8 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// A new lesson of a person, and of an agent, has the sections of AIP-11.
-func TestNewLessonsHaveTheSections(t *testing.T) {
+// A new lesson of a person or an agent has the sections of AIP-11.
+func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 	dir := t.TempDir()
 	harness.MustVerb(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",
 		"--advice", "Read the page id again.", "--counter-example", "A page without ids.")

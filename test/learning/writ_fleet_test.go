@@ -10,10 +10,10 @@ import (
 	"precept/test/harness"
 )
 
-// A conversation goes from one server to the other with every turn: each answer to a writ of a
-// reply stands in the very next turn, once, and every earlier one byte for byte where it was. How
-// often a lesson was met is counted by both together, and survives their restart.
-func TestWritAtTwoServers(t *testing.T) {
+// A conversation alternates between two servers: the answer to a writ is in the very next turn, once, and earlier
+// answers keep their place byte for byte. The servers count encounters of a lesson together, and the count survives
+// their restart.
+func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
 	var says []string

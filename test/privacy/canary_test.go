@@ -102,10 +102,9 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 	return s
 }
 
-// Nothing raw anywhere (R122, R123, R127): a canary of every kind in every place that an agent, a
-// model or a person can write into, and a look into every file of the data directory, the log, the
-// metrics and every format of the export.
-func TestNothingRawAnywhere(t *testing.T) {
+// No raw value is stored (R122, R123, R127): a canary of each kind in each place that an agent, a model or a person
+// can write, and a search of each file of the data directory, the log, the metrics and each export format.
+func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(values)) {

@@ -22,9 +22,9 @@ func wordsOf(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// A session of 200 turns takes no more than 1.5 times its final transcript, though the agent sends
-// all of it anew with every turn: 200 requests bring a hundred times as much.
-func TestDeltaStorage(t *testing.T) {
+// A session of 200 turns takes at most 1.5 times its final transcript, though the agent sends the whole history in
+// each turn: the requests hold a hundred times as much.
+func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	const turns, most = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)

@@ -9,9 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session is forgotten beside a running server, a tenant when none runs: nothing of either is in
-// any file afterwards.
-func TestForgetEverywhere(t *testing.T) {
+// A session is forgotten beside a running server, a tenant without one: afterwards no file holds anything of either.
+func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+first+"."), harness.Said("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
@@ -81,8 +80,8 @@ func TestForgetEverywhere(t *testing.T) {
 	}
 }
 
-// The retention of a running server, and a change of it.
-func TestRetentionWhileItRuns(t *testing.T) {
+// Retention works in a running server, and follows a change of the configuration.
+func TestRetentionOfARunningServer(t *testing.T) {
 	const word = "cornflower-1234"
 	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()

@@ -12,10 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// A session opted out, by the header or by a path. Its next turn sends all of it again, without the
-// header: after a restart, and after the session had to leave memory for others. What was said
-// before stays out of every file, and what is new is kept.
-func TestOptOutsAreKnownAgain(t *testing.T) {
+// A session opts out by the header or by a path. Its next turn repeats all of it without the header: after a restart,
+// and after eviction from memory. No file holds the earlier text, and the new text is stored.
+func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"
 	for form, header := range map[string]http.Header{"header": {"Precept-Learn": {"off"}}, "path": {}} {

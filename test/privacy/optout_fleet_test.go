@@ -17,7 +17,7 @@ import (
 // of it again without the header, reaches another one at once: what was said before is in no file
 // of the fleet and nowhere in Redis, and what is new is kept. So it is where a turn in the middle
 // opted out, and where the first replica gets the session back after a turn elsewhere.
-func TestOptOutsAreKnownToTheFleet(t *testing.T) {
+func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")

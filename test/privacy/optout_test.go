@@ -29,9 +29,8 @@ func sha(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Every form of opting out, with a canary in all that could be kept: nothing of it is in any file,
-// not even a hash.
-func TestOptOutForms(t *testing.T) {
+// For each form of opting out, with a canary in all storable places, no file holds anything, not even a hash.
+func TestEachFormOfOptOutLeavesNothing(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "precept.yaml")
@@ -149,9 +148,9 @@ func kept(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// A session of several turns: the one that reads the file, the one that gets it, and the answer
-// that quotes it are not kept; what came before and what comes after is.
-func TestOptOutInTheMiddle(t *testing.T) {
+// In a session of several turns, the turn that reads the file, the turn that gets the file and the answer that quotes
+// the file are not stored; earlier and later turns are.
+func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.Parrot(t,

@@ -69,7 +69,7 @@ func gardener(t *testing.T) string {
 
 // The system prompt and the tools are stored once per session, redacted, for each API. The export
 // and the page show both.
-func TestPromptAndToolsAreKept(t *testing.T) {
+func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Begins(t, dir, gardener(t))
@@ -113,9 +113,8 @@ func TestPromptAndToolsAreKept(t *testing.T) {
 	}
 }
 
-// Of a session that opted out no prompt is kept, and a prompt beyond learning.capture_limit is left
-// out.
-func TestPromptIsNotKept(t *testing.T) {
+// The prompt of a session that opted out is not stored, and a prompt beyond learning.capture_limit is omitted.
+func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		header http.Header

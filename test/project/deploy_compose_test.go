@@ -82,8 +82,8 @@ func preceptEnv(t *testing.T, s composeService) map[string]string {
 	return env
 }
 
-// Each service's files, names and ports are there, and agree with those of the others.
-func TestCompose(t *testing.T) {
+// The files, names and ports of each service exist, and agree with those of the others.
+func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 	var targets, upstreams []string
@@ -145,7 +145,7 @@ func TestCompose(t *testing.T) {
 }
 
 // promtool checks Prometheus' configuration with the files where Compose puts them.
-func TestComposePrometheus(t *testing.T) {
+func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
 	c, dir := readCompose(t), t.TempDir()
@@ -175,7 +175,7 @@ func TestComposePrometheus(t *testing.T) {
 }
 
 // Grafana finds its data source and the dashboard where the provisioning says.
-func TestComposeGrafana(t *testing.T) {
+func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 	var source struct {
@@ -204,7 +204,7 @@ func TestComposeGrafana(t *testing.T) {
 
 // A precept runs with the variables of compose.yaml on a Redis with its command line, and
 // Prometheus may come in under the service's name, and under no other.
-func TestComposeRuns(t *testing.T) {
+func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 	server := storetest.StartRedis(t, append(strings.Fields(interpolate(t, c.Services["redis"].Command))[1:], "--dir", t.TempDir())...)

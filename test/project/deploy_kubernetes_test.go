@@ -272,7 +272,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 }
 
 // Names, labels, ports and times of the manifests agree with each other and with the program.
-func TestKubernetes(t *testing.T) {
+func TestKubernetesManifestsAgree(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
 	set, pod, c := k.set.Spec, k.set.Spec.Template.Spec, k.container()
@@ -320,7 +320,7 @@ func TestKubernetes(t *testing.T) {
 
 // A precept runs on the ConfigMap as the kubelet mounts it, answers the probes, and takes over a
 // change of it.
-func TestKubernetesRuns(t *testing.T) {
+func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
 	server := storetest.StartRedis(t)
@@ -342,8 +342,8 @@ func TestKubernetesRuns(t *testing.T) {
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// kubectl puts the manifests together, where there is one.
-func TestKustomize(t *testing.T) {
+// kubectl builds the manifests, if kubectl is installed.
+func TestKustomizeBuildsTheManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("kubectl is not here")

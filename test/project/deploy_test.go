@@ -140,8 +140,8 @@ func port(t *testing.T, address string) string {
 	return port
 }
 
-// Every YAML file that somebody deploys is YAML, without a key twice.
-func TestDeployedYAML(t *testing.T) {
+// Each deployed YAML file is valid YAML without duplicate keys.
+func TestDeployedYAMLHasNoDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	n := 0
 	err := fs.WalkDir(os.DirFS(repo), "deploy", func(file string, d fs.DirEntry, err error) error {
@@ -156,9 +156,8 @@ func TestDeployedYAML(t *testing.T) {
 	}
 }
 
-// The image is told of variables, verbs and ports that there are, and can be asked whether it is
-// healthy.
-func TestDockerfile(t *testing.T) {
+// The image uses existing variables, verbs and ports, and has a health check.
+func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
 	t.Parallel()
 	text, env := deployed(t, "Dockerfile"), imageEnv(t)
 	onlyKnown(t, "Dockerfile", env)
@@ -213,8 +212,8 @@ func unit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-// The unit starts what there is, where it may write, reloads, and leaves the drain its time.
-func TestSystemdUnit(t *testing.T) {
+// The unit starts an existing verb, with write access to its directory, reloads, and allows for the drain.
+func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	t.Parallel()
 	text := deployed(t, "deploy/precept.service")
 	s := unit(t, text)["Service"]

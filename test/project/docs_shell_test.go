@@ -59,7 +59,7 @@ func docBlocks(text string) (blocks []docBlock, loose []int) {
 }
 
 // Commands in a document are found, whatever the block; columns of prose are none.
-func TestDocBlocks(t *testing.T) {
+func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(loose, []int{12, 13}) {
@@ -69,7 +69,7 @@ func TestDocBlocks(t *testing.T) {
 
 // Every shell block of the documents is run, in the order of its document, in a project beside a
 // running precept, or says why not. Addresses and placeholders are replaced: see docWorld.
-func TestDocsShell(t *testing.T) {
+func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
 	for _, file := range documents(t) {

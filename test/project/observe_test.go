@@ -71,7 +71,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 }
 
 // Prometheus itself reads the rules, and its configuration.
-func TestPromtool(t *testing.T) {
+func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
 		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
@@ -99,7 +99,7 @@ func promtool(t *testing.T) string {
 }
 
 // Each alert is tried in a world in which it fires, and in one in which it does not.
-func TestEachAlertIsTried(t *testing.T) {
+func TestEachAlertFiresInItsCaseOnly(t *testing.T) {
 	var tried struct {
 		Tests []struct {
 			Alerts []struct {

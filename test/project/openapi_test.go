@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what is made from the source anew
 const generatedMark = "# What follows is made from the program's types"
 
 // The schemas of large answers are those of the types that are encoded.
-func TestOpenAPITypes(t *testing.T) {
+func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -188,7 +188,7 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 }
 
 // The running program answers as its description says, every operation at least once.
-func TestOpenAPIAnswers(t *testing.T) {
+func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own")...)
 	const token = "e2e-token"
@@ -260,8 +260,8 @@ func whatIsKept(d *described, r *harness.Process, token string) {
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// A schema that takes everything would hold nobody to anything.
-func TestOpenAPISchemasRefuse(t *testing.T) {
+// A schema that accepts any value would test nothing.
+func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -38,9 +38,9 @@ type promises struct {
 	sections map[string]bool // first segments of keys
 }
 
-// TestDocsPromise walks README, docs, configs and examples and fails on a verb, flag, key,
-// variable, metric, path, header, make target or link that is not there.
-func TestDocsPromise(t *testing.T) {
+// README, docs, configs and examples name existing verbs, flags, keys, variables, metrics, paths, headers, make
+// targets and links only.
+func TestDocsNameExistingThings(t *testing.T) {
 	p := gatherPromises(t)
 	files := documents(t)
 	if len(files) < 8 {
@@ -63,8 +63,8 @@ func TestDocsPromise(t *testing.T) {
 	}
 }
 
-// What the walk must find: a test that cannot fail holds nobody to anything.
-func TestDocsPromiseFindsFaults(t *testing.T) {
+// The check of the documents finds each kind of fault.
+func TestDocsCheckFindsFaults(t *testing.T) {
 	p := gatherPromises(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},

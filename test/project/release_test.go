@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The release is made for targets that Go knows, and of a commit only. It is not built here.
-func TestRelease(t *testing.T) {
+// The release builds targets that Go knows, of a commit only. The test does not build the release.
+func TestReleaseTargetsAreKnown(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
 	if err != nil {
@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 }
 
 // The bill of materials of a binary holds the modules that were linked into it, each once.
-func TestBillOfMaterials(t *testing.T) {
+func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("precept")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session and a run keep so much feedback and no more. Whoever posts one entry too many is told,
-// in an array for that entry alone; what is there may still be repeated and corrected.
+// The feedback of a session and of a run is bounded. An entry beyond the bound is refused, in an array alone; existing
+// entries may still be repeated and corrected.
 func TestFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

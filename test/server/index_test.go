@@ -10,7 +10,7 @@ import (
 	"precept/test/harness"
 )
 
-// The index follows what somebody edits by hand, and holds what was counted, not what a file says.
+// The index follows an edit by hand, and holds the counted numbers, not those of a file.
 func TestIndexFollowsAnEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)

@@ -15,9 +15,9 @@ import (
 	"precept/test/harness"
 )
 
-// Every line of the log that belongs to a request names it, as its answer does; and what a request,
-// a reply or a feedback holds is in no line, at any level.
-func TestLogsNameRequestsAndTellNothing(t *testing.T) {
+// Each log line of a request has its id, as its answer has; no line at any level holds text of a request, a reply or
+// feedback.
+func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

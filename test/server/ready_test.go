@@ -12,9 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// Ready says what /readyz says, finds the server by its data directory or by its address, and fails
-// where nobody is.
-func TestReady(t *testing.T) {
+// The verb ready prints the status of /readyz, finds the server by data directory or address, and fails without a
+// server.
+func TestReadyVerbMatchesReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
@@ -36,8 +36,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A service manager is told when precept is ready, where, and when it begins to stop.
-func TestServiceManagerIsTold(t *testing.T) {
+// The service manager is notified when precept is ready, of the address, and when precept begins to stop.
+func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	short, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
 	if err != nil {
@@ -74,8 +74,8 @@ func TestServiceManagerIsTold(t *testing.T) {
 	}
 }
 
-// A manager that cannot be told stops nobody.
-func TestServiceManagerIsAway(t *testing.T) {
+// A service manager that cannot be notified blocks nothing.
+func TestMissingServiceManagerIsIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)

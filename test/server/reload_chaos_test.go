@@ -15,8 +15,8 @@ import (
 
 // Many reloads under load, by signal and by the file alone, a tenth of them of configurations with
 // faults: no request fails, and nothing of a configuration that has gone stays in goroutines or
-// files. TestAThousandReloads has more of them.
-func TestChaosReloads(t *testing.T) {
+// files. TestThousandReloadsFailNoRequest has more of them.
+func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloads(t, harness.Longer(150, 5000))
 }

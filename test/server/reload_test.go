@@ -42,9 +42,8 @@ func (s *settled) opens(token string) bool {
 	return status == http.StatusOK
 }
 
-// A file that is changed, read at a SIGHUP and changed back before anybody has looked is in force
-// as it is.
-func TestReloadSeesWhatIsChangedBack(t *testing.T) {
+// A file that is changed, read at a SIGHUP and changed back before the next poll is active as it is.
+func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
 	s := reloading(t, first)
@@ -57,8 +56,7 @@ func TestReloadSeesWhatIsChangedBack(t *testing.T) {
 	}
 }
 
-// An empty file is one that somebody is writing: its defaults would send requests to another
-// upstream.
+// An empty file is still being written: its defaults would send requests to another upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := reloading(t, "admin: {tokens: [first]}\n")
@@ -72,9 +70,8 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Eventually("what was written then", func() bool { return s.opens("second") })
 }
 
-// What a running server cannot follow stays as it is, and is told until there is a new start; what
-// it can follow is in force.
-func TestReloadTellsWhatNeedsAStart(t *testing.T) {
+// A setting that needs a restart keeps its old value and is reported until the restart; the other settings are active.
+func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
 	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
 	s := reloading(t, fmt.Sprintf(base, false, ""))
@@ -112,8 +109,8 @@ func TestReloadTellsWhatNeedsAStart(t *testing.T) {
 	})
 }
 
-// Personal data is kept out, or not, as the configuration says now.
-func TestReloadAnonymizes(t *testing.T) {
+// Personal data is redacted, or not, by the current configuration.
+func TestReloadAppliesAnonymization(t *testing.T) {
 	t.Parallel()
 	model := harness.Brief(t)
 	s := reloading(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
@@ -135,8 +132,8 @@ func TestReloadAnonymizes(t *testing.T) {
 	}
 }
 
-// SIGTERM is heard in a flood of SIGHUP.
-func TestReloadFloodStops(t *testing.T) {
+// SIGTERM takes effect during a flood of SIGHUP.
+func TestStopDuringAFloodOfReloads(t *testing.T) {
 	t.Parallel()
 	s := reloading(t, "log: {level: error}\n")
 	for range 200 {

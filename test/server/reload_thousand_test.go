@@ -4,8 +4,8 @@ package server
 
 import "testing"
 
-// 1,000 reloads under load; what TestChaosReloads does with the race detector.
-func TestAThousandReloads(t *testing.T) {
+// 1,000 reloads under load; what TestChaosReloadsFailNoRequest does with the race detector.
+func TestThousandReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloads(t, 1000)
 }

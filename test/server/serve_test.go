@@ -24,7 +24,7 @@ import (
 
 // The whole first start: ready line, run.json, a token of its own behind a link that works; and the
 // whole stop.
-func TestServeFirstStart(t *testing.T) {
+func TestServeFirstStartAndStop(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).Ready(dir)
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
@@ -72,7 +72,7 @@ func TestServeFirstStart(t *testing.T) {
 }
 
 // Secrets of a mounted file end with a line feed. The admin token admits, and the upstream gets its key.
-func TestSecretsWithALineFeed(t *testing.T) {
+func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
 	t.Cleanup(upstream.Close)
@@ -97,7 +97,7 @@ func TestSecretsWithALineFeed(t *testing.T) {
 	}
 }
 
-func TestServeMistakes(t *testing.T) {
+func TestServeMistakesNameTheRemedy(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(taken.Close)
 	dir := t.TempDir()
@@ -122,8 +122,8 @@ func TestServeMistakes(t *testing.T) {
 	}
 }
 
-// R082: two on one data directory.
-func TestServeTwice(t *testing.T) {
+// R082: a second server on one data directory is refused.
+func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	harness.Launch(t, dir, nil).Ready(dir)
 	second := harness.Launch(t, dir, nil)
@@ -136,7 +136,7 @@ func TestServeTwice(t *testing.T) {
 }
 
 // R091, R092: streams may end; a second signal, or the time, cuts them, and the exit code says so.
-func TestServeDrains(t *testing.T) {
+func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
@@ -162,7 +162,7 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-func TestServeCutsStreams(t *testing.T) {
+func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, second := range map[string]bool{"time": false, "second signal": true} {
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +192,8 @@ func TestServeCutsStreams(t *testing.T) {
 	}
 }
 
-// R096: a changed file is taken over; one with faults is not, which is told in the log and on the
-// dashboard.
-func TestServeReloads(t *testing.T) {
+// R096: a changed file is applied; a file with faults is refused, and the log and the dashboard report the faults.
+func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -245,8 +244,8 @@ func TestServeReloads(t *testing.T) {
 	}
 }
 
-// R081: with a data directory that cannot be made precept starts, proxies and says so.
-func TestServeWithoutDataDir(t *testing.T) {
+// R081: with a data directory that cannot be created precept starts, forwards requests and reports the fault.
+func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	const dir = "/proc/precept" // where not even root can make one
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc here")
@@ -267,8 +266,8 @@ func TestServeWithoutDataDir(t *testing.T) {
 	}
 }
 
-// The verbs that read the store work beside a running server and after it.
-func TestVerbsBesideServer(t *testing.T) {
+// The verbs that read the store work during a running server and after it.
+func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
@@ -354,8 +353,8 @@ func TestVerbsBesideServer(t *testing.T) {
 	})
 }
 
-// TestExitCodes holds the codes of the package's documentation.
-func TestExitCodes(t *testing.T) {
+// The exit codes are those of the package's documentation.
+func TestExitCodesMatchTheDocumentation(t *testing.T) {
 	cases := []struct {
 		args string
 		want int

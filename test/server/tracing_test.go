@@ -16,7 +16,7 @@ import (
 
 // The real binary sends a span a turn to the collector of its configuration, what is left of them
 // when it stops, and no content.
-func TestTracesEndToEnd(t *testing.T) {
+func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string
 	var raw strings.Builder

@@ -18,7 +18,7 @@ const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
 // A session is listed, read, watched, rated, exported and forgotten through the admin listener,
 // over SQLite and over Redis.
-func TestSessionsOfARunningServer(t *testing.T) {
+func TestSessionsThroughTheAdminListener(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	server := storetest.StartRedis(t)
 	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", server.URL()}} {

@@ -17,8 +17,8 @@ func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
 	return code, out, errs
 }
 
-// A refused token is told of. Reading the store instead would show older numbers without a word.
-func TestReportTellsOfARefusedToken(t *testing.T) {
+// A refused token is reported. The store would silently give older numbers.
+func TestReportNamesARefusedToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
 	if code, _, errs := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitDone {

@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// A store that has lost what the outbox let go of is told in words, and one that has it is not.
-func TestDoctorMissesExchanges(t *testing.T) {
+// A store that lost exchanges after the outbox released them is reported; a complete store is not.
+func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
 	box, err := outbox.Open(outbox.Options{Path: filepath.Join(dir, "outbox.db"), Quota: 1 << 30, Now: time.Now})

@@ -103,7 +103,7 @@ func fixture(t *testing.T) string {
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
 // Every filter on every format for which it means something: the questions that come out.
-func TestExportFilters(t *testing.T) {
+func TestExportFiltersEachFormat(t *testing.T) {
 	dir := fixture(t)
 	for _, c := range []struct {
 		flags string
@@ -166,7 +166,7 @@ func parquetInputs(t *testing.T, file []byte) string {
 }
 
 // The Parquet file says the same as the lines.
-func TestExportParquet(t *testing.T) {
+func TestExportParquetMatchesTheLines(t *testing.T) {
 	dir := fixture(t)
 	var lines []sample.Sample
 	for d := json.NewDecoder(strings.NewReader(exported(t, dir))); ; {
@@ -209,7 +209,7 @@ func TestExportParquet(t *testing.T) {
 	}
 }
 
-func TestExportStats(t *testing.T) {
+func TestExportStatsCountRatings(t *testing.T) {
 	dir := fixture(t)
 	var r struct {
 		Samples, Rated, Approved, Corrected, Rejected int
@@ -235,7 +235,7 @@ func TestExportStats(t *testing.T) {
 	}
 }
 
-func TestExportMisuse(t *testing.T) {
+func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
 		out, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
 		if code != harness.ExitMisuse || complaints == "" || out != "" {
@@ -282,7 +282,7 @@ func (p *peak) Write(b []byte) (int, error) {
 }
 
 // An export holds a page at a time: what it needs does not grow with how much there is.
-func TestExportIsBounded(t *testing.T) {
+func TestExportMemoryIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times what is seen, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &peak{}

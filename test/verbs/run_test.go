@@ -16,12 +16,11 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is no test: it is the agent of TestRun, a program that knows nothing but
-// OPENAI_BASE_URL.
+// TestTalk is no test: it is the agent of TestRunGivesAnAgentOneSession, a program that knows OPENAI_BASE_URL only.
 func TestTalk(t *testing.T) {
 	words := os.Getenv("TALK")
 	if words == "" {
-		t.Skip("the agent of TestRun")
+		t.Skip("the agent of TestRunGivesAnAgentOneSession")
 	}
 	for range 2 {
 		code, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
@@ -53,9 +52,9 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// An agent that knows nothing of precept goes through it: found or started for the run, in one
-// session, judged by a verifier.
-func TestRun(t *testing.T) {
+// An agent without knowledge of precept goes through it: the server is found or started, the run is one session, and a
+// verifier judges the run.
+func TestRunGivesAnAgentOneSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -102,7 +101,7 @@ func TestRun(t *testing.T) {
 
 // Without a session's name the command's agents are one run: each conversation is a session of its
 // own, and the verdict is the run's.
-func TestRunIsARun(t *testing.T) {
+func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -152,7 +151,7 @@ func verdictOf(t *testing.T, dir, data string) {
 	})
 }
 
-// A signal to precept run reaches the agent, and nobody asks how the work of a stopped agent went.
+// A signal to precept run reaches the agent, and the verifier does not judge a stopped agent.
 func TestRunForwardsSignals(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, _ := os.Executable()
@@ -177,9 +176,8 @@ func TestRunForwardsSignals(t *testing.T) {
 	}
 }
 
-// What scripts and CI say of a session reaches it; what is ambiguous is refused before anybody is
-// asked.
-func TestFeedbackVerb(t *testing.T) {
+// Feedback of scripts and CI reaches its session; an ambiguous command is refused before any request.
+func TestFeedbackVerbReachesItsSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)

@@ -28,7 +28,7 @@ func contract(t *testing.T) *jsonschema.Schema {
 
 // What record takes and gives is what the published contract says, and what the contract refuses is
 // refused.
-func TestRecordContract(t *testing.T) {
+func TestRecordFollowsItsContract(t *testing.T) {
 	schema := contract(t)
 	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestRecordContract(t *testing.T) {
 	}
 }
 
-// A signal reaches the command, whose exit status is ours; being stopped is nothing to learn from.
+// A signal reaches the command, whose exit status verify returns; a stopped command records nothing.
 func TestVerifyForwardsSignals(t *testing.T) {
 	for _, c := range []struct {
 		script string
@@ -107,8 +107,8 @@ func TestVerifyForwardsSignals(t *testing.T) {
 	}
 }
 
-// What a command leaves running may hold its output open; its end is the command's.
-func TestVerifyDoesNotWaitForWhatIsLeft(t *testing.T) {
+// A background process may hold the output of the command open; verify ends with the command.
+func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "left")
 	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+left+"; exit 5")
 	text, err := os.ReadFile(left)
