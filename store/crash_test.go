@@ -120,9 +120,8 @@ type modelTurn struct {
 	recorded bool // a delivery happened since the turn began
 }
 
-// Whatever happens in whatever order, the account balances and matches the backend: each recorded
-// turn is stored once, whole; each turn under way at a crash once, as a stub; an opted-out turn
-// never.
+// After events in any order, the account balances and matches the backend: each recorded turn is stored once,
+// complete; each turn in flight at a crash once, as a stub; an opted-out turn never.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -102,8 +102,8 @@ func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	r.idle()
 }
 
-// Beside an exchange that was forgotten while it waited, an invalid one is not counted as stored.
-func TestInvalidExchangeBesideAForgottenOne(t *testing.T) {
+// An invalid exchange in the batch of a forgotten exchange is not counted as stored.
+func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var be *losing
 	r := newRig(t, inFleet(&be, "one"))

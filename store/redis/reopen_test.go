@@ -10,8 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// What an earlier release called closed without settling it is due again, once; what was settled or
-// taken in is not, and neither is what a run of this release finds later.
+// A session that an earlier release closed without settlement is due again once; settled and imported sessions, and
+// sessions of this release, are not.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := open(t, server.URL())

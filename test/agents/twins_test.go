@@ -13,10 +13,9 @@ import (
 	"precept/test/harness"
 )
 
-// Of fifty conversations that begin with the same words at once, one half stays equal byte for
-// byte, on an API that counts its call ids; the other half calls something of its own each. The
-// report and the export count the second half alone, whatever is said of the first, and as many
-// blocks as the model saw.
+// Of fifty conversations with equal first words, one half remains equal byte for byte, on an API that counts its call
+// ids; each of the other half calls a tool with its own arguments. The report and the export count the second half
+// only, for any feedback on the first, and as many blocks as the model saw.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex

@@ -31,8 +31,8 @@ func dialed(t *testing.T, p *harness.Process, n int) {
 	}
 }
 
-// R129: connections that say nothing are more than the files that a process may have. Streams that
-// are under way go on, new requests are served, and each has its upstream.
+// R129: there are more silent connections than file descriptors of the process. Streams continue, new requests are
+// served, and each has its upstream.
 func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
@@ -104,10 +104,10 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// R131: ten times as many requests as may be under way. Who is let in has an answer, who is not has
-// a 503 with the time to come back, and all is well when the crowd has gone. In the long form, on a
-// machine of its own: of those let in one in a hundred takes less than twice what it takes when
-// just as many come as may, and within two seconds after the crowd it is as it was.
+// R131: ten times as many requests as the limit arrive at once. Accepted requests are answered, the others get a 503
+// with Retry-After, and precept recovers after the crowd. In the long form, on a machine of its own: the 99th
+// percentile of accepted requests is below twice that of a load at the limit, and is as before within two seconds
+// after the crowd.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const most = 20
 	var under, peak atomic.Int64

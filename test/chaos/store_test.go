@@ -196,8 +196,8 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	t.Logf("full until request %d of %d, %+v", full, n, d)
 }
 
-// A start on a full disk, with a store there and without one: precept serves from memory and says
-// so. With room again the next start goes on where the last one with a store was.
+// A start on a full disk, with a store and without one: precept serves from memory and reports that. After the disk is
+// freed, the next start continues with the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)

@@ -13,10 +13,9 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica, by the header or by a path, and its next turn, which sends all
-// of it again without the header, reaches another one at once: what was said before is in no file
-// of the fleet and nowhere in Redis, and what is new is kept. So it is where a turn in the middle
-// opted out, and where the first replica gets the session back after a turn elsewhere.
+// A session opts out at one replica, by the header or by a path. Its next turn repeats all of it without the header
+// and reaches another replica at once: no file of the fleet and nothing in Redis holds the earlier text, and the new
+// text is stored. The same holds for an opt-out in the middle, and when the first replica gets the session back.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"

@@ -58,7 +58,7 @@ func docBlocks(text string) (blocks []docBlock, loose []int) {
 	return blocks, loose
 }
 
-// Commands in a document are found, whatever the block; columns of prose are none.
+// Commands in a document are found in each kind of block; columns of prose are no commands.
 func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")

@@ -99,8 +99,8 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 	}
 }
 
-// Without a session's name the command's agents are one run: each conversation is a session of its
-// own, and the verdict is the run's.
+// Without a session name the agents of the command are one run: each conversation is a session, and the verdict
+// belongs to the run.
 func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
