@@ -184,7 +184,7 @@ func reaching(sources []source) []string {
 	var out []string
 	for from, to := range apart() {
 		if !seen[from] || !seen[to] {
-			out = append(out, from+" must not reach "+to+", and one of them is no package")
+			out = append(out, from+" must not reach "+to+", and one of them is not a package")
 		}
 		if way := route(arrows, from, to, map[string]bool{}); way != nil {
 			out = append(out, from+" must not reach "+to+": "+strings.Join(way, " imports "))
@@ -459,7 +459,7 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is no package" {
+	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
 		t.Errorf("a rule about nothing: %q", got)
 	}
 }

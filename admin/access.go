@@ -62,7 +62,7 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	}
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != sha256.Size {
-		return sum, fmt.Errorf("an admin token is no SHA-256 in hex behind sha256:")
+		return sum, fmt.Errorf("an admin token is not SHA-256 in hex behind sha256:")
 	}
 	copy(sum[:], raw)
 	return sum, nil

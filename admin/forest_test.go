@@ -42,7 +42,7 @@ func plots(
 		}
 		x, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
-			t.Fatalf("%q is no number: %v", m[1], err)
+			t.Fatalf("%q is not a number: %v", m[1], err)
 		}
 		return x
 	}

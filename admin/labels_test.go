@@ -242,7 +242,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 			t.Errorf("%s: nothing was asked for, and %q clears it", path, clear)
 		}
 		if _, clear := read(path + "?tenant=acme"); clear != "" {
-			t.Errorf("%s: a tenant is no filter, and %q clears it", path, clear)
+			t.Errorf("%s: a tenant is not a filter, and %q clears it", path, clear)
 		}
 		for key, value := range asked {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))

@@ -112,7 +112,7 @@ func gap(r *report.Row) string {
 	const why = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {
-		return text + " This difference is no effect: a lesson fires in tasks that are harder or easier than others. " +
+		return text + " This difference is not an effect: a lesson fires in tasks that are harder or easier than others. " +
 			"Only the coin measures the effect of the lesson."
 	}
 	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s",

@@ -151,7 +151,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with it, −1.0 points by the lesson</small>"}},
 		"input":      {func(w *world) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
 		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
-		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is no effect"}},
+		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"looks": {func(w *world) {
 			w.row.Looks = []report.PlannedTrial{{Told: 3, Planned: 800, Verdict: report.Helps}, {Told: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},

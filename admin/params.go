@@ -127,7 +127,7 @@ func query(c echo.Context) (Query, error) {
 
 // ParseWindow parses the window of a report: 24h or 30d; empty and all mean everything, 0.
 func ParseWindow(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%.40q is no duration: write for example 24h or 30d", text)
+	bad := fmt.Errorf("%.40q is not a duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
 		return 0, nil
 	}

@@ -42,7 +42,7 @@ func TestBrowserErrorsArePages(t *testing.T) {
 		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
 		{"a login that is over", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
 		{"no such page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
-		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is no duration"},
+		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)

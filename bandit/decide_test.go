@@ -56,7 +56,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 		}
 		a = trial.Assignment{}
 		if got = slugs(bandit.Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
-			t.Fatalf("an expected effect of 0 is no reason to inject: %v", got)
+			t.Fatalf("an expected effect of 0 is not a reason to inject: %v", got)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Errorf("%+v, offset should be %v", got[0], want)
 	}
 	if len(a.Matched) != 1 {
-		t.Errorf("the loop warning is no match of the session: %+v", a.Matched)
+		t.Errorf("the loop warning is not a match of the session: %+v", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
 		t.Error("its coin was flipped twice")

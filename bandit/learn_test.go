@@ -22,7 +22,7 @@ func TestUpliftLearnsWhereRawFails(t *testing.T) {
 		t.Errorf("uplift gains %.4f a session", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
-		t.Errorf("raw gains %.4f, uplift %.4f: the world is no test", gain[bandit.Raw], gain[bandit.Uplift])
+		t.Errorf("raw gains %.4f, uplift %.4f: the world is not a test", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 

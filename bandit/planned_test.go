@@ -81,7 +81,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
 	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
-		t.Errorf("certain injection is no trial: %+v", p)
+		t.Errorf("certain injection is not a trial: %+v", p)
 	}
 }
 

@@ -57,10 +57,10 @@ func (d *decoder) broken(err error) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		d.fault("", nil, "", "is no YAML: "+first)
+		d.fault("", nil, "", "is not YAML: "+first)
 		return
 	}
-	f := Fault{Source: d.source, Problem: "is no YAML: " + syntax.Message}
+	f := Fault{Source: d.source, Problem: "is not YAML: " + syntax.Message}
 	if t := syntax.Token; d.lines && t != nil && t.Position != nil {
 		f.Source = fmt.Sprintf("%s:%d", d.source, t.Position.Line)
 	}
@@ -87,7 +87,7 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 		i, ok := known[name]
 		switch {
 		case !ok:
-			problem := "is no key" + nearest(name, known)
+			problem := "is not a key" + nearest(name, known)
 			if now := renamed(at); now != "" {
 				problem = "is " + now + " now; rename it"
 			}
@@ -152,10 +152,10 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 	switch {
 	case ok:
 	case isSection(v.Type().Elem()):
-		d.fault(path, n, "", "is no list; write - {name: ..., ...} below it")
+		d.fault(path, n, "", "is not a list; write - {name: ..., ...} below it")
 		return
 	case !scalar:
-		d.fault(path, n, "", "is no list; write [a, b]")
+		d.fault(path, n, "", "is not a list; write [a, b]")
 		return
 	default:
 		d.commas(path, v, tag, n, text)

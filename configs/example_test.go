@@ -29,5 +29,5 @@ func ExampleAsFaults() {
 	for _, f := range faults {
 		fmt.Println(f)
 	}
-	// Output: precept.yaml:3: bandit.epsilom is no key; did you mean epsilon?
+	// Output: precept.yaml:3: bandit.epsilom is not a key; did you mean epsilon?
 }

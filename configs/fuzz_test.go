@@ -20,7 +20,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse(Sources{File: []byte(text)})
 		if err != nil {
 			if faults, ok := AsFaults(err); !ok || len(faults) == 0 || strings.TrimSpace(faults[0].Problem) == "" {
-				t.Fatalf("an error that is no list of faults: %#v", err)
+				t.Fatalf("an error that is not a list of faults: %#v", err)
 			}
 			return
 		}

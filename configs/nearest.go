@@ -86,7 +86,7 @@ func (d *decoder) misspelt(names []string, env func(string) (string, bool), used
 		text, _ := env(name)
 		if near := nearestVariable(rest, all); near != "" && text != "" {
 			d.source = "environment"
-			d.fault(name, nil, "", "is no key; did you mean "+prefix+near+"?")
+			d.fault(name, nil, "", "is not a key; did you mean "+prefix+near+"?")
 			d.faults[len(d.faults)-1].unknown = true
 		}
 	}

@@ -72,7 +72,7 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("%s: %q, want %s in line %d", l.line, f, l.says, i+1)
 		}
 	}
-	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|gives it|is no key|no number|has no |use keys`)
+	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|gives it|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
 		if f := told[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
 			t.Errorf("%s: %q, want something to do about line %d", key, f, line)

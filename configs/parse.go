@@ -109,7 +109,7 @@ func (d *decoder) flags(c *Config, given map[string]string) {
 	}
 	for path := range rest {
 		d.source = "flags"
-		d.fault(path, nil, "", "is no key")
+		d.fault(path, nil, "", "is not a key")
 	}
 }
 

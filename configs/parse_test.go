@@ -321,7 +321,7 @@ func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
 		"PRECEPT_ADMIN_TOKN": "PRECEPT_ADMIN_TOKEN", "PRECEPT_LESSONS_DIR": "PRECEPT_LESSONS", "PRECEPT_STORE": "PRECEPT_STORE_URL", "PRECEPT_UPSTREAM_URL": "PRECEPT_UPSTREAM",
 		"PRECEPT_data_dir": "PRECEPT_DATA_DIR",
 	} {
-		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is no key; did you mean "+want+"?") {
+		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is not a key; did you mean "+want+"?") {
 			t.Errorf("%s: error %v, want %s", name, err, want)
 		}
 	}

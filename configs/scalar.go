@@ -49,13 +49,13 @@ func setScalar(v reflect.Value, text string) error {
 	case reflect.Int:
 		i, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return errors.New("is no whole number")
+			return errors.New("is not a whole number")
 		}
 		v.SetInt(i)
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return errors.New("is no number; write one such as 0.2")
+			return errors.New("is not a number; write one such as 0.2")
 		}
 		v.SetFloat(f)
 	default:

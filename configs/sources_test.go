@@ -168,19 +168,19 @@ func TestFaultsShowNoSecret(t *testing.T) {
 func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	for file, says := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
-		"learning: {opt_out_patterns: {a: b}}":                          "is no list; write [a, b]",
+		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
 		"listen: [a]":                                                   "wants one value, not a list",
 		"listen: {a: b}":                                                "wants one value, not a list",
 		"upstreams: [a]":                                                "wants further keys below it (key: value)",
 		"distill: {every: 1ms}":                                         "it must be at least 1s",
-		"inject: {budget_bytes: 100000000000000000000}":                 "is no size",
+		"inject: {budget_bytes: 100000000000000000000}":                 "is not a size",
 		"inject: {budget_bytes: 9000000TiB}":                            "is too large",
 		"limits: {drain_timeout: -1ms}":                                 "it must be at least 0s",
 		"otel: {sample: -0.5}":                                          "it must be from 0 to 1",
 		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",
-		"match: {system: [true, '[']}":                                  "is no pattern; write true",
+		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
-		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is no SHA-256 in hex behind sha256:",
+		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not SHA-256 in hex behind sha256:",
 		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is the data listener's address too",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "holds a password",
 	} {

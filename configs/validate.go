@@ -35,7 +35,7 @@ func (v *validator) run() {
 			"is one of admin.tokens too, which may do everything; give viewers a token of their own")
 	}
 	v.must(c.Admin.BasePath == "" || plainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
-		"is no path of plain words; write it like /precept")
+		"is not a path of plain words; write it like /precept")
 	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
 	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
 	v.place("lessons", c.Lessons)
@@ -95,7 +95,7 @@ func (v *validator) keys() {
 		path := entry("keys", i)
 		v.must(k.Name != "", path+".name", "", "is missing; every key has a name")
 		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is used by another key")
-		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
+		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
 		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is the same as another key's")
 		v.must(k.Tenant != "", path+".tenant", "", "is missing; say whose key it is")
 		names[k.Name], hashes[k.KeySHA256] = true, true
@@ -160,7 +160,7 @@ func barePath(rest string) string {
 	return rest
 }
 
-const noHTTP = "is no URL that can be used; it must begin with http:// or https://, and name a host"
+const noHTTP = "is not a URL that can be used; it must begin with http:// or https://, and name a host"
 
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
@@ -176,13 +176,13 @@ func (v *validator) patterns() {
 	} {
 		for i, p := range list {
 			v.must(p != "" && doublestar.ValidatePattern(p), entry(path, i), p,
-				"is no pattern; write one such as *.env or secrets/**")
+				"is not a pattern; write one such as *.env or secrets/**")
 		}
 	}
 	for i, p := range v.config.Match.System {
 		_, err := pathpkg.Match(p, "")
 		v.must(p != "" && err == nil, entry("match.system", i), p,
-			"is no pattern; write true, or an agent's name such as crew-*")
+			"is not a pattern; write true, or an agent's name such as crew-*")
 	}
 }
 
@@ -190,7 +190,7 @@ func (v *validator) patterns() {
 func (v *validator) tags() {
 	for tag, words := range v.config.Tags {
 		v.must(isTag(tag), "tags."+tag, tag,
-			"is no tag; write lower-case letters, digits and dashes, starting with a letter")
+			"is not a tag; write lower-case letters, digits and dashes, starting with a letter")
 		blank := func(w string) bool { return strings.TrimSpace(w) == "" }
 		v.must(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no words, or an empty one")
 	}
@@ -226,7 +226,7 @@ func (v *validator) tokens(key string, tokens []Secret) {
 		case text == "":
 			v.fault(path, "", "is empty; an empty token would open the door to everyone")
 		case hashed:
-			v.must(isSHA256(hash), path, "", "is no SHA-256 in hex behind sha256:")
+			v.must(isSHA256(hash), path, "", "is not SHA-256 in hex behind sha256:")
 		case strings.Contains(strings.ToLower(text), "sha256"):
 			v.fault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
 		default:

@@ -25,7 +25,7 @@ func (v *validator) address(path, value string) (ok bool) {
 	problem := ""
 	switch {
 	case err != nil:
-		problem = "is no address; write host:port, such as 127.0.0.1:8080"
+		problem = "is not an address; write host:port, such as 127.0.0.1:8080"
 	case noPort != nil || n == 0 && port != "0":
 		problem = "has no port from 0 to 65535"
 	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
@@ -66,7 +66,7 @@ func (v *validator) upstreams() {
 			path = "upstream"
 		}
 		v.must(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
-			"is no name; use letters, digits, - and _")
+			"is not a name; use letters, digits, - and _")
 		if problem := v.upstreamProblem(u.URL); problem != "" {
 			v.fault(path, showURL(u.URL), problem)
 		}
@@ -94,7 +94,7 @@ func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case text == "" || err != nil:
-		return "is no URL; write one such as https://api.openai.com/v1"
+		return "is not a URL; write one such as https://api.openai.com/v1"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "must begin with http:// or https://"
 	case u.Hostname() == "":

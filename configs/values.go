@@ -57,7 +57,7 @@ func sizeUnits() map[string]int64 {
 	}
 }
 
-var errSize = errors.New("is no size; write a number of bytes, or 64KiB, 8MiB, 1GiB")
+var errSize = errors.New("is not a size; write a number of bytes, or 64KiB, 8MiB, 1GiB")
 
 // parseSize reads 8MiB, 8 MiB, 8MB or 8388608.
 func parseSize(text string) (Size, error) {
@@ -74,7 +74,7 @@ func parseSize(text string) (Size, error) {
 }
 
 var errDuration = errors.New(
-	"is no time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
+	"is not a time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
 )
 
 // parseDuration parses the forms of time.ParseDuration, and whole days.

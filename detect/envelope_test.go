@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	}
 	// The same words in a file are documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("a file's content is no refusal: %+v", got)
+		t.Errorf("a file's content is not a refusal: %+v", got)
 	}
 	if got := detect.Classify("bash", sh, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
 		t.Errorf("a file system's refusal is an error: %+v", got)

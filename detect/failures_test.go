@@ -243,7 +243,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"too large is no error", "Read", `{"file_path":"/srv/big.log"}`,
+			"too large is not an error", "Read", `{"file_path":"/srv/big.log"}`,
 			"<persisted-output>\nOutput too large (1.2MB). Full output saved to: /tmp/x.txt\n", -1,
 			detect.OK, "",
 		},

@@ -53,19 +53,19 @@ func TestLoops(t *testing.T) {
 			[]int{2, 6},
 		},
 		{"reads for ever", rounds(12, read("a")), []int{4, 6}},
-		{"once is no loop", []did{fails("make"), fails("make all")}, nil},
+		{"once is not a loop", []did{fails("make"), fails("make all")}, nil},
 		{
-			"reading between is no excuse",
+			"reading between is not an excuse",
 			[]did{fails("make"), read("Makefile"), bash("ls -l", "Makefile"), fails("make")},
 			[]int{3},
 		},
 		{
-			"a failed call between is no excuse",
+			"a failed call between is not an excuse",
 			[]did{fails("make"), fails("make clean"), fails("make")},
 			[]int{2},
 		},
 		{
-			"a failed edit between is no excuse",
+			"a failed edit between is not an excuse",
 			[]did{fails("make"), edit(false), fails("make")},
 			[]int{2},
 		},
@@ -76,7 +76,7 @@ func TestLoops(t *testing.T) {
 			nil,
 		},
 		{
-			"a plan between is no excuse",
+			"a plan between is not an excuse",
 			[]did{fails("make"), call("todowrite", `{"todos":[]}`, "ok"), fails("make")},
 			[]int{2},
 		},
@@ -87,7 +87,7 @@ func TestLoops(t *testing.T) {
 			[]int{3},
 		},
 		{
-			"an interrupt of the harness is no person",
+			"an interrupt of the harness is not a person",
 			[]did{fails("make"), say("Continue from where you left off."), fails("make")},
 			[]int{2},
 		},

@@ -184,7 +184,7 @@ func TestHeadline(t *testing.T) {
 		},
 		{"repeats", "npm error code 1\nnpm error code 1\nnpm error code 1", "npm error code 1"},
 		{
-			"how it ended is no cause", "main.go:9:2: something new\nexit status 1",
+			"how it ended is not a cause", "main.go:9:2: something new\nexit status 1",
 			"main.go:9:2: something new\nexit status 1",
 		},
 		{

@@ -110,7 +110,7 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 			t.Errorf("%v: loops out of nothing: %v", state, loops)
 		}
 		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("a result whose call is unknown is no loop: %v", again)
+			t.Errorf("a result whose call is unknown is not a loop: %v", again)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 			"Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined",
 			detect.Error, 1,
 		},
-		"text of its own":        {program, ran("all is well"), detect.OK, 0},
-		"JSON that is no result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
+		"text of its own":           {program, ran("all is well"), detect.OK, 0},
+		"JSON that is not a result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
 		"found nothing": {
 			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")),
 			detect.OK, 0,

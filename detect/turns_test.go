@@ -144,6 +144,6 @@ func TestSignals(t *testing.T) {
 	}
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
-		t.Errorf("a new task is no feedback: %+v", got)
+		t.Errorf("a new task is not feedback: %+v", got)
 	}
 }

@@ -211,7 +211,7 @@ func readReply(raw []byte) (string, Usage, error) {
 		return "", Usage{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnusable, maxReply)
 	}
 	if err := json.Unmarshal(raw, &reply); err != nil {
-		return "", Usage{}, fmt.Errorf("%w: it is no chat completion: %w", ErrUnusable, err)
+		return "", Usage{}, fmt.Errorf("%w: it is not a chat completion: %w", ErrUnusable, err)
 	}
 	used := Usage{reply.Usage.Input, reply.Usage.Output}
 	switch {

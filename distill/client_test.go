@@ -175,7 +175,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		"cut":                   {wrapped("length", "", "", 0), "cut (length)", 0, 0},
 		"cut by a filter":       {wrapped("content_filter", "", "", 0), "cut (content_filter)", 0, 0},
 		"refused, and answered": {wrapped("stop", "I will not", "", 0), "refused", 0, 0},
-		"no chat completion":    {"[]", "no chat completion", 0, 0},
+		"no chat completion":    {"[]", "not a chat completion", 0, 0},
 		"without a choice":      {`{"choices":[]}`, "no choices", 0, 0},
 	} {
 		s := &server{replies: []reply{{200, "", c.body}}}

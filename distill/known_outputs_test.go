@@ -53,7 +53,7 @@ func outputs(t *testing.T) []output {
 func TestKnownFailureFiresOnItsOutput(t *testing.T) {
 	for _, o := range outputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s is no failure to the proxy, so that no lesson fires on\n%s", o.args, o.text)
+			t.Errorf("%s is not a failure to the proxy, so that no lesson fires on\n%s", o.args, o.text)
 		}
 		b := newBench(t)
 		b.session("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))

@@ -64,7 +64,7 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"an option of which nobody speaks", "", []event{
 			ran("go test ./...", "ok", 0), user("No, that is wrong."), ran("go test -race ./...", "ok", 0),
 		}},
-		{"a tool that is no command, refused", "", []event{
+		{"a tool that is not a command, refused", "", []event{
 			call("send_mail", `{"to":"W77812"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected."), ran("git status", "ok", 0),
 		}},
 		{"words at the very beginning", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},

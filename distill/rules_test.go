@@ -126,7 +126,7 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 			[]string{"`apt-get install`"},
 			"make: the layout engine is missing, nothing was written",
 		},
-		"what undoes is no replacement": {
+		"what undoes is not a replacement": {
 			[]event{
 				user("Change order W77812."),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, "Error: item not found or not available"),

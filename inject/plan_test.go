@@ -65,7 +65,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 	r.send()
 	for i := range 10 {
 		r.replied()
-		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword stands in a result that is no error
+		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword stands in a result that is not an error
 		if p := r.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: %d edits", i, len(p.Edits))
 		}

@@ -236,7 +236,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step label.Step, _ error) { r.told(step) },
 		Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
-		Lookup:   5 * time.Second, // a loaded machine is no fault
+		Lookup:   5 * time.Second, // a loaded machine is not a fault
 		Outbox:   filepath.Join(dir, "outbox.db"), OutboxBytes: 1 << 30,
 	}}
 	if change != nil {

@@ -86,7 +86,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 							t.Fatalf("turn %d of %d bytes has %d blocks", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if open := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(open, before) {
-							t.Fatalf("the list of turn %d is no prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, open)
+							t.Fatalf("the list of turn %d is not a prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, open)
 						} else {
 							before = open
 						}

@@ -52,7 +52,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	one.note([]string{"a", "b"})
 	tally.deaf = true
 	if err := one.save(t.Context()); err == nil {
-		t.Fatal("a lost answer is no answer")
+		t.Fatal("a lost answer is not an answer")
 	}
 	one.note([]string{"a"})
 	tally.deaf = false

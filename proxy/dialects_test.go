@@ -88,7 +88,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			t.Fatalf("turn %d is in session %s, not %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
-			t.Fatalf("turn %d: the list is no extension:\n%s\n%s", turn, previous, list)
+			t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
 			t.Fatalf("turn %d: %s", turn, list)

@@ -114,7 +114,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 				}
 				list := listOfBody(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
-					t.Fatalf("turn %d: the list is no extension:\n%s\n%s", turn, previous, list)
+					t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
 				}
 				previous = list
 				result := fmt.Sprintf("line %d", turn)
@@ -265,7 +265,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Error("opting out of learning is no opting out of lessons")
+		t.Error("opting out of learning is not opting out of lessons")
 	}
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")

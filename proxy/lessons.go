@@ -157,7 +157,7 @@ func (n ownLessons) list(c echo.Context) error {
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > pageMost {
-			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is no number from 1 to 200")
+			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
 		}
 	}
 	all, err := n.all(c.Request().Context(), c.QueryParam("q"))

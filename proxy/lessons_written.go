@@ -31,7 +31,7 @@ func readWritten(c echo.Context) (written, error) {
 		return w, err
 	}
 	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {
-		return w, refusal(wire.None, http.StatusBadRequest, `the body is no lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
+		return w, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
 	}
 	return w, nil
 }

@@ -209,7 +209,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 		list = normalList(t, []byte(sent))
 	}
 	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
-		t.Errorf("request %d: the list is no extension:\n%s\n%s", i, p.previous, list)
+		t.Errorf("request %d: the list is not an extension:\n%s\n%s", i, p.previous, list)
 	}
 	p.previous = list
 	lessons, loops := 1, 0

@@ -76,7 +76,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 		"headers twice":            {head: "GET /v1/models\r\nX-A: 1\r\nX-A: 2\r\nx-a: \t3 \r\nCookie: a=1\r\nCookie: b=2"},
 		"an empty header":          {head: "GET /v1/models\r\nX-Empty:\r\nAuthorization: "},
 		"bytes in a header":        {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},
-		"a body that is no JSON":   {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
+		"a body that is not JSON":  {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
 		"an empty body":            {head: "POST /v1/chat/completions"},
 		"asking before it sends":   {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
 		"a length with a plus":     {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},

@@ -31,7 +31,7 @@ func newTarget(name, raw string) (*target, error) {
 		return nil, fmt.Errorf("upstream %s: %w", name, err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("upstream %s: %q is no http or https URL; write it like https://api.openai.com/v1", name, raw)
+		return nil, fmt.Errorf("upstream %s: %q is not an http or https URL; write it like https://api.openai.com/v1", name, raw)
 	}
 	t := &target{name: name, base: u, path: withoutEndpoint(strings.TrimRight(u.EscapedPath(), "/"))}
 	for seg := range strings.SplitSeq(t.path, "/") {

@@ -90,7 +90,7 @@ func (t *target) fault(err error, at leg) (status int, message string) {
 	case errors.As(err, &odd):
 		return http.StatusBadGateway, up.name + " " + string(odd)
 	case errors.Is(err, errProxy):
-		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is no proxy URL; write http://user:password@host:port and restart precept"
+		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
 	case via != nil && errors.As(err, &refused):
 		return refused.fault(t, via)
 	case via != nil && errors.As(err, &op) && (op.Op == "proxyconnect" || op.Op == "socks connect"):

@@ -230,7 +230,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 		Now: clk.now, Backend: r.backend, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
 		Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
-		Lookup:   5 * time.Second, // a loaded machine is no fault
+		Lookup:   5 * time.Second, // a loaded machine is not a fault
 		Outbox:   outboxIn(dir), OutboxBytes: 1 << 30,
 	}
 	if change != nil {

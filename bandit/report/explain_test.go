@@ -49,7 +49,7 @@ func kinds() report.Input {
 	put(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	put(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	put(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
-	for i := range 12 { // others, so that a claim is no proof
+	for i := range 12 { // others, so that a claim is not proof
 		put(
 			c,
 			"other-"+string(rune('a'+i)),

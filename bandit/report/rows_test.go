@@ -206,7 +206,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 		input(c, append(slugs, "a", "never")...),
 	); r.SRM.Alarm != 8040 ||
 		r.Reporting.Alarm != 8040 {
-		t.Errorf("a lesson without coins is no further check: %+v", r.SRM)
+		t.Errorf("a lesson without coins has no further check: %+v", r.SRM)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Errorf("%+v %v", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error("what only matched is no pick")
+		t.Error("what only matched is not a pick")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
 		t.Error("a warning did not match")

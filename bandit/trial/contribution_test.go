@@ -155,7 +155,7 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Error("NaN is no reward")
+		t.Error("NaN is not a reward")
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
 		t.Error("rewards outside 0..1 are not bounded")

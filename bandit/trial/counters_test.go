@@ -42,7 +42,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
-			t.Fatalf("%v is no maximum of the lesson", d)
+			t.Fatalf("%v is not a maximum of the lesson", d)
 		}
 	}
 	// Another replica that only hears of the maxima believes the same; order and repetition do not
@@ -98,7 +98,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		one := append(slices.Clone(k.p), next)
 		slices.Sort(one)
 		if trial.Discoveries(one, k.tests, 0.05) < next {
-			t.Errorf("%v of %d: one more at %v is no discovery", k.p, k.tests, next)
+			t.Errorf("%v of %d: one more at %v is not a discovery", k.p, k.tests, next)
 		}
 		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
 			t.Errorf("of %d: %v is a discovery, too", k.tests, alone)

@@ -144,7 +144,7 @@ func parseDay(flag, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, misuse(fmt.Errorf(
-		"--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text,
+		"--%s: %q is not a time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text,
 	))
 }
 

@@ -119,7 +119,7 @@ func (b *beginning) config() (string, error) {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return "", fmt.Errorf(
-				"--upstream %q is no http or https URL; write it like https://api.openai.com/v1",
+				"--upstream %q is not an http or https URL; write it like https://api.openai.com/v1",
 				raw,
 			)
 		}

@@ -33,7 +33,7 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 		Long: "Backtest shows the captured sessions to a lesson of the bank, or to a LESSON.md " +
 			"file that is in none: in how many of how many it would have fired, by which words, " +
 			"and what those sessions were worth. " +
-			"The mean reward is of the sessions that were told of; it is no effect of the " +
+			"The mean reward is of the sessions that were told of; it is not an effect of the " +
 			"lesson, which the holdout measures. Targets by role and skill, which a capture " +
 			"does not tell, are taken for met. It works beside a running server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -155,7 +155,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 		return fmt.Sprintf("%s (of %d told)", strconv.FormatFloat(*m, 'f', 3, 64), n)
 	}
 	fmt.Fprintf(
-		out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n",
+		out, "  mean reward: there %s, elsewhere %s; this is not an effect of the lesson\n",
 		mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest),
 	)
 	if len(r.Examples) > 0 {

@@ -36,10 +36,10 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		}
 		if near := configs.Nearest(args[0], names); near != "" {
 			return fmt.Sprintf(
-				"%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near,
+				"%q is not a verb of %s; did you mean %s?", args[0], c.CommandPath(), near,
 			)
 		}
-		return fmt.Sprintf("%q is no verb of %s;", args[0], c.CommandPath())
+		return fmt.Sprintf("%q is not a verb of %s;", args[0], c.CommandPath())
 	}
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
@@ -70,9 +70,9 @@ func plainer(err error) error {
 	case kind == "bool":
 		return fmt.Errorf("--%s: %q is neither true nor false", flag.Name, wrong.GetValue())
 	case kind == "float64" && number:
-		return fmt.Errorf("--%s: %q is no number", flag.Name, wrong.GetValue())
+		return fmt.Errorf("--%s: %q is not a number", flag.Name, wrong.GetValue())
 	case number:
-		return fmt.Errorf("--%s: %q is no whole number, or too large", flag.Name, wrong.GetValue())
+		return fmt.Errorf("--%s: %q is not a whole number, or too large", flag.Name, wrong.GetValue())
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func (p *pointing) redirect(what, base string) (string, bool) {
 	if !ok {
 		fmt.Fprintf(
 			p.notes,
-			"precept: %s talks to %s, which is no upstream of precept; it is left as it is\n", what,
+			"precept: %s talks to %s, which is not an upstream of precept; it is left as it is\n", what,
 			base,
 		)
 		return "", false

@@ -88,7 +88,7 @@ func TestPointCodex(t *testing.T) {
 		t.Error(got)
 	}
 	p, notes := pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
-	if len(p.args) != 3 || !strings.Contains(notes.String(), "no upstream of precept") {
+	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
 		t.Error(p.args, notes)
 	}
 }

@@ -39,7 +39,7 @@ func (w *invocation) record() *cobra.Command {
 			"The same failure (file and error summary) is recorded once. With --json the entry " +
 			"is read from standard input and the result is written as JSON, both by " +
 			"docs/contracts/record.schema.json. " +
-			"A ledger that cannot be written is no failure of yours: it is tried again after 100 " +
+			"A ledger that cannot be written is not a failure of yours: it is tried again after 100 " +
 			"ms, then .orchestration/agent_trace.jsonl holds the entry and the exit code is " +
 			"0.",
 		Args: arguments(cobra.NoArgs),

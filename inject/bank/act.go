@@ -273,7 +273,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 			return Change{}, refusal(err)
 		}
 		if !IsName(name) || name != s.name(l) {
-			return Change{}, refuse(lesson.CodeInvalid, "", "%q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
+			return Change{}, refuse(lesson.CodeInvalid, "", "%q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
 		}
 		rest := s.without(name)
 		if r.Findings, err = b.judge(rest, l, nil); err != nil {
@@ -339,7 +339,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		n = 0
 		for name := range texts {
 			if !IsName(name) {
-				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is no name of a lesson; nothing was written", name)
+				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is not a name of a lesson; nothing was written", name)
 			}
 			if !strings.HasPrefix(name, Archive) {
 				n++

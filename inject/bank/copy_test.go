@@ -114,7 +114,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 		t.Errorf("the index is %s, %v", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("it is no event: %s", got)
+		t.Errorf("it is not an event: %s", got)
 	}
 }
 

@@ -116,7 +116,7 @@ func (d Directory) note(c Change) error {
 // holds reports an error if the file differs from the expectation of the edit.
 func (d Directory) holds(e Edit) error {
 	if !IsName(e.Name) {
-		return fmt.Errorf("%q is no name of a lesson", e.Name)
+		return fmt.Errorf("%q is not a name of a lesson", e.Name)
 	}
 	now, err := file.Read(d.path(e.Name))
 	if errors.Is(err, fs.ErrNotExist) && e.Old == nil {

@@ -191,7 +191,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	}
 	l.Path = s.where + "/" + p.Source + "/" + l.Slug + ".md"
 	if !IsName(s.name(l)) {
-		return nil, refuse(lesson.CodeInternal, "", "%q is no source", p.Source)
+		return nil, refuse(lesson.CodeInternal, "", "%q is not a source", p.Source)
 	}
 	return written(l)
 }

@@ -70,7 +70,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"the output of another test", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
 		{"a note of a test that passes, in front", "=== RUN   TestB\n    b_test.go:8: two\n=== RUN   TestA\n    a_test.go:7: one\n--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
 		{"the first of two panics", "--- FAIL: TestA (0.00s)\npanic: one\npanic: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: panic: one"},
-		{"an assertion that is no comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: \n\tError Trace:\ta_test.go:7\n\tError:\tShould be true\n\texpected: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: Should be true"},
+		{"an assertion that is not a comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: \n\tError Trace:\ta_test.go:7\n\tError:\tShould be true\n\texpected: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: Should be true"},
 		{"two packages with one test each", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop/a\t0.1s\n--- FAIL: TestA (0.00s)\n    a_test.go:7: two\nFAIL\texample.com/shop/b\t0.1s\n", "go test | a/a_test.go | TestA: one\ngo test | b/a_test.go | TestA: two"},
 		{"a package that does not build", "./a.go:3:4: undefined: x\nFAIL\texample.com/shop [build failed]\n", "go vet | a.go | undefined: x"},
 		{"a package of another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
@@ -84,7 +84,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"a note of a passing test behind a silent one", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
 		{"two frames of ours", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
 		{"the last words of a package", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
-		{"JSON that is no event, as last words", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
+		{"JSON that is not an event, as last words", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
 		{"a test that prints what a compiler would", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
 		{"a compiler in JSON", `{"ImportPath":"example.com/shop","Action":"build-output","Output":"./a.go:3:4: undefined: x\n"}` + "\n" + `{"ImportPath":"example.com/shop","Action":"build-fail"}`, "go vet | a.go | undefined: x"},
 		{"two packages in JSON, in each other's way", strings.Join([]string{

@@ -69,7 +69,7 @@ func Decode(r io.Reader) (Entry, error) {
 	for _, m := range given {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
 		if at < 0 {
-			faults = append(faults, fmt.Errorf("%q is no field of an entry; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
+			faults = append(faults, fmt.Errorf("%q is not a field of an entry; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
 			continue
 		}
 		switch text := fields[at].text; {

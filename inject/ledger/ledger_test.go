@@ -353,7 +353,7 @@ func TestDecode(t *testing.T) {
 		"empty":     {"", "nothing on standard input"},
 		"array":     {"[]", "not one JSON object"},
 		"two":       {good + good, "something follows"},
-		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is no field`},
+		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not a field`},
 		"missing":   {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
 		"blank":     {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
 		"twice":     {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause appears twice"},

@@ -39,7 +39,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
 		return whole("the frontmatter has no end; write a line --- behind its fields")
 	case !ok:
-		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is no lesson, rename it to start with _")
+		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
 	}
 	if len(front) > maxFrontmatter {
 		return whole("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
@@ -52,7 +52,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults, which do not concern precept
-		return whole("this is no lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
+		return whole("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
 	case root.kind != kindMap:

@@ -295,7 +295,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		{"another folder", rename("web", "net"), true},
 		{"a folder that is left out", rename("net", "_net"), true},
 		{"a file more", write("new/deep/d.md", written("d-four")), true},
-		{"what is no lesson", write("notes.txt", "x"), false},
+		{"what is not a lesson", write("notes.txt", "x"), false},
 		{"a README", write("ReadMe.md", "x"), false},
 		{"precept's own", write("_index.md", "x"), false},
 		{"an archived one", write("_archive/e.md", "x"), false},

@@ -159,7 +159,7 @@ func written(signature, text string) Command {
 	case utf8.RuneCountInString(c.Text) > MaxText:
 		c.Fault = "the text has more than 4,096 characters; write a shorter one"
 	case !utf8.ValidString(c.Signature) || !utf8.ValidString(c.Text):
-		c.Fault = "the lesson is no valid text; write it again"
+		c.Fault = "the lesson is not a valid text; write it again"
 	}
 	if c.Fault != "" {
 		c.Signature, c.Text = "", ""

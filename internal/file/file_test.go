@@ -114,6 +114,6 @@ func TestAppendEndsATruncatedLine(t *testing.T) {
 		t.Errorf("%q, %v; want three lines", b, err)
 	}
 	if err := file.Append(filepath.Dir(path), 0o600, nil); err == nil {
-		t.Error("a directory is no file to append to, and Append returned no error")
+		t.Error("a directory is not a file to append to, and Append returned no error")
 	}
 }

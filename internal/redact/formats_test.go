@@ -218,7 +218,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
 			if look("JSON", string(out)); !json.Valid(out) {
-				t.Errorf("%s is no JSON any more", out)
+				t.Errorf("%s is not JSON any more", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ func TestRedactText(t *testing.T) {
 		{"a short phone", "phone 555 0199, phone 5550199", "phone [REDACTED:phone:1], phone 5550199"},
 		{"dates by phone words", "call by 2026-01-31, phone 31.01.2026", "call by 2026-01-31, phone 31.01.2026"},
 		{"what only begins like a placeholder", "[REDACTED:bob@example.com]", "[REDACTED:[REDACTED:email:1]]"},
-		{"placeholder is no context", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
+		{"placeholder is not a context", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestNewIDIsAUUIDOfTheRandomSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
-		t.Errorf("%s is no UUID v4", a)
+		t.Errorf("%s is not a UUID v4", a)
 	}
 	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if a != b {

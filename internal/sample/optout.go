@@ -34,7 +34,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	for _, p := range paths {
 		g := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(p, `\`, "/")), "./")
 		if g == "" || !doublestar.ValidatePattern(g) {
-			return nil, fmt.Errorf("opt_out_patterns: %q is no glob; write for instance *.env or secrets/**", p)
+			return nil, fmt.Errorf("opt_out_patterns: %q is not a glob; write for instance *.env or secrets/**", p)
 		}
 		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
 	}
@@ -46,7 +46,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		for _, p := range list.from {
 			g := strings.ToLower(p)
 			if g == "" || !doublestar.ValidatePattern(g) {
-				return nil, fmt.Errorf("%s: %q is no glob; write for instance ci-*", list.key, p)
+				return nil, fmt.Errorf("%s: %q is not a glob; write for instance ci-*", list.key, p)
 			}
 			*list.to = append(*list.to, g)
 		}

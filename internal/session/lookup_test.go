@@ -120,7 +120,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	parent := d.th.Resolve(someone, named(task), task, begun, d.look)
 	sub, ok := d.th.Below(parent, named(task), true, begun, d.look)
 	if !ok {
-		t.Fatal("a sub-agent that begins is no session")
+		t.Fatal("a sub-agent that begins is not a session")
 	}
 	d.keep(sub.ID, sub.Echoes)
 	d.reply(sub, calling(drawn(1)))

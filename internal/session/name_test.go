@@ -88,7 +88,7 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
-		t.Error("an ID is no name of its session")
+		t.Error("an ID is not a name of its session")
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
 		t.Errorf("a lost record is called %q", r.Identity.Name)

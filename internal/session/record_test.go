@@ -320,7 +320,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.Done(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
-		t.Error("an incomplete reply is no reply")
+		t.Error("an incomplete reply is not a reply")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
 		t.Errorf("%+v", r.Thread.Calls)

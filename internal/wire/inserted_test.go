@@ -90,7 +90,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 		t.Fatalf("%+v: %v: %s", edits, err, body)
 	}
 	if !bytes.Equal(r.Body, body) || !json.Valid(out) {
-		t.Fatalf("the body was changed, or is no JSON any more: %s", out)
+		t.Fatalf("the body was changed, or is not JSON any more: %s", out)
 	}
 	checkItems(t, r, out, edits)
 	left := out

@@ -15,7 +15,7 @@ type Recording struct {
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
-var ErrNoRecording = errors.New("it is no object with messages or input")
+var ErrNoRecording = errors.New("it is not an object with messages or input")
 
 // ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. Only Source
 // and ID refer to raw.

@@ -214,10 +214,10 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 		})
 	}
 	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
-		t.Errorf("a text that was cut is no key: %q", got)
+		t.Errorf("a text that was cut is not a key: %q", got)
 	}
 	if got := EchoReply(&Reply{Text: " "}, ""); len(got) != 0 {
-		t.Errorf("an empty text is no key: %q", got)
+		t.Errorf("an empty text is not a key: %q", got)
 	}
 }
 

@@ -207,7 +207,7 @@ func walk(t *testing.T, r *Request) {
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()
 	for i := range r.Len() {
 		if !json.Valid(r.Raw(i)) {
-			t.Fatalf("item %d is no JSON: %q", i, r.Raw(i))
+			t.Fatalf("item %d is not JSON: %q", i, r.Raw(i))
 		}
 		it := r.Item(i)
 		_ = r.Echo(i)

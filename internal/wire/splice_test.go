@@ -218,7 +218,7 @@ func TestStripRefuses(t *testing.T) {
 		}
 	}
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
-		t.Error("a body that is no JSON")
+		t.Error("a body that is not JSON")
 	}
 	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
 		t.Error("nothing to take out")

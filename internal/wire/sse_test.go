@@ -51,7 +51,7 @@ func TestSSEEvents(t *testing.T) {
 		{"name without data", "event: ping\n\ndata: a\n\n", []seen{{"", "a", false}}},
 		{"the last name counts", "event: x\nevent: y\ndata: a\n\n", []seen{{"y", "a", false}}},
 		{"colon in the data", "data: a: b\n\n", []seen{{"", "a: b", false}}},
-		{"a space is no field", " data: a\n\n", nil},
+		{"a space is not a field", " data: a\n\n", nil},
 		{"too long", "event: big\ndata: " + strings.Repeat("x", 100) + "\n\ndata: a\n\n", []seen{{"big", "", true}, {"", "a", false}}},
 		{"too long in lines", "data: " + strings.Repeat("x", 40) + "\ndata: " + strings.Repeat("x", 40) + "\ndata: y\n\ndata: a\n\n", []seen{{"", "", true}, {"", "a", false}}},
 		{"long comment", ": " + strings.Repeat("x", 100) + "\ndata: a\n\n", []seen{{"", "a", false}}},

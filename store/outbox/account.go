@@ -138,8 +138,8 @@ func (b *Outbox) Account() Account {
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. running reports that
-// a precept has the file open, so turns in progress count as spooled. A missing file has a zero
-// account.
+// a precept has the file open, so turns in progress count as spooled. A missing file, and a file
+// without tables, have a zero account.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
@@ -168,6 +168,10 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if err := execute(c, "BEGIN"); err != nil {
 		return a, err
+	}
+	tables, err := number(c, "SELECT count(*) FROM sqlite_master WHERE name = 'account'")
+	if err == nil && tables == 0 { // the program was killed before the first commit
+		return a, nil
 	}
 	n, err := readCounts(c)
 	if err != nil {

@@ -58,7 +58,7 @@ func (b *Bank) Version(ctx context.Context) (string, error) {
 func lessonFits(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
-		return fmt.Errorf("redis: push lessons: %w: %q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
+		return fmt.Errorf("redis: push lessons: %w: %q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
 	case len(text) > lesson.MaxFile:
 		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", session.ErrInvalid, name, len(text), lesson.MaxFile)
 	}

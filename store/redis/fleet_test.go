@@ -101,7 +101,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	for _, place := range []string{"1-x", "-", "7-"} {
 		if list, err := other.Erasures(ctx, place); err == nil {
-			t.Errorf("%q is no place: %v", place, list)
+			t.Errorf("%q is not a place: %v", place, list)
 		}
 	}
 }

@@ -204,7 +204,7 @@ type secrecy struct {
 // name of the host in the address.
 func (y *secrecy) config() (*tls.Config, error) {
 	if !y.on {
-		return nil, nil //nolint:nilnil // nil is no TLS for the client
+		return nil, nil //nolint:nilnil // nil means no TLS for the client
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
 	if y.caFile != "" {

@@ -103,7 +103,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
-			t.Errorf("request %d is no extension of the one before:\n%s\n%s", i, through.mains[i-1].Raw, through.mains[i].Raw)
+			t.Errorf("request %d is not an extension of the one before:\n%s\n%s", i, through.mains[i-1].Raw, through.mains[i].Raw)
 		}
 	}
 	last := through.mains[len(through.mains)-1].Raw

@@ -86,7 +86,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 		stop()
 		wait()
 	}
-	garbage := []byte(strings.Repeat("this is no database ", 1000))
+	garbage := []byte(strings.Repeat("this is not a database ", 1000))
 	path := filepath.Join(dir, "precept.db")
 	p := harness.Begins(t, dir, model.URL)
 	run(p, func() {

@@ -190,7 +190,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
-	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is no fault
+	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
@@ -258,7 +258,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
-	fleet := replicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is no fault
+	fleet := replicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	k := newChat("nameless", false)
 	before := ""

@@ -328,7 +328,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 				slug := fmt.Sprintf("known-%03d", i)
 				banktest.WriteLesson(t, lessons, slug, "pages of "+slug)
 			}
-			flags := []string{"--upstream", up.URL + "/v1", "--bandit-control", "0", "--writ-enabled"}
+			flags := []string{"--upstream", up.URL + "/v1", "--bandit-control", "0", "--writ-enabled", "--limits-lookup-timeout", "10s"}
 			if kind == "redis" {
 				url := storetest.StartRedis(t).URL()
 				harness.MustVerb(t, "lessons", "push", lessons, url)
@@ -356,15 +356,23 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 			second := func(task string) string {
 				return first(task) + `,{"role":"assistant","content":` + quote(commands(task)) + `},{"role":"user","content":"And now?"}`
 			}
-			turn(second)
-			turn(func(task string) string { // an answer may be a turn late
-				return second(task) + `,{"role":"assistant","content":"Fine."},{"role":"user","content":"Go on."}`
-			})
+			history := second
 			ok, tooMany := 0, 0
-			for i := range sessions {
-				body, _ := asked.Load(fmt.Sprintf("task-%02d", i))
-				text, _ := body.(string)
-				ok, tooMany = ok+strings.Count(text, "OK: recorded lesson #"), tooMany+strings.Count(text, "ERROR: you wrote too many lessons")
+			for range 10 { // a loaded machine may answer some turns late
+				turn(history)
+				ok, tooMany = 0, 0
+				for i := range sessions {
+					body, _ := asked.Load(fmt.Sprintf("task-%02d", i))
+					text, _ := body.(string)
+					ok, tooMany = ok+strings.Count(text, "OK: recorded lesson #"), tooMany+strings.Count(text, "ERROR: you wrote too many lessons")
+				}
+				if ok+tooMany >= sessions*each {
+					break
+				}
+				before := history
+				history = func(task string) string {
+					return before(task) + `,{"role":"assistant","content":"Fine."},{"role":"user","content":"Go on."}`
+				}
 			}
 			if ok != hourly || ok+tooMany != sessions*each {
 				t.Errorf("of %d commands %d were executed and %d refused", sessions*each, ok, tooMany)

@@ -90,7 +90,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	for name, s := range c.Services {
 		for _, other := range s.DependsOn {
 			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is no service", name, other)
+				t.Errorf("%s depends on %s, which is not a service", name, other)
 			}
 		}
 		for _, v := range s.Volumes {

@@ -126,7 +126,7 @@ func runnable(t *testing.T, where string, args []string) {
 	p := gatherPromises(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s: precept %s is no verb", where, args[0])
+		t.Errorf("%s: precept %s is not a verb", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -167,7 +167,7 @@ func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
 		t.Errorf("the Dockerfile has no %s", want)
 	}
 	if !strings.Contains(text, "VOLUME "+c.DataDir+"\n") || !strings.Contains(text, "\nUSER 65532:65532\n") {
-		t.Error("the data directory is no volume, or the user is root")
+		t.Error("the data directory is not a volume, or the user is root")
 	}
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)

@@ -78,7 +78,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
 				if _, rest := p.command([]string{m[1], sub}); len(rest) > 0 {
-					fault("precept %s %s is no verb", m[1], sub)
+					fault("precept %s %s is not a verb", m[1], sub)
 				}
 			}
 			return
@@ -105,7 +105,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return // prose in a block
 		}
-		fault("precept %s is no verb", strings.Join(words[:named], " "))
+		fault("precept %s is not a verb", strings.Join(words[:named], " "))
 		return
 	}
 	ours, _, _ := strings.Cut(m[1], " -- ") // what stands behind is another program's

@@ -148,7 +148,7 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	})
 	f := s.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
-		t.Error("a stop is no success")
+		t.Error("a stop is not success")
 	}
 	if done, _ := f.Done(); done > 10 {
 		t.Errorf("%d tickets were done", done)

@@ -193,7 +193,7 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("a folder in the way was no error")
+		t.Error("a folder in the way was not an error")
 	}
 }
 

@@ -201,7 +201,7 @@ func runDistiller(cfg *configs.Config, d *Distiller, gate *trialGate, f *failure
 	}
 	return func(ctx context.Context) error {
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
-			return nil //nolint:nilerr // a stop is no failure
+			return nil //nolint:nilerr // a stop is not a failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if ended := gate.endTrials(ctx, d); ended != nil {

@@ -96,7 +96,7 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 			case errors.Is(r.Err, bank.ErrTooMany):
 				return true, nil
 			default:
-				lessons.log.Warn("an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
+				lessons.log.Warn("an entry of the ledger is not a lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
 			}
 		}
 		fresh = fresh[len(results):]

@@ -157,7 +157,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
 	path := loaded(t, source).StoreURL()
-	garbage := strings.Repeat("this is no database ", 500)
+	garbage := strings.Repeat("this is not a database ", 500)
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	for _, wrong := range []struct{ text, says string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
 		{"", "the configuration file is empty"},
-		{"bandit: [\n", "is no YAML"},
+		{"bandit: [\n", "is not YAML"},
 	} {
 		write(wrong.text)
 		eventually(t, wrong.says+" in the log", func() bool { return l.console.says(wrong.says) })

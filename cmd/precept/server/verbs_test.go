@@ -78,7 +78,7 @@ func TestVerbOpensBankWithItsRules(t *testing.T) {
 		t.Errorf("whom to ask is taken for a secret: %v", kinds)
 	}
 	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
-		t.Errorf("an address is no personal data: %v", kinds)
+		t.Errorf("an address is not personal data: %v", kinds)
 	}
 }
 

@@ -47,7 +47,7 @@ Tell the user which files were changed. | Do not show the whole diff; name the f
 Do not show a stack trace to users. | Show an id that support can find, and log the trace.
 Mention the breaking change in the changelog. | Write it under Changed, with what to do.
 You are done when the test passes. | Do not go on refactoring; leave the rest for another change.
-Act on the exit code, not on the output. | grep returns 1 when nothing was found; that is no failure of the script.
+Act on the exit code, not on the output. | grep returns 1 when nothing was found; that is not a failure of the script.
 Pretend nothing: mark flaky tests as flaky. | Retry hides a race. Quarantine the test and file a bug.
 Use roles in RBAC, not users. | Bind the developer role to the group; the system:masters group bypasses all policies, so nobody should be in it.
 Assistant messages with tool calls need all their results. | Send a tool message for each tool_call_id before the next user message.
