@@ -108,7 +108,7 @@ func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if err != nil && line == "" {
 		fmt.Fprintln(console)
 	}
-	return errors.New("nothing was deleted: the deletion was not confirmed; answer yes, or add --yes")
+	return errors.New("the deletion was not confirmed, so nothing was deleted; answer yes, or add --yes")
 }
 
 // forgetOffline deletes from the store without a server.
