@@ -65,8 +65,7 @@ func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, t
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Leave stores a text with the session for the replica that serves the session's next turn. The
-// text is deleted with the session. If the session does not exist, Leave does nothing.
+// Take returns and deletes the text with the given name.
 func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
 	err = s.lookUp(ctx, "take", func(c client) error {
