@@ -14,7 +14,7 @@ import (
 const defaultLookup = 45 * time.Millisecond
 
 // ErrNoSession reports that no session is stored under a name, or that the session opted out.
-var ErrNoSession = errors.New("nothing is kept of this session")
+var ErrNoSession = errors.New("no data of this session is stored")
 
 // sessionFinder is the part of a backend that finds sessions by id and by echo keys.
 type sessionFinder interface {

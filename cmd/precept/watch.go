@@ -43,7 +43,7 @@ func (w *invocation) watch() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
 				return misuse(errors.New(
-					"the session is missing; name one (the dashboard lists sessions), or add --latest",
+					"watch takes one session or --latest; name one session (the dashboard lists sessions), or add --latest",
 				))
 			}
 			return nil
@@ -114,7 +114,7 @@ func (x *watching) poll(ctx context.Context) (over bool, err error) {
 		}
 		if !found {
 			return x.wait(
-				"nothing is kept of this session yet: it is unknown, or its first turn is not stored",
+				"no data of this session is stored: the session is unknown, or the first turn is not stored yet",
 			)
 		}
 		if err := x.print(&t); err != nil {
