@@ -30,7 +30,7 @@ type Draft struct {
 	mark  *mark   // note about the one session that a judge's draft comes from; nil for a draft of the rules
 }
 
-// group holds the cases that one lesson covers: cases with the same fix.
+// group holds the cases with the same fix, which one lesson covers.
 type group struct {
 	fix   Fix
 	cases []*Case

@@ -35,7 +35,7 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		return
 	}
 	err := c.tools.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
-	if errors.Is(err, guard.ErrPanicked) { // one session of the batch is at fault: retry one by one
+	if errors.Is(err, guard.ErrPanicked) { // a session of the batch panicked: settle the sessions one by one
 		for _, st := range work {
 			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {

@@ -71,7 +71,7 @@ func run() int {
 	return w.execute(context.Background(), os.Args[1:])
 }
 
-// execute runs one command line, prints its error, and returns its exit code.
+// execute runs a command line, prints the error, and returns the exit code.
 func (w *invocation) execute(ctx context.Context, args []string) int {
 	root := w.root() //nolint:contextcheck // cobra hands ctx to the verb
 	root.SetArgs(args)

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// write is one change of a caller that waits for its commit.
+// write is a change whose caller waits for the commit.
 type write struct {
 	ctx      context.Context //nolint:containedctx // of the caller, who waits
 	what     func(*snapshot) (Change, error)

@@ -62,7 +62,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug returns a readable name that is the same for the same failure.
+// slug returns a readable name. Equal failures have equal names.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }

@@ -43,7 +43,7 @@ const (
 	answerLines     = 4       // stored lines per answer
 	answerLine      = 80      // maximum bytes per stored line
 	answerLeast     = 12      // minimum bytes of a stored line
-	compareRoom     = 8 << 20 // bytes that one request may compare, in addition to twice its own text
+	compareRoom     = 8 << 20 // maximum bytes that a request compares, in addition to twice the size of the request
 )
 
 // transcripts holds the transcripts of recent conversations.

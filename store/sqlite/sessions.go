@@ -34,7 +34,7 @@ func rowDest(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StandIn}
 }
 
-// Session returns the row of one session and whether there is one.
+// Session returns the row of a session, and whether the row exists.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	type result struct {
 		row   session.Row
