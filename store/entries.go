@@ -126,7 +126,7 @@ func placeOf(b *session.Block, list []Entry, words int) int {
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Again}
 	if b.Loop {
-		r.Fresh()
+		r.Reset()
 		e.Text = r.Text(b.Text)
 		e.Slugs = []string{trial.LoopArm.Slug()}
 	}

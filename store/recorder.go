@@ -185,7 +185,7 @@ func (r *recorder) begun(written bool) {
 // stub returns the start of a turn for the outbox.
 func (r *recorder) stub(x *sample.Exchange) outbox.Begun {
 	out := r.redactor
-	out.Fresh()
+	out.Reset()
 	head := sample.Exchange{
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,

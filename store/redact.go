@@ -15,13 +15,13 @@ import (
 // newRedactor returns a redactor with the settings of this moment.
 func (o *optouts) newRedactor() *redact.Redactor {
 	r := redact.New(o.personal.Load())
-	r.Remember(o.clean)
+	r.UseCleanTexts(o.clean)
 	return r
 }
 
 // redact replaces secrets and personal data in all texts of an exchange.
 func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
-	r.Fresh()
+	r.Reset()
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
 	for _, n := range x.Redacted {
@@ -85,7 +85,7 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		return session.Row{}, false
 	}
 	rules := o.rules.Load()
-	r.Fresh()
+	r.Reset()
 	row, err := ses.Record.Row(func(text string) (string, bool) {
 		if rules != nil && rules.Hits(text) {
 			return "", false

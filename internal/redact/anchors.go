@@ -65,7 +65,7 @@ func compile(kinds [kindCount]rule) *table {
 		}
 	}
 	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: in(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
-	add(anchor{name: "a sign in other clothes", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: in("234567\x80\xa0\xbc\xbd"), check: (*matcher).spelled}, false)
+	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: in("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {
 			add(a, row.personal)
@@ -90,7 +90,7 @@ func tail(s []byte, i int) byte { return s[i] ^ s[i-1]<<2 ^ s[i-2]<<4 ^ s[i-2]>>
 
 func anything(byte) bool { return true }
 
-func edge(b byte) bool { return !isAlnum(b) }
+func wordBoundary(b byte) bool { return !isAlnum(b) }
 
 func isKeyByte(b byte) bool { return classOf[b]&(tokenByte|base64Byte) != 0 }
 

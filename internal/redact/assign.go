@@ -79,7 +79,7 @@ type endings struct {
 }
 
 //nolint:gochecknoglobals // written once here, read only
-var telling = func() (t endings) {
+var nameEndings = func() (t endings) {
 	for _, row := range []struct {
 		class keyClass
 		names string // the first match counts; = precedes a whole name
@@ -109,7 +109,7 @@ var telling = func() (t endings) {
 
 // classOfName returns the class of a name in lower case without separators.
 func classOfName(n string) keyClass {
-	for _, e := range telling.of[n[len(n)-1]] {
+	for _, e := range nameEndings.of[n[len(n)-1]] {
 		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
 			return e.class
 		}
@@ -119,11 +119,11 @@ func classOfName(n string) keyClass {
 
 // secretEnd reports whether the name of a secret can end in the two letters: most names of code
 // fall here.
-func secretEnd(a, b byte) bool { return telling.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
+func secretEnd(a, b byte) bool { return nameEndings.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
 
 // mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
 // read.
-func mayEndName(b byte) bool { return telling.of[b|0x20] != nil || isDigit(b) }
+func mayEndName(b byte) bool { return nameEndings.of[b|0x20] != nil || isDigit(b) }
 
 // assignment checks a : or = after a telling name: password=..., "api_key": "...", secret := "...";
 // or the > of <password>, or the ( of setPassword("...").
@@ -138,20 +138,20 @@ func (m *matcher) assignment(i int) hit {
 	case s[i] == '=' && at(s, p) == '>':
 		p++
 	}
-	end := m.back(i, widest, signByte)
+	end := m.runStart(i, maxBlanks, signByte)
 	if end == m.last {
 		return hit{}
 	}
 	if (s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80) && foreignPassword(s[m.last:end]) {
-		return m.assigned(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
+		return m.assignedValue(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
-	stem := m.back(end, longestName, digitByte)
+	stem := m.runStart(end, longestName, digitByte)
 	if stem < 2 || !secretEnd(s[stem-2], s[stem-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
-	start := m.back(end, longestName, nameByte)
+	start := m.runStart(end, longestName, nameByte)
 	name := s[start:end]
 	class := classOfWord(name)
 	if keyed {
@@ -160,17 +160,17 @@ func (m *matcher) assignment(i int) hit {
 	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // "key" is a secret only as a parameter of a URL
 		class = secretClass
 	}
-	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !gives(name) {
+	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !takesSecret(name) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	return m.assigned(i, p, class, shape{keyed: keyed, literal: literal})
+	return m.assignedValue(i, p, class, shape{keyed: keyed, literal: literal})
 }
 
-// assigned reads the value of a name at p, after the sign at i, or on the next line.
-func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
+// assignedValue reads the value of a name at p, after the sign at i, or on the next line.
+func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	s := m.s
 	p = skipMarks(s, p)
 	if class == headerClass {
@@ -188,7 +188,7 @@ func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
 	if c := at(s, p-1); c != '\n' && at(s, p) != '\n' && at(s, p) != '\r' {
 		return m.value(p, class, sh)
 	}
-	p = skipSpace(s[:min(len(s), p+widest)], p)
+	p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	h := m.value(p, class, sh)
 	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(s[h.start:h.end], "=:") {
 		return hit{} // the line contains more than a value
@@ -200,12 +200,12 @@ func (m *matcher) assigned(i, p int, class keyClass, sh shape) hit {
 const longestName = 40
 
 // widest is the maximum number of blanks between a name and its value, as in aligned tables.
-const widest = 48
+const maxBlanks = 48
 
 // skipMarks skips blanks and marks of bold or coloured text.
 func skipMarks(s []byte, p int) int {
 	from := p
-	for p < len(s) && p-from < widest {
+	for p < len(s) && p-from < maxBlanks {
 		switch {
 		case s[p] == ' ' || s[p] == '\t':
 			p++
@@ -222,9 +222,9 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
-// gives reports whether a function of the name receives a secret, like setPassword; getPassword
+// takesSecret reports whether a function of the name receives a secret, like setPassword; getPassword
 // receives another argument.
-func gives(name []byte) bool {
+func takesSecret(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
@@ -254,10 +254,10 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		}
 		if end := bytes.IndexByte(area, q); end >= 0 {
 			sh.quoted = true
-			return m.judge(p+1, p+1+end, class, sh)
+			return m.checkValue(p+1, p+1+end, class, sh)
 		}
 		if sh.keyed && p+1+len(area) == len(s) { // the capture was cut inside the value
-			if h := m.judge(p+1, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
+			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
 				return h
 			}
 		}
@@ -275,7 +275,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	for end > p && (s[end-1] == '.' || s[end-1] == ':') {
 		end--
 	}
-	return m.judge(p, end, class, sh)
+	return m.checkValue(p, end, class, sh)
 }
 
 func endsValue(c byte) bool {

@@ -9,7 +9,7 @@ import (
 func (m *matcher) jwt(i int) hit {
 	const least = 8
 	start := i - 2
-	if start < m.last || !startsWith(m.s, start, "eyJ") || !bounded(m.s, start) {
+	if start < m.last || !startsWith(m.s, start, "eyJ") || !startsWord(m.s, start) {
 		return hit{}
 	}
 	end := span(m.s, start, tokenByte)
@@ -29,7 +29,7 @@ func (m *matcher) jwt(i int) hit {
 			break
 		}
 		// Other text follows a signature that is complete on one line.
-		if broken && !dot && dots >= 2 && !(wrapped && mixed(m.s[next:stop]) && at(m.s, stop) != ' ') {
+		if broken && !dot && dots >= 2 && !(wrapped && isMixed(m.s[next:stop]) && at(m.s, stop) != ' ') {
 			break
 		}
 		wrapped = wrapped || broken
@@ -158,7 +158,7 @@ func (m *matcher) scheme(i int) hit {
 	var p int
 	bearer := startsFold(m.s, i, "bearer ")
 	switch {
-	case !bounded(m.s, i):
+	case !startsWord(m.s, i):
 		return hit{}
 	case bearer:
 		p = i + len("bearer ")
@@ -178,7 +178,7 @@ func (m *matcher) scheme(i int) hit {
 		end--
 	}
 	v := m.s[p:end]
-	if bearer && (len(v) < 8 || !(mixed(v) && (len(v) >= 16 || digitRuns(v) > 0))) {
+	if bearer && (len(v) < 8 || !(isMixed(v) && (len(v) >= 16 || digitRuns(v) > 0))) {
 		return hit{}
 	}
 	if !bearer && !basicCredentials(v) {
@@ -209,7 +209,7 @@ func (m *matcher) header(p int, keyed bool) hit {
 		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // belongs to the sentence
 			stop--
 		}
-		if h := m.judge(word, stop, secretClass, shape{keyed: keyed}); h.kind != none {
+		if h := m.checkValue(word, stop, secretClass, shape{keyed: keyed}); h.kind != none {
 			if word > p {
 				h.end = end
 			}

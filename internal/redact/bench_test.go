@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// codeText is n bytes of what agents send most: source code, listings, logs, in a chat message.
+// codeText returns a chat message with n bytes of source code, listings and logs.
 func codeText(n int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {

@@ -11,7 +11,7 @@ import (
 	"precept/internal/redact"
 )
 
-// countries are the lengths of IBANs by the SWIFT registry.
+// countries returns the lengths of IBANs in the SWIFT registry.
 func countries() map[string]int {
 	out := map[string]int{}
 	for length, codes := range map[int]string{
@@ -26,7 +26,7 @@ func countries() map[string]int {
 	return out
 }
 
-// ibanOf is an IBAN of a country and length with right check digits (ISO 7064, mod 97-10).
+// ibanOf returns an IBAN of a country and length with right check digits (ISO 7064, mod 97-10).
 func ibanOf(country string, length int) string {
 	body := strings.Repeat("4", length-4)
 	numeric := ""
@@ -41,8 +41,9 @@ func ibanOf(country string, length int) string {
 	return fmt.Sprintf("%s%02d%s", country, 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), body)
 }
 
-// becomes says what a kind's placeholder makes of a text in which <> stand around what is replaced.
-func becomes(text, kind string) (in, want string) {
+// parseMarked returns a text without its <>, and the text with a placeholder in place of the <> and
+// their content.
+func parseMarked(text, kind string) (in, want string) {
 	before, rest, ok := strings.Cut(text, "<")
 	value, after, _ := strings.Cut(rest, ">")
 	if !ok {
@@ -51,10 +52,10 @@ func becomes(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-func hold(t *testing.T, kind string, texts ...string) {
+func checkMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		in, want := becomes(text, kind)
+		in, want := parseMarked(text, kind)
 		if got := redact.New(true).Text(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
@@ -80,7 +81,7 @@ func TestIBANLengthOfEveryCountry(t *testing.T) {
 
 // An IBAN is written in capitals, in one piece or in blocks of four, with no other letter or digit next to it.
 func TestIBANSpellings(t *testing.T) {
-	hold(t, "iban",
+	checkMarked(t, "iban",
 		"<DE89370400440532013000>", "<DE89 3704 0044 0532 0130 00>", "<DE89-3704-0044-0532-0130-00>", "(<DE89370400440532013000>)", "<DE89 3704 00440532 0130 00>",
 		"iban:<GB82WEST12345698765432>", "DE89 370 40044053 2013 000", "DE8937040044053201300", "XDE89370400440532013000", "<de89370400440532013000>", "<gb82 west 1234 5698 7654 32>", "gb82 WEST 1234 5698 7654 32", "GB82 west 1234 5698 7654 32", "DE893704004405320130000",
 		"DE89370400440532013000a", "DE8a370400440532013000", "DE90370400440532013000", "D89370400440532013000",
@@ -132,7 +133,7 @@ func TestCardRangesAndLengths(t *testing.T) {
 }
 
 func TestCardSpellings(t *testing.T) {
-	hold(t, "card",
+	checkMarked(t, "card",
 		"<4111111111111111>", "<4111 1111 1111 1111>", "<4111-1111-1111-1111>", "<3782 822463 10005>", "x=<4111111111111111>,", "4111 1111 1111 11111", "4111111111111111a", "a4111111111111111",
 		"411 1111 1111 11111", "41111 111 1111 1111", "-4111111111111111", "9-4111111111111111", "4111,1111,1111,1111", "4111111111111111.5",
 		"visa 4222222222222222225",
@@ -141,14 +142,14 @@ func TestCardSpellings(t *testing.T) {
 
 // A social security number has an issued area, group and serial.
 func TestSocialSecurityNumbersInIssuedRanges(t *testing.T) {
-	hold(t, "ssn",
+	checkMarked(t, "ssn",
 		"<078-05-1120>", "ssn <078 05 1120>", "ssn <078051120>", "social: <665-01-0001>", "<001-01-0001>", "<899-99-9999>", "000-05-1120", "666-05-1120", "900-05-1120", "078-00-1120", "078-05-0000",
 		"078 05 1120", "078051120", "078-05-11201", "1078-05-1120", "078-05-1120-1", "1-078-05-1120", "078-051120", "07-805-1120", "078-05.1120", "ssn 078-05 1120", "078-05-1120a",
 	)
 }
 
 func TestIPAddressesAreRedacted(t *testing.T) {
-	hold(t, "ip",
+	checkMarked(t, "ip",
 		"<203.0.113.7>", "host <203.0.113.7>:80", "<10.1.2.3>/24", "(<203.0.113.7>)", "http://<203.0.113.7>/", "from <1.2.3.4>", "peer <31.7.8.1>", "<32.1.1.1>", "31.1.1.1", "203.0.113", "203.0.113.256", "203.0.113.07", "203.0.113.7.1",
 		"203.0.113.7a", "203.0.113.7-rc", "203.0.113.7_x", "127.0.0.1", "0.0.0.0", "255.255.255.0", "v203.0.113.7", "version 203.0.113.7", "oid 203.0.113.7", "==203.0.113.7",
 		">=203.0.113.7", "~203.0.113.7", "addr=<203.0.113.7>", "Firefox/203.0.113.7", "path/<203.0.113.7>", "lib-203.0.113.7", "lib_203.0.113.7",
@@ -157,14 +158,14 @@ func TestIPAddressesAreRedacted(t *testing.T) {
 }
 
 func TestEmailAddressesAreRedacted(t *testing.T) {
-	hold(t, "email",
+	checkMarked(t, "email",
 		"<a@b.io>", "<bob.smith+x@corp.example.com>.", "mailto:<a@b.io>", "\"<a@b.io>\"", "<a_b@b.io>", "q=<a%40b.io>&x", "a@b", "a@b.c", "a@.io", "@b.io", "a@b..io", "a@b.i0", "<a@b.xn--p1ai>", "a@b.toolongforatopleveldomain",
 		"git@b.io", "x@2x.png", "x@v1.2.zip", "x@v1.2.mod", "<x@2x.photos>", "<v@vb.png>", "a@b.call(1)", "<a@b-c.io>", "<a@b.io>-", "a%41b.io", ".<a@b.io>", "-<a@b.io>", "<_a@b.io>", "a b@ c.io",
 	)
 }
 
 func TestPhoneNumbersAreRedacted(t *testing.T) {
-	hold(t, "phone",
+	checkMarked(t, "phone",
 		"<+14155550100>", "<+1 415 555 0100>", "<+49 30 901820>", "<+4930901820>", "<+1-415-555-0100>", "<(415) 555-0100>", "<(415)555-0100>", "<(415) 555 0100>", "<415-555-0100>", "<415.555.0100>", "<1-415-555-0100>", "call <415 555 0100>", "<415 555 0100>",
 		"tel <030 901820>", "fax: <0309018201>", "+04155550100", "+1234567", "+123456789", "<+1234567890>", "+1234567890123456", "115.555.0100", "415.155.0100", "<115-155-0100>", "415-5555-0100", "4155-555-0100", "415 555 0100 12", "12 415 555 0100", "(4155) 550-100", "(<415 555-0100>",
 		"tel 2026-01-31", "tel 31.01.2026", "call_4155550100", "030 901820", "0309018201", "+1 2 3 4 5 6 7 8 9", "+1130 2010", "+123.4567890", "2-415-555-0100", "a415-555-0100", "415-555-0100a", "415-555-0100-1", "415-555-0100.1",

@@ -74,9 +74,9 @@ func span(s []byte, i int, class uint16) int {
 	return i
 }
 
-// back returns the start of the run of class bytes that ends at end, at most longest bytes long,
+// runStart returns the start of the run of class bytes that ends at end, at most longest bytes long,
 // and after the last match.
-func (m *matcher) back(end, longest int, class uint16) int {
+func (m *matcher) runStart(end, longest int, class uint16) int {
 	start := end
 	for start > m.last && end-start < longest && classOf[m.s[start-1]]&class != 0 {
 		start--
@@ -84,8 +84,8 @@ func (m *matcher) back(end, longest int, class uint16) int {
 	return start
 }
 
-// ahead returns the result of span, but reads at most longest bytes from i.
-func ahead(s []byte, i, longest int, class uint16) int {
+// runEnd returns the result of span, but reads at most longest bytes from i.
+func runEnd(s []byte, i, longest int, class uint16) int {
 	return span(s[:min(len(s), i+longest)], i, class)
 }
 
@@ -107,5 +107,5 @@ func startsFold(s []byte, i int, p string) bool {
 	return true
 }
 
-// bounded reports whether no word extends to the left of i.
-func bounded(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }
+// startsWord reports whether no word extends to the left of i.
+func startsWord(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

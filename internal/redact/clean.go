@@ -64,8 +64,8 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 	return ok
 }
 
-// Remember makes JSONCached use the cache. The cache may serve several redactors.
-func (r *Redactor) Remember(c *CleanTexts) { r.clean = c }
+// UseCleanTexts makes JSONCached use the cache. The cache may serve several redactors.
+func (r *Redactor) UseCleanTexts(c *CleanTexts) { r.clean = c }
 
 // JSONCached is like JSON, for a text that other sessions are likely to send, too. The digest of a
 // text costs a third of its scan, so a text that does not repeat is better given to JSON.

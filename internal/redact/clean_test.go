@@ -26,8 +26,8 @@ func cleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// admitted waits until a look-up finds the text: the cache admits entries asynchronously.
-func admitted(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
+// waitCached waits until a look-up finds the text: the cache admits entries asynchronously.
+func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		before := c.Hits()
@@ -44,10 +44,10 @@ func admitted(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []by
 func TestCleanTextIsScannedOnce(t *testing.T) {
 	c, prompt := cleanTexts(t), systemPrompt(4<<10)
 	first := redact.New(true)
-	first.Remember(c)
-	admitted(t, c, first, prompt)
+	first.UseCleanTexts(c)
+	waitCached(t, c, first, prompt)
 	second := redact.New(true)
-	second.Remember(c)
+	second.UseCleanTexts(c)
 	hits := c.Hits()
 	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
 		t.Errorf("another session: %d hits, want %d", c.Hits(), hits+1)
@@ -58,10 +58,10 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 func TestTextWithASecretIsNeverCached(t *testing.T) {
 	c := cleanTexts(t)
 	r := redact.New(true)
-	r.Remember(c)
+	r.UseCleanTexts(c)
 	prompt := systemPrompt(4 << 10)
 	secret := bytes.Replace(prompt, []byte("narrowest"), []byte("AKIAIOSFODNN7EXAMPLE"), 1)
-	admitted(t, c, r, prompt)
+	waitCached(t, c, r, prompt)
 	for range 5 {
 		if out := r.JSONCached(nil, secret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
 			t.Fatal("the key passed")
@@ -78,10 +78,10 @@ func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	c := cleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
 	secrets := redact.New(false)
-	secrets.Remember(c)
-	admitted(t, c, secrets, text)
+	secrets.UseCleanTexts(c)
+	waitCached(t, c, secrets, text)
 	personal := redact.New(true)
-	personal.Remember(c)
+	personal.UseCleanTexts(c)
 	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
 		t.Error("the address passed")
 	}
@@ -99,8 +99,8 @@ func BenchmarkCleanText(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("hit/%dK", size>>10), func(b *testing.B) {
 			c, r := cleanTexts(b), redact.New(true)
-			r.Remember(c)
-			admitted(b, c, r, text)
+			r.UseCleanTexts(c)
+			waitCached(b, c, r, text)
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				r.JSONCached(nil, text)

@@ -16,7 +16,7 @@ func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 	src := filepath.Join(build.Default.GOROOT, "src")
 	size, total, counts := 0, 0, map[string]int{}
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || len(path)%7 != 3 { // a part of it, from everywhere
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || len(path)%7 != 3 { // a sample of the files
 			return err
 		}
 		if size > enough {
@@ -32,7 +32,7 @@ func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 		}
 		r := New(true)
 		if out := r.JSON(nil, item); !json.Valid(out) {
-			t.Errorf("%s: no JSON any more", path)
+			t.Errorf("%s: the result is not JSON", path)
 		}
 		size += len(text)
 		for k, n := range r.Counts() {

@@ -151,8 +151,7 @@ func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// makers are the kinds with a shape of their own: what is drawn stands for itself, whatever stands
-// around it.
+// makers returns the kinds that are found by their own shape, without context.
 func makers() []maker {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -187,8 +186,7 @@ func makers() []maker {
 	}
 }
 
-// phrases are the kinds that are known by what stands around them; the second result is what must
-// not remain.
+// phrases returns the kinds that are found by their context; value is the part to redact.
 func phrases() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {
@@ -239,7 +237,7 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 		return []byte(`{"type":"function_call","arguments":` + str(`{"note":`+str("see "+text+" ok")+`,"n":[1,2]}`) + "}")
 	case 3: // two levels down
 		return []byte(`{"arguments":` + str(`{"body":`+str(`{"note":`+str("a\tb\n"+text+"\nc")+`}`)+`}`) + "}")
-	default: // every third byte of it escaped
+	default: // every third byte escaped
 		var b strings.Builder
 		b.WriteString(`{"content":"` + "x ")
 		for i, c := range []byte(text) {
@@ -259,7 +257,7 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 
 const places = 5
 
-// strings of a document, unescaped to the bottom.
+// strings of a document, with all escapes decoded.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {
@@ -311,7 +309,7 @@ func TestRecallOfEachKind(t *testing.T) {
 	}
 }
 
-// harmless draws a line of what must be left alone.
+// harmless draws a line without anything to redact.
 func harmless(r *rand.Rand) string {
 	h := func(n int) string { return draw(r, "0123456789abcdef", n) }
 	switch r.IntN(14) {

@@ -48,7 +48,7 @@ func TestTruncatedValueShowsFewCharacters(t *testing.T) {
 			}
 		}
 		if missed*100 > total*3 {
-			t.Errorf("%s: of %d cut values %d show half of themselves", m.kind, total, missed)
+			t.Errorf("%s: of %d cut values %d show their first half", m.kind, total, missed)
 		}
 	}
 }

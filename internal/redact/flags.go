@@ -6,7 +6,7 @@ import "bytes"
 type shortFlag struct {
 	program  string
 	letter   byte
-	apart    bool
+	separate bool
 	attached bool
 }
 
@@ -35,12 +35,12 @@ func (m *matcher) passwordFlag(i int) hit {
 	attached := at(m.s, p) > ' '
 	before := m.command(i)
 	for _, f := range shortFlags {
-		if f.letter != letter || attached && !f.attached || !attached && !f.apart || !bytes.Contains(before, []byte(f.program)) {
+		if f.letter != letter || attached && !f.attached || !attached && !f.separate || !bytes.Contains(before, []byte(f.program)) {
 			continue
 		}
 		return m.value(skipMarks(m.s, p), passwordClass, shape{})
 	}
-	end := span(m.s[:min(len(m.s), i+widest)], i+1, tokenByte)
+	end := span(m.s[:min(len(m.s), i+maxBlanks)], i+1, tokenByte)
 	if class := classOfWord(m.s[i+1 : end]); class.isSecret() && at(m.s, end) == ' ' { // -storepass
 		return m.value(skipMarks(m.s, end), class, shape{})
 	}
@@ -54,9 +54,9 @@ func (m *matcher) command(i int) []byte {
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// piped matches the text that echo writes into the pipe at i if the next program reads a password;
+// pipedPassword matches the text that echo writes into the pipe at i if the next program reads a password;
 // chpasswd reads the user's name first.
-func (m *matcher) piped(i int) hit {
+func (m *matcher) pipedPassword(i int) hit {
 	users := startsWith(m.s, i, "| chpasswd")
 	if !users && !startsWith(m.s, i, "| sudo -S") && !startsWith(m.s, i, "| docker login") && !startsWith(m.s, i, "| podman login") {
 		return hit{}
@@ -68,8 +68,8 @@ func (m *matcher) piped(i int) hit {
 	}
 	p := i - len(line) + echo + len("echo ")
 	if users {
-		end := p + len(bytes.TrimRight(m.s[p:i], around))
-		return m.judge(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true})
+		end := p + len(bytes.TrimRight(m.s[p:i], quotesAndBlanks))
+		return m.checkValue(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true})
 	}
 	return m.value(p, passwordClass, shape{literal: true})
 }

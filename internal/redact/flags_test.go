@@ -27,10 +27,10 @@ func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 		"valkey-cli -a PW ping":                     false,
 		"redis-cli -h " + far + " -a PW":            false,
 		"ls; sshpass -p PW ssh host":                false,
-		"mysql -p PW":                               true, // the name of a database: the password is asked for
+		"mysql -p PW":                               true, // the name of a database: mysql asks for the password
 		"mongosh -pPW":                              true,
 		"redis-cli -aPW":                            true,
-		"redis-cli -p PW":                           true, // its port
+		"redis-cli -p PW":                           true, // the port of redis-cli
 		"mysql -aPW":                                true,
 		"docker run -p PW":                          true,
 		"mkdir -p PW":                               true,
@@ -38,7 +38,7 @@ func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 		"redis-cli ping && tar -a PW":               true,
 		"redis-cli ping | grep -a PW":               true,
 		"redis-cli ping\ngrep -a PW":                true,
-		"redis-cli -h " + far + far + " -a PW ping": true, // too far to be sure
+		"redis-cli -h " + far + far + " -a PW ping": true, // the program is too far away
 	} {
 		text := strings.ReplaceAll(command, "PW", password)
 		want := text

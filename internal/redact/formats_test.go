@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// formats are texts as tools, configurations and logs print them; «» stands around what must not
-// stay. A bar stands in the keys of vendors, so that scanners of this repository find none in it; §
-// is 36 letters and digits, # 32 hexadecimal ones, and * a line of base64.
+// formats returns texts as tools, configurations and logs print them; «» surrounds the secret. Keys of
+// vendors contain a bar, so that secret scanners do not report this repository; § is 36 letters and
+// digits, # 32 hexadecimal digits, and * a line of base64.
 func formats() []string {
 	return []string{
 		`[["authorization","Bearer «§»"],["x","y"]]`,
@@ -180,9 +180,8 @@ func formats() []string {
 	}
 }
 
-// beyond are texts of which the value stays, as docs/SAMPLES.md says: nothing tells it from what
-// other texts hold at such a place.
-func beyond() []string {
+// outOfScope returns texts whose secret is kept, as docs/SAMPLES.md says.
+func outOfScope() []string {
 	return []string{
 		`connect(password="correcthorse")`, "password: correcthorse",
 		"user,password\nbob,hunter22\n", "| user | password |\n|---|---|\n| bob | hunter22 |", "api_key=abc123def456",
@@ -218,7 +217,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
 			if look("JSON", string(out)); !json.Valid(out) {
-				t.Errorf("%s is not JSON any more", out)
+				t.Errorf("%s is not JSON", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
 				t.Fatal(err)
@@ -230,9 +229,9 @@ func TestSecretsInCommonFormats(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range beyond() {
+	for _, text := range outOfScope() {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q: docs/SAMPLES.md says that it stays", text, got)
+			t.Errorf("%q becomes %q: docs/SAMPLES.md says that the text is kept", text, got)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// grown reports whether a placeholder was written into another one. Input that spells half a
-// placeholder proves nothing.
-func grown(in, out []byte) bool {
+// nestedPlaceholder reports whether out has a placeholder inside a placeholder. Input with half a
+// placeholder is not judged.
+func nestedPlaceholder(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
 		return false
@@ -20,7 +20,7 @@ func grown(in, out []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
 }
 
-// checkJSON holds the redactor to its contract on one valid document.
+// checkJSON checks the contract of the redactor on one valid document.
 func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
@@ -30,7 +30,7 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	if !json.Valid(out) {
 		t.Fatalf("invalid JSON\n in %s\nout %s", raw, out)
 	}
-	if grown(raw, out) {
+	if nestedPlaceholder(raw, out) {
 		t.Fatalf("placeholder in a placeholder\n in %s\nout %s", raw, out)
 	}
 	if again := New(true).JSON(nil, out); !bytes.Equal(again, out) {
@@ -61,8 +61,8 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// TestRedactAnyMixture puts secrets, fragments and separators next to each other at random: the
-// places where one match uncovers the next.
+// Secrets, fragments and separators follow each other at random: a replacement may reveal another
+// value.
 func TestRedactAnyMixture(t *testing.T) {
 	pieces := []string{
 		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",
@@ -97,10 +97,10 @@ func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
 		t.Errorf("counts %v", counts)
 	}
 	if left := r.Counts(); left != nil {
-		t.Errorf("counts after taking: %v", left)
+		t.Errorf("counts after draining: %v", left)
 	}
 	if got := New(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("another redactor must not know the first one's numbers: %s", got)
+		t.Errorf("another redactor continues the numbers of the first: %s", got)
 	}
 }
 

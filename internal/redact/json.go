@@ -42,7 +42,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if key != nil {
 			class = classOfKey(key)
 		}
-		if tells := max(pair, held); bytes.EqualFold(key, []byte("value")) && !prose(tells, raw[start:end]) {
+		if tells := max(pair, held); bytes.EqualFold(key, []byte("value")) && !isProse(tells, raw[start:end]) {
 			class = tells
 		}
 		// ["X-Api-Key", "..."]: the first text is the name of the second.
@@ -52,13 +52,13 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if first = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
 			first = classOfKey(raw[start:end])
 		}
-		if pair = noClass; namesAnother(key) {
+		if pair = noClass; isNameKey(key) {
 			pair = classOfKey(raw[start:end])
 		}
 		r.stringIn(&w, start, end, class)
 		key = nil
 	}
-	return w.done()
+	return w.result()
 }
 
 func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
@@ -67,7 +67,7 @@ func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
 		return
 	}
 	if out, found := r.text(w.src[start:end], class); found {
-		w.put(start, end, out, false)
+		w.replace(start, end, out, false)
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 				class = classOfKey(key)
 			}
 			if out, found := r.text(w.src[i:end], class); found {
-				w.put(i, end, out, true)
+				w.replace(i, end, out, true)
 			}
 		}
 		i = end
@@ -105,7 +105,7 @@ type splicer struct {
 	changed  bool
 }
 
-func (w *splicer) put(start, end int, text []byte, quoted bool) {
+func (w *splicer) replace(start, end int, text []byte, quoted bool) {
 	w.dst = append(w.dst, w.src[w.copied:start]...)
 	if quoted {
 		w.dst = append(w.dst, '"')
@@ -117,7 +117,7 @@ func (w *splicer) put(start, end int, text []byte, quoted bool) {
 	w.copied, w.changed = end, true
 }
 
-func (w *splicer) done() []byte {
+func (w *splicer) result() []byte {
 	if !w.changed {
 		return w.src
 	}

@@ -45,12 +45,12 @@ const (
 // rule is a kind of redacted values: the name in placeholders, counts and metrics, its anchors, and
 // examples.
 type rule struct {
-	name     string
-	what     string // description for people
-	personal bool   // replaced only where personal data is to be
-	examples []example
-	anchors  []anchor
-	prefixes []prefix
+	name        string
+	description string // description for people
+	personal    bool   // replaced only where personal data is to be
+	examples    []example
+	anchors     []anchor
+	prefixes    []prefix
 }
 
 // example is a text with its redacted form; an empty form means no change.
@@ -71,7 +71,7 @@ var names = func() (out [kindCount]string) {
 // examples.
 func kindTable() [kindCount]rule {
 	t := [kindCount]rule{none: {name: "none"}, fragment: {
-		name: "cut", what: "the last word of a cut text, if the word may be the beginning of another kind",
+		name: "cut", description: "the last word of a cut text, if the word may be the beginning of another kind",
 	}}
 	personalData(&t)
 	vendors(&t)
@@ -85,35 +85,35 @@ func kindTable() [kindCount]rule {
 // assignment.
 func personalData(t *[kindCount]rule) {
 	// Four kinds hang on a run of digits, which is read once.
-	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".-/ "), check: (*matcher).digits}
+	run := anchor{name: "digits", bytes: digits, prev: wordBoundary, next: in(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
-	t[email] = rule{name: "email", what: "an address with a domain", personal: true, anchors: []anchor{
+	t[email] = rule{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
-	t[phone] = rule{name: "phone", what: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
-		{name: "+", bytes: "+", prev: edge, next: in(digits[1:]), check: (*matcher).phone},
-		{name: "(", bytes: "(", prev: edge, next: isDigit, check: (*matcher).phone},
+	t[phone] = rule{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
+		{name: "+", bytes: "+", prev: wordBoundary, next: in(digits[1:]), check: (*matcher).phone},
+		{name: "(", bytes: "(", prev: wordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
-	t[card] = rule{name: "card", what: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
+	t[card] = rule{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
 		{"card 4111 1111 1111 1111 exp 12/27", "card [REDACTED:card:1] exp 12/27"},
 		{"card 4111111111111112", ""}, // one wrong digit
 		{"x := -4576982950128230565", ""},
 	}}
-	t[iban] = rule{name: "iban", what: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
+	t[iban] = rule{name: "iban", description: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
 		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
 		{"DE88370400440532013000", ""}, // one wrong digit
 	}}
-	t[ssn] = rule{name: "ssn", what: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
+	t[ssn] = rule{name: "ssn", description: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
 		{"550e8400-e29b-41d4-a716-446655440000", ""},
 	}}
-	t[ip] = rule{name: "ip", what: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
+	t[ip] = rule{name: "ip", description: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
 		{
-			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return edge(b) || isHex(b) },
+			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return wordBoundary(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
 		}, run,
 	}, examples: ipExamples()}
@@ -163,63 +163,63 @@ const (
 )
 
 func vendors(t *[kindCount]rule) {
-	t[anthropicKey] = rule{name: "anthropic_key", what: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
+	t[anthropicKey] = rule{name: "anthropic_key", description: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
 	}, prefixes: []prefix{{text: "sk-", then: "ant-", class: tokenByte, least: 16, digit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
-	t[openAIKey] = rule{name: "openai_key", what: "`sk-` and 16 bytes, a digit among them", examples: []example{
+	t[openAIKey] = rule{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
 	}, prefixes: []prefix{{text: "sk-", class: tokenByte, least: 16, digit: true}}}
-	t[awsKey] = rule{name: "aws_key", what: "20 capitals and digits from `AKIA` or `ASIA`; the value of a secret access key or session token", examples: []example{
+	t[awsKey] = rule{name: "aws_key", description: "20 capitals and digits from `AKIA` or `ASIA`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
-	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: edge, next: in("KS"), check: (*matcher).awsID, vendors: true}}}
-	t[githubToken] = rule{name: "github_token", what: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: in("KS"), check: (*matcher).awsID, vendors: true}}}
+	t[githubToken] = rule{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, least: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		prefix{text: "github_pat_", class: tokenByte, least: 20})}
-	t[gitlabToken] = rule{name: "gitlab_token", what: "`glpat-` and related prefixes", examples: []example{
+	t[gitlabToken] = rule{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
 	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-")}
-	t[slackToken] = rule{name: "slack_token", what: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
+	t[slackToken] = rule{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
 	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
 		prefix{text: "xapp-", class: tokenByte, least: 16})}
-	t[stripeKey] = rule{name: "stripe_key", what: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
+	t[stripeKey] = rule{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_"),
 		prefix{text: "whsec_", class: base64Byte, least: 20})}
 	t[googleKey] = rule{
-		name: "google_key", what: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
+		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
 		}, prefixes: []prefix{{text: "AIza", class: tokenByte, least: 30}, {text: "GOCSPX-", class: tokenByte, least: 20}, {text: "ya29.", class: tokenByte, least: 20}},
 	}
 }
 
 func moreVendors(t *[kindCount]rule) {
-	t[azureKey] = rule{name: "azure_key", what: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
+	t[azureKey] = rule{name: "azure_key", description: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
 	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: in("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
-	t[npmToken] = rule{name: "npm_token", what: "`npm_` and 24 bytes", examples: []example{
+	t[npmToken] = rule{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
 	}, prefixes: []prefix{{text: "npm_", class: alnumByte, least: 24}}}
-	t[pypiToken] = rule{name: "pypi_token", what: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
+	t[pypiToken] = rule{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
 	}, prefixes: []prefix{{text: "pypi-", then: "AgE", class: tokenByte, least: 16}, {text: "pypi-", class: tokenByte, least: 50}}}
-	t[huggingFaceToken] = rule{name: "huggingface_token", what: "`hf_` or `api_org_` and 20 bytes", examples: []example{
+	t[huggingFaceToken] = rule{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
 	}, prefixes: allOf(prefix{class: alnumByte, least: 20}, "hf_", "api_org_")}
-	t[sendgridKey] = rule{name: "sendgrid_key", what: "`SG.` and two parts of 16 bytes", examples: []example{
+	t[sendgridKey] = rule{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
-	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: edge, next: in("G"), check: (*matcher).sendgrid, vendors: true}}}
-	t[twilioKey] = rule{name: "twilio_key", what: "`AC` or `SK` and 32 hex digits", examples: []example{
+	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: wordBoundary, next: in("G"), check: (*matcher).sendgrid, vendors: true}}}
+	t[twilioKey] = rule{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
 		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
-	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: edge, next: in("CK"), check: (*matcher).twilio, vendors: true}}}
+	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: wordBoundary, next: in("CK"), check: (*matcher).twilio, vendors: true}}}
 }
 
 // authority returns the anchor "://" of a URL.
@@ -229,14 +229,14 @@ func authority() anchor {
 
 // dashed returns the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
-	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
+	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return wordBoundary(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
 }
 
 func headers(t *[kindCount]rule) {
-	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
+	t[jwt] = rule{name: "jwt", description: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
-	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
+	t[privateKey] = rule{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
@@ -245,24 +245,24 @@ func headers(t *[kindCount]rule) {
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
 	}, anchors: []anchor{
 		dashed(),
-		{name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM},
+		{name: "LS0t", bytes: "L", prev: wordBoundary, next: in("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: in("-"), next: in("i"), check: (*matcher).putty},
 	}}
-	t[authorization] = rule{name: "authorization", what: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
+	t[authorization] = rule{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
 		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
 		{`{"auth":"dXNlcjpwYXNzd29yZA=="}`, `{"auth":"[REDACTED:authorization:1]"}`},
 		{"Authorization: Bearer $TOKEN", ""},
 		{"Basic authentication is", ""},
-	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: edge, next: in("eEaA"), check: (*matcher).scheme}}}
+	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: wordBoundary, next: in("eEaA"), check: (*matcher).scheme}}}
 }
 
 func others(t *[kindCount]rule) {
 	named := func(b byte) bool {
 		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
-	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
+	t[urlCredentials] = rule{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
 		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
@@ -272,24 +272,24 @@ func others(t *[kindCount]rule) {
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
 		authority(), dashed(),
-		{name: "-u", bytes: "-", prev: edge, next: in("u"), check: (*matcher).userFlag},
+		{name: "-u", bytes: "-", prev: wordBoundary, next: in("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
-		name: "secret", what: "the value of a name such as `password`, or of a program's password flag; keys of some forty other vendors, and hashes of crypt(3), by their prefixes", examples: secretExamples(),
+		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some forty other vendors, and hashes of crypt(3), by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
-			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listed},
-			{name: "old -> new", bytes: ">", prev: in("-"), next: in(" "), check: (*matcher).replaced},
-			{name: "password", bytes: "sS", prev: in("sS"), next: in("wWpP_kK "), check: (*matcher).said},
-			{name: "identified by", bytes: "yY", prev: in("bB"), next: in(" "), check: (*matcher).identified},
+			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
+			{name: "old -> new", bytes: ">", prev: in("-"), next: in(" "), check: (*matcher).arrowValue},
+			{name: "password", bytes: "sS", prev: in("sS"), next: in("wWpP_kK "), check: (*matcher).bareName},
+			{name: "identified by", bytes: "yY", prev: in("bB"), next: in(" "), check: (*matcher).identifiedBy},
 			{name: "host:port", bytes: ":", prev: isAlnum, next: in(digits + "*"), check: (*matcher).passFile},
-			{name: "name, value", bytes: "vV", prev: edge, next: in("aA"), check: (*matcher).pair},
+			{name: "name, value", bytes: "vV", prev: wordBoundary, next: in("aA"), check: (*matcher).pair},
 			{name: "-p, -a", bytes: "-", prev: in(" "), next: in("paPwksd"), check: (*matcher).passwordFlag},
-			{name: "| chpasswd", bytes: "|", prev: in(" "), next: in(" "), check: (*matcher).piped},
+			{name: "| chpasswd", bytes: "|", prev: in(" "), next: in(" "), check: (*matcher).pipedPassword},
 			{name: "AUTH", bytes: "H", prev: in("T"), next: in(" "), check: (*matcher).redisAuth},
 			{name: "<string>", bytes: ">", prev: in("g"), next: isKeyByte, check: (*matcher).property},
 			dashed(),

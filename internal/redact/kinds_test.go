@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md anew") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
 
-// want is what an example says becomes of its text.
+// want returns the expected result of an example.
 func (x example) want() string {
 	if x.out == "" {
 		return x.in
@@ -103,11 +103,11 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		return
 	}
 	if have != docsTable() {
-		t.Errorf("%s tells of other kinds; go test ./internal/redact -run Docs -update writes\n%s", file, docsTable())
+		t.Errorf("%s lists other kinds; go test ./internal/redact -run Docs -update writes\n%s", file, docsTable())
 	}
 }
 
-// docsTable is what people read: secrets first, of each kind its first example.
+// docsTable returns the table of the documentation: secrets first, with the first example of each kind.
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
@@ -124,13 +124,13 @@ func docsTable() string {
 			if private {
 				name += " (personal)"
 			}
-			b.WriteString("| " + name + " | " + row.what + " | " + in + " | " + out + " |\n")
+			b.WriteString("| " + name + " | " + row.description + " | " + in + " | " + out + " |\n")
 		}
 	}
 	return b.String()
 }
 
-// shortened cuts what is longer than a person reads, so that a page holds no whole key.
+// shortened cuts long words, so that a page contains no whole key.
 func shortened(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")

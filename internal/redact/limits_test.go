@@ -8,8 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// stay holds that texts stay as they are, goes that something of a kind is taken out of them.
-func stay(t *testing.T, texts ...string) {
+// checkKept checks that texts remain unchanged.
+func checkKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); got != text {
@@ -18,7 +18,7 @@ func stay(t *testing.T, texts ...string) {
 	}
 }
 
-func goes(t *testing.T, kind string, texts ...string) {
+func checkRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
@@ -27,86 +27,86 @@ func goes(t *testing.T, kind string, texts ...string) {
 	}
 }
 
-// drawn is n bytes that look drawn.
-func drawn(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
+// randomText returns n letters and digits in a random-looking order.
+func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
 // Each word that names a kind of number does so in singular and plural; other words do not.
 func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
-		goes(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
-		stay(t, word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
+		checkRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
+		checkKept(t, word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
 	}
 	for word := range strings.FieldsSeq("card visa mastercard maestro amex pan") {
-		goes(t, "card", word+" "+luhn("601177777777777777"), word+"s: "+luhn("62"+strings.Repeat("7", 16)))
+		checkRedacted(t, "card", word+" "+luhn("601177777777777777"), word+"s: "+luhn("62"+strings.Repeat("7", 16)))
 	}
 	for word := range strings.FieldsSeq("ssn social") {
-		goes(t, "ssn", word+" 078051120", word+": 078 05 1120")
+		checkRedacted(t, "ssn", word+" 078051120", word+": 078 05 1120")
 	}
 	for word := range strings.FieldsSeq("ip addr host server client peer from remote address node ping ssh") {
-		goes(t, "ip", word+" 1.2.3.4", word+"="+"1.2.3.4")
+		checkRedacted(t, "ip", word+" 1.2.3.4", word+"="+"1.2.3.4")
 	}
 	for word := range strings.FieldsSeq("version ver v release upgrade section chapter rfc oid build") {
-		stay(t, word+" 203.0.113.7")
+		checkKept(t, word+" 203.0.113.7")
 	}
-	stay(t, "fromage 1.2.3.4", "bird 1.2.3.4", "1.2.3.4", "31.1.1.31", "dialect 030 901820", luhn("601177777777777777"), "panel "+luhn("601177777777777777"))
-	goes(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
+	checkKept(t, "fromage 1.2.3.4", "bird 1.2.3.4", "1.2.3.4", "31.1.1.31", "dialect 030 901820", luhn("601177777777777777"), "panel "+luhn("601177777777777777"))
+	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
 // A random value has 16 to 1,000 bytes, changes often between letters and digits, and holds token characters only.
 func TestRandomValuesByLengthAndMixture(t *testing.T) {
-	goes(t, "secret", "token="+drawn(16), "token="+drawn(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
-	stay(t, "token="+drawn(15), "token="+drawn(15)+" x", "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=1234567890123456", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
+	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
+	checkKept(t, "token="+randomText(15), "token="+randomText(15)+" x", "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=1234567890123456", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
 		"token=http://a1b2c3d4e5f6g7h8", "token=TheConfigurationOfTheSubscription", "token=snake_case_name_of_it2")
-	goes(t, "secret", `{"token":"`+drawn(16)+`"}`)
-	stay(t, `"token": `+drawn(16)+`(`, `token="`+drawn(15)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
-	goes(t, "aws_key", "aws_secret_access_key="+drawn(40), "AWS_SESSION_TOKEN="+drawn(200))
+	checkRedacted(t, "secret", `{"token":"`+randomText(16)+`"}`)
+	checkKept(t, `"token": `+randomText(16)+`(`, `token="`+randomText(15)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
+	checkRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 
 // A quoted value after a quoted name is a password in nearly all cases; an unquoted one in code needs a letter and a
 // digit or a sign.
 func TestPasswordsByQuotingAndName(t *testing.T) {
-	goes(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
+	checkRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
-	stay(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
+	checkKept(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
 		"password=~/x1y2z3", "password=a://b1c2", `password = "a b1"`, `password="+x1y2"`, `password=",x1y2"`, `password=")x1y2"`, "password=$x1y2z3", "password={x1y2z3}", "password=%x1y2z3", "password=<x1y2z3>", "password=*x1y2z3", "password=(x1y2z3", "password=[x1y2z3")
 	for word := range strings.FieldsSeq("password passwd string required optional secret hidden none null true false text passwort") {
-		stay(t, `"password":"`+word+`"`, `"password":"`+strings.ToUpper(word)+`"`)
+		checkKept(t, `"password":"`+word+`"`, `"password":"`+strings.ToUpper(word)+`"`)
 	}
 }
 
 // Credentials after a scheme are long, or have a digit.
 func TestCredentialsAfterAScheme(t *testing.T) {
-	goes(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
-	stay(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
+	checkRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
+	checkKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
 // A prefix is enough where the text ends inside the key, and not where the text continues.
 func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
-		goes(t, kind, prefix+drawn(15), "x "+prefix+drawn(40))
-		stay(t, prefix+drawn(5), prefix+drawn(11)+" x", "a"+prefix+drawn(40), prefix+drawn(3)+"."+drawn(40)[1:9])
+		checkRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
+		checkKept(t, prefix+randomText(5), prefix+randomText(11)+" x", "a"+prefix+randomText(40), prefix+randomText(3)+"."+randomText(40)[1:9])
 	}
-	goes(t, "aws_key", "AK"+"IA"+strings.Repeat("A1", 5), "AS"+"IA"+strings.Repeat("A1", 8)+" x")
-	stay(t, "AK"+"IA"+strings.Repeat("A1", 4), "AK"+"IA"+strings.Repeat("A1", 7)+" x", "AK"+"IA"+strings.Repeat("A1", 9)+" x", "AK"+"IA"+strings.Repeat("A1", 8)+"x")
-	goes(t, "twilio_key", "AC"+strings.Repeat("0a", 16), "SK"+strings.Repeat("0A", 16)+".")
-	stay(t, "AC"+strings.Repeat("0a", 16)+"0 x", "AC"+strings.Repeat("0a", 15)+"0 x", "AC"+strings.Repeat("0a", 16)+"g", "AD"+strings.Repeat("0a", 16))
-	goes(t, "azure_key", "abc8"+"Q~"+drawn(31), "abc8"+"Q~"+drawn(12), "abc8"+"Q~a.b~c-d_"+drawn(30)+" x")
-	stay(t, "abc8"+"Q~"+drawn(30)+" x", "abcd"+"Q~"+drawn(31)+" x", "xabc8"+"Q~"+drawn(31)+" x", "abc8"+"Q~"+drawn(11))
+	checkRedacted(t, "aws_key", "AK"+"IA"+strings.Repeat("A1", 5), "AS"+"IA"+strings.Repeat("A1", 8)+" x")
+	checkKept(t, "AK"+"IA"+strings.Repeat("A1", 4), "AK"+"IA"+strings.Repeat("A1", 7)+" x", "AK"+"IA"+strings.Repeat("A1", 9)+" x", "AK"+"IA"+strings.Repeat("A1", 8)+"x")
+	checkRedacted(t, "twilio_key", "AC"+strings.Repeat("0a", 16), "SK"+strings.Repeat("0A", 16)+".")
+	checkKept(t, "AC"+strings.Repeat("0a", 16)+"0 x", "AC"+strings.Repeat("0a", 15)+"0 x", "AC"+strings.Repeat("0a", 16)+"g", "AD"+strings.Repeat("0a", 16))
+	checkRedacted(t, "azure_key", "abc8"+"Q~"+randomText(31), "abc8"+"Q~"+randomText(12), "abc8"+"Q~a.b~c-d_"+randomText(30)+" x")
+	checkKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
 // Files and modules are no addresses, with any extension; the same extension is a domain elsewhere.
 func TestFileNamesAreNoAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
-		stay(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
-		goes(t, "email", "bob@example."+ending, "bob@v.example."+ending)
+		checkKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
+		checkRedacted(t, "email", "bob@example."+ending, "bob@v.example."+ending)
 	}
-	goes(t, "email", strings.Repeat("a", 64)+"@b.io", "a@"+strings.Repeat("b", 60)+".io", "a@b.c.d.io", "a@b--c.io", "a@b.xn--p1ai", "a@b.abcdefghijklmnopqrstuvwx")
-	stay(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
+	checkRedacted(t, "email", strings.Repeat("a", 64)+"@b.io", "a@"+strings.Repeat("b", 60)+".io", "a@b.c.d.io", "a@b--c.io", "a@b.xn--p1ai", "a@b.abcdefghijklmnopqrstuvwx")
+	checkKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
 // Placeholders are kept; texts that only resemble a placeholder are text.
 func TestPlaceholdersAreKept(t *testing.T) {
-	stay(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
+	checkKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
 			t.Errorf("%q becomes %q", text, got)
@@ -131,7 +131,7 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 		t.Error(got)
 	}
 	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("of a long word %q is left", got)
+		t.Errorf("a long word becomes %q", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestReplacementsAreCountedByKind(t *testing.T) {
 		t.Error(got)
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
-		t.Errorf("numbers go on: %s", got)
+		t.Errorf("numbers do not continue: %s", got)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 		`{"h":"Cookie: sid=%\r\nAccept: a/b"}`: `{"h":"Cookie: sid=[REDACTED:authorization:1]\r\nAccept: a/b"}`, `{"cmd":"curl -H \"Authorization: token %\" http://h/?a=b"}`: `{"cmd":"curl -H \"Authorization: token [REDACTED:authorization:1]\" http://h/?a=b"}`,
 		`{"Cookie":"theme=dark"}`: `{"Cookie":"theme=dark"}`, `{"authorization":"none of it"}`: `{"authorization":"none of it"}`, `{"auth":"%"}`: `{"auth":"%"}`, `{"auth":{"sid":"%"}}`: `{"auth":{"sid":"%"}}`,
 	} {
-		in, want = strings.ReplaceAll(in, "%", drawn(32)), strings.ReplaceAll(want, "%", drawn(32))
+		in, want = strings.ReplaceAll(in, "%", randomText(32)), strings.ReplaceAll(want, "%", randomText(32))
 		if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
 			t.Errorf("%s becomes %s, want %s", in, got, want)
 		}
@@ -184,18 +184,18 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 // A private key ends at its last line, at the text after the key, or at the end of the text.
 func TestPrivateKeysEndAtTheLastLine(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
-	first, second := "ey"+"JhbGciOi"+drawn(12), "ey"+"JzdWIiOi"+drawn(12)
-	hold(t, "private_key",
+	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)
+	checkMarked(t, "private_key",
 		"<"+head+"\n"+body+"\n-----END RSA PRIVATE KEY----->\nand more", "<"+head+"\n"+body+">-and more", "<"+head+body[:32]+">", head+body[:31], head+"\nProc-Type: 4\n", "x "+head+" y", "-----BEGIN PUBLIC KEY-----\n"+body,
 		"-----BEGIN PRIVATE -----\n"+body, "<"+head+"\n"+body+"\n-----END >", "----"+head[5:]+"\n"+body,
 	)
-	hold(t, "jwt",
-		"<"+first+"."+second+"."+drawn(40)+">. So", "<"+first+"."+second+"."+drawn(40)+">\nNext", "<"+first+"."+second+">.", "<"+first+"."+second+"."+drawn(40)+".a.b> x", "<"+first+".\r\n"+second+".\n    "+drawn(40)+">\n\nNext",
-		first, first+" "+second, first+"."+drawn(3), "x"+first+"."+second, "<"+first+"."+drawn(12)+">", first+"\n"+strings.Repeat(" ", 30)+drawn(8),
+	checkMarked(t, "jwt",
+		"<"+first+"."+second+"."+randomText(40)+">. So", "<"+first+"."+second+"."+randomText(40)+">\nNext", "<"+first+"."+second+">.", "<"+first+"."+second+"."+randomText(40)+".a.b> x", "<"+first+".\r\n"+second+".\n    "+randomText(40)+">\n\nNext",
+		first, first+" "+second, first+"."+randomText(3), "x"+first+"."+second, "<"+first+"."+randomText(12)+">", first+"\n"+strings.Repeat(" ", 30)+randomText(8),
 	)
-	hold(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+drawn(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+drawn(24))
-	hold(t, "url_credentials",
-		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+drawn(16)+">@h", "https://"+drawn(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
+	checkMarked(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+randomText(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+randomText(24))
+	checkMarked(t, "url_credentials",
+		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+randomText(16)+">@h", "https://"+randomText(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
 		"https://h/?q=a:b@c", "https://h#a:b@c", "https://"+strings.Repeat("a", 520)+":b@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
 	)
 }

@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// worked is how long this thread has worked, however busy the machine is with other things.
-func worked(t *testing.T) time.Duration {
+// cpuTime returns the CPU time of this thread.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
@@ -32,12 +32,12 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // a thread's time may be counted in ticks
 	took := func(piece string, n, times int) time.Duration {
 		text := strings.Repeat(piece, n/len(piece)+1)
-		begin := worked(t)
+		begin := cpuTime(t)
 		for range times {
 			redact.New(true).CutText(text)
 			redact.New(true).JSON(nil, []byte(`{"password":"`+text+`"}`))
 		}
-		return worked(t) - begin
+		return cpuTime(t) - begin
 	}
 	for _, piece := range []string{
 		"sk-", "sk-ant-", "ghp_", "xoxb-", "xapp-", "hvs.", "dp.pt.", "AIza", "dapi", "SG.", "AKIA", "AC", "Q~", "a1Q~", "eyJ", "eyJa.", "eyJhbGciOi.", "eyJhbGciO.\\n", "eyJ.\n  ",

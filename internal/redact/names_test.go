@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// named are names under which people keep secrets, with a value and the kind that it is taken for.
-func named() []struct{ name, value, kind string } {
+// namedSecrets returns names of secrets, each with a value and the kind of the placeholder.
+func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"
 		long = "a1B2c3D4e5F6g7H8i9J0k1L2"
@@ -59,7 +59,7 @@ func TestNamesOfSecretsInEveryFormat(t *testing.T) {
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,
 		"a: 1\n%s: %s\nb: 2", "--%s=%s", `%s => "%s"`, "%s=%s&page=2", "%s=%s; path=/",
 	}
-	for _, c := range named() {
+	for _, c := range namedSecrets() {
 		for _, form := range forms {
 			in := fmt.Sprintf(form, c.name, c.value)
 			want := fmt.Sprintf(form, c.name, redact.Placeholder+c.kind+":1]")

@@ -8,7 +8,7 @@ import (
 // email matches an address around the @ at i.
 func (m *matcher) email(i int) hit {
 	s := m.s
-	start := m.back(i, 64, localByte)
+	start := m.runStart(i, 64, localByte)
 	for start < i && !isAlnum(s[start]) && s[start] < 0x80 && s[start] != '_' {
 		start++
 	}
@@ -88,7 +88,7 @@ func (m *matcher) ipv4(i int) hit {
 		}
 		end = stop
 	}
-	if !closed(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
+	if !endsNumber(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
 		return hit{}
 	}
 	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || m.isVersion(i, octets) {
@@ -119,10 +119,10 @@ func (m *matcher) isVersion(i int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.near(i, "version ver v release upgrade section chapter rfc oid build") {
+	if m.wordBefore(i, "version ver v release upgrade section chapter rfc oid build") {
 		return true
 	}
-	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.near(i, wordsOfIP)
+	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.wordBefore(i, wordsOfIP)
 }
 
 // ipv6 matches an address with its first colon at i.
@@ -132,8 +132,8 @@ func (m *matcher) ipv6(i int) hit {
 	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[at(s, i+1)]&hexByte == 0) {
 		return hit{}
 	}
-	start := m.back(i, 5, hexByte)
-	if i-start > 4 || !bounded(s, start) || (start > 0 && (s[start-1] == ':' || s[start-1] == '.' || s[start-1] == '_')) {
+	start := m.runStart(i, 5, hexByte)
+	if i-start > 4 || !startsWord(s, start) || (start > 0 && (s[start-1] == ':' || s[start-1] == '.' || s[start-1] == '_')) {
 		return hit{}
 	}
 	end, digits, colons, pairs := start, 0, 0, true

@@ -36,8 +36,8 @@ func (m *matcher) digits(i int) hit {
 	return hit{end: end}
 }
 
-// closed reports whether no word or number extends beyond end.
-func closed(s []byte, end int) bool {
+// endsNumber reports whether no word or number extends beyond end.
+func endsNumber(s []byte, end int) bool {
 	c := at(s, end)
 	if isAlnum(c) {
 		return false
@@ -106,7 +106,7 @@ func (m *matcher) card(i, end int) hit {
 	run := end - i
 	if run >= 13 && run <= 19 {
 		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
-		if negative || !closed(s, end) || !isCard(s[i:end]) || (run > 16 && !m.near(i, wordsOfCard)) {
+		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || (run > 16 && !m.wordBefore(i, wordsOfCard)) {
 			return hit{} // 64-bit integers have 19 digits
 		}
 		return hit{i, end, card}
@@ -117,7 +117,7 @@ func (m *matcher) card(i, end int) hit {
 	g := readGroups(s, i)
 	n := g.n
 	for k := g.count; k >= 3; k-- {
-		if cardShape(g.size[:k]) && closed(s, g.end[k-1]) && isCard(g.digits[:n]) {
+		if cardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) {
 			return hit{i, g.end[k-1], card}
 		}
 		n -= g.size[k-1]
@@ -189,7 +189,7 @@ func (m *matcher) ssn(i, end int) hit {
 	var digits [9]byte
 	s := m.s
 	if end-i == 9 {
-		if m.class != ssnClass && !m.near(i, wordsOfSSN) {
+		if m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
 		d = s[i:end]
@@ -198,7 +198,7 @@ func (m *matcher) ssn(i, end int) hit {
 		if len(s)-i < 11 || s[i+6] != sep || span(s[:i+6], i+4, digitByte) != i+6 || span(s, i+7, digitByte) != i+11 {
 			return hit{}
 		}
-		if sep == ' ' && m.class != ssnClass && !m.near(i, wordsOfSSN) {
+		if sep == ' ' && m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
 		copy(digits[:], s[i:i+3])
@@ -207,7 +207,7 @@ func (m *matcher) ssn(i, end int) hit {
 		d, end = digits[:], i+11
 	}
 	area := number(d[:3])
-	if area == 0 || area == 666 || area >= 900 || number(d[3:5]) == 0 || number(d[5:]) == 0 || !closed(s, end) || at(s, end) == '-' {
+	if area == 0 || area == 666 || area >= 900 || number(d[3:5]) == 0 || number(d[5:]) == 0 || !endsNumber(s, end) || at(s, end) == '-' {
 		return hit{}
 	}
 	if i > 0 && (s[i-1] == '-' || s[i-1] == '.') {
@@ -224,7 +224,7 @@ func (m *matcher) iban(i int) hit {
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return after
 	}
-	if i < m.last || !bounded(s, i) || !isDigit(at(s, i+3)) {
+	if i < m.last || !startsWord(s, i) || !isDigit(at(s, i+3)) {
 		return after
 	}
 	small := !isUpper(s[i]) // lower case throughout

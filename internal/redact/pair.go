@@ -30,7 +30,7 @@ func (m *matcher) pair(i int) hit {
 	default:
 		h = m.value(p, class, shape{keyed: keyed})
 	}
-	if h.kind != none && prose(class, s[h.start:h.end]) {
+	if h.kind != none && isProse(class, s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -52,33 +52,33 @@ func (m *matcher) property(i int) hit {
 }
 
 // around lists the bytes around a name: blanks, and the quotes of each depth of escaping.
-const around = " \t\"'`\x10\x11\x12\x13"
+const quotesAndBlanks = " \t\"'`\x10\x11\x12\x13"
 
 // nameBefore returns the class of the name before the member at i, after name or key.
 func (m *matcher) nameBefore(i int) keyClass {
 	const farthest = 160
 	s := m.s[max(m.last, i-farthest):i]
-	s = bytes.TrimRight(s, around+",;\r\n")
+	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n")
 	name := lastName(s)
-	before := bytes.TrimRight(s[:len(s)-len(name)], around)
-	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && namesAnother(bytes.TrimRight(before[:n], around)) {
+	before := bytes.TrimRight(s[:len(s)-len(name)], quotesAndBlanks)
+	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classOfKey(name)
 	}
-	return holder(s)
+	return objectClass(s)
 }
 
-// holder returns the class of the name of the open object at the end of s, for
+// objectClass returns the class of the name of the open object at the end of s, for
 // {"password":{"type":"string","value":"..."}} in the output of Terraform.
-func holder(s []byte) keyClass {
+func objectClass(s []byte) keyClass {
 	open := bytes.LastIndexByte(s, '{')
 	if open < 0 || bytes.IndexByte(s[open:], '}') >= 0 {
 		return noClass
 	}
-	s = bytes.TrimRight(s[:open], around+"\r\n")
+	s = bytes.TrimRight(s[:open], quotesAndBlanks+"\r\n")
 	if len(s) == 0 || s[len(s)-1] != ':' {
 		return noClass
 	}
-	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], around)))
+	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], quotesAndBlanks)))
 }
 
 // lastName returns the name at the end of a text.
@@ -86,13 +86,13 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// namesAnother reports whether a member of the name contains a name: name, key, headerName.
-func namesAnother(key []byte) bool {
+// isNameKey reports whether a member of the name contains a name: name, key, headerName.
+func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("key"), "key")
 }
 
-// prose reports whether the value of a password is a text about passwords.
-func prose(class keyClass, value []byte) bool {
+// isProse reports whether the value of a password is a text about passwords.
+func isProse(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0
 }

@@ -10,7 +10,7 @@ import (
 
 // Where a list gives a name and a value for each item, the name identifies the value after the name, in each notation.
 func TestNameValuePairsOfLists(t *testing.T) {
-	hold(t, "secret",
+	checkMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
 		`{"Key":"api.token","Value":"<aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`,
@@ -21,10 +21,10 @@ func TestNameValuePairsOfLists(t *testing.T) {
 		"input name='password' value='<hunter22>' /",
 		`[{"name":"HOME","value":"/home/a1"},{"name":"PGPASSWORD","value":"<hunter22>"},{"name":"TERM","value":"x2"}]`,
 	)
-	hold(t, "authorization",
+	checkMarked(t, "authorization",
 		`{"name":"Authorization","value":"Bearer <aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`,
 		`{"name":"Cookie","value":"theme=dark; sid=<aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`)
-	hold(t, "openai_key", `{"name":"OPENAI_TOKEN","value":"<s`+`k-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5>"}`)
+	checkMarked(t, "openai_key", `{"name":"OPENAI_TOKEN","value":"<s`+`k-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5>"}`)
 	for _, stays := range []string{
 		`{"name":"DB_USER","value":"hunter22"}`,
 		`{"name":"password","value":"required"}`,

@@ -27,7 +27,7 @@ func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	} {
 		got := redact.PanicKind(c.value)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "words") {
-			t.Errorf("a panic with %v is told as %q, want %q", c.value, got, c.want)
+			t.Errorf("a panic with %v is reported as %q, want %q", c.value, got, c.want)
 		}
 	}
 }

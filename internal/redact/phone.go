@@ -20,12 +20,12 @@ func (m *matcher) phone(i int) hit {
 	if plus || s[i] == '(' {
 		i++
 	}
-	if start < m.last || !bounded(s, start) || !isDigit(at(s, i)) || (s[start] == '(' && at(s, i+3) != ')') || (plus && s[i] == '0') {
+	if start < m.last || !startsWord(s, start) || !isDigit(at(s, i)) || (s[start] == '(' && at(s, i+3) != ')') || (plus && s[i] == '0') {
 		return hit{}
 	}
 	g := readGroups(s, i)
 	for k, n := g.count, g.n; k > 0; k-- {
-		if g.end[k-1]-start >= 7 && closed(s, g.end[k-1]) && (plus && international(g, k, n) || m.national(start, g, k, n)) {
+		if g.end[k-1]-start >= 7 && endsNumber(s, g.end[k-1]) && (plus && international(g, k, n) || m.national(start, g, k, n)) {
 			return hit{start, g.end[k-1], phone}
 		}
 		n -= g.size[k-1]
@@ -59,7 +59,7 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
 	}
-	if northAmerican(g, k, n) && (g.uniform(k) != ' ' || m.alone(start, g.end[k-1])) {
+	if northAmerican(g, k, n) && (g.uniform(k) != ' ' || m.isolated(start, g.end[k-1])) {
 		return true
 	}
 	if m.class == phoneClass {
@@ -68,7 +68,7 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if slices.Contains(g.sep[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
 		return false
 	}
-	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.near(start, wordsOfPhone)
+	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.wordBefore(start, wordsOfPhone)
 }
 
 // callID reports whether the number belongs to the id of a tool call: call_1234567890.
@@ -92,9 +92,9 @@ func northAmerican(g groups, k, n int) bool {
 	return sep == '(' || sep == '-' || sep != '/' && (d[0] >= '2' && d[3] >= '2')
 }
 
-// alone reports whether no other number is next to s[start:end]: 200 300 4000 in a row of numbers
+// isolated reports whether no other number is next to s[start:end]: 200 300 4000 in a row of numbers
 // is not a phone number.
-func (m *matcher) alone(start, end int) bool {
+func (m *matcher) isolated(start, end int) bool {
 	s := m.s
 	before := start >= 2 && s[start-1] == ' ' && (isDigit(s[start-2]) || s[start-2] == ' ')
 	after := at(s, end) == ' ' && (isDigit(at(s, end+1)) || at(s, end+1) == ' ')
@@ -107,14 +107,14 @@ func dateShape(g groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
 }
 
-// near reports whether one of the words starts in the 24 bytes before i, on the same line and at a
+// wordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a
 // word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make a
 // phone of the next number.
-func (m *matcher) near(i int, words string) bool {
+func (m *matcher) wordBefore(i int, words string) bool {
 	const window = 24
 	s := m.s
 	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
-		if !isAlnum(s[j]) || (!bounded(s, j) && !(isUpper(s[j]) && isLower(s[j-1]))) {
+		if !isAlnum(s[j]) || (!startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1]))) {
 			continue
 		}
 		for w := 0; w < len(words); {

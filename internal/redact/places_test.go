@@ -11,9 +11,7 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets are texts in which <> stands around what must not stay, by their kind. A bar stands in
-// the keys of vendors, so that scanners of this repository find none in it; § is 36 letters and
-// digits, # 32 hexadecimal ones, and * a line of base64.
+// secrets returns texts by kind, with <> around the secret. The marks are those of formats.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -58,7 +56,7 @@ func secrets() map[string][]string {
 	return list
 }
 
-// split gives a text of secrets, and what must not stay of it.
+// split returns a text of secrets without its marks, the secret, and the expected result.
 func split(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
@@ -150,7 +148,7 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 func TestLongBase64KeyIsNoImage(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {
-		t.Errorf("it becomes %.80s", got)
+		t.Errorf("a key in base64 becomes %.80s", got)
 	}
 }
 

@@ -40,8 +40,8 @@ func New(personal bool) *Redactor {
 	return &Redactor{m: matcher{t: standard, personal: personal}, seed: maphash.MakeSeed()}
 }
 
-// Fresh forgets all values, for the next sample, and keeps the buffers.
-func (r *Redactor) Fresh() {
+// Reset forgets all values, for the next sample, and keeps the buffers.
+func (r *Redactor) Reset() {
 	if len(r.numbers) > 256 {
 		r.numbers = nil
 	}
@@ -99,7 +99,7 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			depth++
 		}
 		hits := r.m.run(deep, class)
-		for folds := 0; len(hits) == 0 && r.m.disguise && folds < maxFolds && r.levels[depth].fold(deep); folds++ {
+		for folds := 0; len(hits) == 0 && r.m.encoded && folds < maxFolds && r.levels[depth].fold(deep); folds++ {
 			deep = r.levels[depth].buf
 			depth++
 			hits = r.m.run(deep, class)

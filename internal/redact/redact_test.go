@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Vendor keys are put together at run time, so that scanners of this repository find none in it.
+// key joins the parts of a vendor key, so that secret scanners do not report this repository.
 func key(parts ...string) string { return strings.Join(parts, "") }
 
 func TestRedactText(t *testing.T) {

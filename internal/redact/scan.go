@@ -18,16 +18,16 @@ type matcher struct {
 	last     int // lower limit of matches
 	class    keyClass
 	personal bool
-	disguise bool // the text contains a sign in another spelling; see level.fold
+	encoded  bool // the text contains a sign in another spelling; see level.fold
 	hits     []hit
 }
 
 // run returns the hits in s. class is the class of the JSON key of s, if any. The result is valid
 // until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
-	m.s, m.last, m.class, m.disguise, m.hits = s, 0, class, false, m.hits[:0]
+	m.s, m.last, m.class, m.encoded, m.hits = s, 0, class, false, m.hits[:0]
 	if class.isSecret() {
-		h := m.judge(0, len(s), class, shape{quoted: true, keyed: true})
+		h := m.checkValue(0, len(s), class, shape{quoted: true, keyed: true})
 		if class == headerClass {
 			h = m.header(0, true)
 		}
@@ -81,8 +81,8 @@ func (m *matcher) check(i int, wanted uint64) (h hit) {
 	return h
 }
 
-// within runs the checks at i that recognise a vendor's key anywhere.
-func (m *matcher) within(i int) hit {
+// vendorAt runs the checks at i that recognise a vendor's key anywhere.
+func (m *matcher) vendorAt(i int) hit {
 	before := byte(0)
 	if i > 0 {
 		before = m.s[i-1]

@@ -5,7 +5,7 @@ import "slices"
 // token matches a vendor's key: a prefix of the given length at start, followed by at least least
 // bytes of the class. If the text ends inside the key (a cut capture), half of the bytes suffice.
 func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit {
-	if start < m.last || !bounded(m.s, start) {
+	if start < m.last || !startsWord(m.s, start) {
 		return hit{}
 	}
 	end := span(m.s, start+prefix, class)
@@ -44,7 +44,7 @@ func (m *matcher) prefixed(i int) hit {
 
 func (m *matcher) awsID(i int) hit {
 	const length = 20
-	if i < m.last || !bounded(m.s, i) || !startsWith(m.s, i+2, "IA") {
+	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") {
 		return hit{}
 	}
 	end := i
@@ -92,7 +92,7 @@ func (m *matcher) sendgrid(i int) hit {
 // more.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
-	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !bounded(m.s, start) {
+	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !startsWord(m.s, start) {
 		return hit{}
 	}
 	end := i + 1

@@ -135,9 +135,9 @@ func typeset(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// spelled records that the text contains a sign that fold may rewrite.
-func (m *matcher) spelled(int) hit {
-	m.disguise = true
+// encodedSign records that the text contains a sign that fold may rewrite.
+func (m *matcher) encodedSign(int) hit {
+	m.encoded = true
 	return hit{}
 }
 

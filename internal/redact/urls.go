@@ -29,7 +29,7 @@ scan:
 	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
 		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
 	}
-	if colon < 0 || sign <= colon+1 || !bareword(s[colon+1:sign]) {
+	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) {
 		return hit{}
 	}
 	return hit{start, sign, urlCredentials}
@@ -82,13 +82,13 @@ func (m *matcher) userPassword(p int) hit {
 	if p < len(m.s) && isQuote(m.s[p]) {
 		p++
 	}
-	end := ahead(m.s, p, longest, wordByte)
+	end := runEnd(m.s, p, longest, wordByte)
 	colon := bytes.IndexByte(m.s[p:end], ':')
 	if colon < 1 || p < m.last || bytes.Contains(m.s[p:end], []byte(Placeholder)) {
 		return hit{}
 	}
 	curl := bytes.Contains(m.command(p), []byte("curl "))
-	if v := m.s[p+colon+1 : end]; !bareword(v) || !isPassword(v, shape{literal: curl}) {
+	if v := m.s[p+colon+1 : end]; !isLiteral(v) || !isPassword(v, shape{literal: curl}) {
 		return hit{}
 	}
 	return hit{p, end, urlCredentials}
@@ -98,7 +98,7 @@ func (m *matcher) userPassword(p int) hit {
 // MySQL, and Oracle's user/password before its @, in a JDBC URL or after sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const longest = 128
-	start := m.back(i, longest, wordByte)
+	start := m.runStart(i, longest, wordByte)
 	start += bytes.LastIndexByte(m.s[start:i], '=') + 1
 	sign := byte(':')
 	switch oracle := bytes.LastIndex(m.s[start:i], []byte("jdbc:oracle:")); {
@@ -111,20 +111,20 @@ func (m *matcher) dataSource(i int) hit {
 		return hit{}
 	}
 	between := bytes.IndexByte(m.s[start:i], sign)
-	if between < 1 || !bareword(m.s[start+between+1:i]) {
+	if between < 1 || !isLiteral(m.s[start+between+1:i]) {
 		return hit{}
 	}
 	return hit{start, i, urlCredentials}
 }
 
-// bareword reports whether a password is literal, instead of a variable.
-func bareword(v []byte) bool {
+// isLiteral reports whether a password is literal, instead of a variable.
+func isLiteral(v []byte) bool {
 	if len(v) == 0 {
 		return false
 	}
 	switch v[0] {
 	case '$': // $ecret99! is not a variable
-		return bytes.ContainsAny(v, "!@#%^&*") && mixed(v)
+		return bytes.ContainsAny(v, "!@#%^&*") && isMixed(v)
 	case '{', '%', '<', '*':
 		return v[0] == '%' && len(v) > 2 && classOf[v[1]]&hexByte != 0 && classOf[v[2]]&hexByte != 0
 	}

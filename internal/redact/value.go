@@ -10,10 +10,10 @@ type shape struct {
 	literal bool
 }
 
-// judge decides whether the value s[start:end] of a telling name is a secret.
-func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
+// checkValue decides whether the value s[start:end] of a telling name is a secret.
+func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.s[start:end]
-	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !bareword(v) || v[0] == '(' || v[0] == '[' {
+	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) || v[0] == '(' || v[0] == '[' {
 		return hit{}
 	}
 	ok := false
@@ -34,7 +34,7 @@ func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
 // vendorOf returns the vendor of a key that was found by its context, or k.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
-		if h := m.within(i); h.kind != none && h.start == start {
+		if h := m.vendorAt(i); h.kind != none && h.start == start {
 			return h.kind
 		}
 	}
@@ -116,11 +116,11 @@ func isRandom(v []byte) bool {
 		}
 		prev = class
 	}
-	return distinct >= 8 && mixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
+	return distinct >= 8 && isMixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// mixed reports whether v has letters and digits, or letters of both cases.
-func mixed(v []byte) bool {
+// isMixed reports whether v has letters and digits, or letters of both cases.
+func isMixed(v []byte) bool {
 	var up, low, digit bool
 	for _, c := range v {
 		up = up || isUpper(c)

@@ -11,7 +11,7 @@ import (
 
 // A value ends at its bounds; some texts after the name of a secret are no value.
 func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
-	hold(t, "secret",
+	checkMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
 		"PASSWORD=<hunter22xyz>, and more",
 		"PASSWORD=<hunter22xyz>;x=1",
@@ -33,8 +33,8 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"PASSWORD=2xyst:",            // too short without its colon
 		"PASSWORD=",                  // nothing
 		"PASSWORD=       <hunter22>", // settings are aligned
-		"PASSWORD=<utextz>",          // no variable stands here in a shell
-		"password=utextz",            // but in code
+		"PASSWORD=<utextz>",          // a shell has no variable here
+		"password=utextz",            // code has variables here
 		"PASSWORD = utextz",
 		"PASSWORD="+strings.Repeat(" ", 60)+"hunter22",
 		"PASSWORD=u/rapz",
@@ -81,13 +81,13 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"--0 ",
 		"=: x",
 	)
-	hold(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
+	checkMarked(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
 // Credentials in headers and URLs are redacted.
 func TestCredentialsInHeadersAndURLs(t *testing.T) {
-	hold(t, "authorization",
+	checkMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
 		"authorization: bearer <a1B2c3D4e5F6g7H8>",
 		"Authorization: Basic <dXNlcjpodW50ZXIy>",
@@ -102,7 +102,7 @@ func TestCredentialsInHeadersAndURLs(t *testing.T) {
 		"bearer of bad news",
 		"Authorization: Basic",
 	)
-	hold(t, "url_credentials",
+	checkMarked(t, "url_credentials",
 		"postgres://<user:p1>@db/x",
 		"https://<u:hunter2>@h/",
 		"redis://<:hunter22>@h:6379/0",
@@ -133,18 +133,18 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
-	hold(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
+	checkMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
 // Personal numbers and addresses are redacted next to other numbers; numbers that only resemble them are kept.
 func TestNumbersNextToOtherNumbers(t *testing.T) {
-	hold(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
+	checkMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
-	hold(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
-	hold(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
-	hold(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
-	hold(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
+	checkMarked(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
+	checkMarked(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
+	checkMarked(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
+	checkMarked(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
 		"<x@v.zi>", "<\x80@b.io>", "<v@b.\x80\xa6>")
 	for in, want := range map[string]string{
 		`4111111111111111.5`:           `4111111111111111.5`,
@@ -204,14 +204,14 @@ func checkPiece(t *testing.T, piece string) {
 	}
 }
 
-// After Fresh, a redactor starts its numbers again: no sample reveals a value of another sample.
+// After Reset, a redactor starts its numbers again: no sample reveals a value of another sample.
 func TestForgottenValuesGetNewNumbers(t *testing.T) {
 	r := redact.New(true)
 	for _, many := range []int{2, 300} {
 		for i := range many {
 			r.Text(strings.Repeat("a", i%50+1) + "@" + strings.Repeat("b", i/50+1) + ".io")
 		}
-		r.Fresh()
+		r.Reset()
 		if left := r.Counts(); left != nil {
 			t.Errorf("counts are left: %v", left)
 		}
@@ -222,7 +222,7 @@ func TestForgottenValuesGetNewNumbers(t *testing.T) {
 		if n := r.Counts()["email"]; n != 3 {
 			t.Errorf("%d are counted", n)
 		}
-		r.Fresh()
+		r.Reset()
 	}
 }
 

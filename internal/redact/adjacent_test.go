@@ -13,8 +13,8 @@ import (
 func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
-	hold(t, "secret",
-		// what people say
+	checkMarked(t, "secret",
+		// prose
 		"<hunter22> is the password", "use `<hunter22>` as the password for it", "\"<hunter22>\" is my root password.", "<hunter22> is our Password, sorry",
 		"the password is <hunter22>, ok", "The root password is: <hunter22>", "my password for the VPN is <hunter22!>", "we set the password to <hunter22>", "a passphrase for the key to `hunter22`", "Das Passwort lautet: <hunter22>",
 		"the password is hashed", "the password is base64 encoded", "the password is 8-character or more", "the password is AES256 encrypted", "OAuth2 is the password-less way", "SHA256 is the password hash",
@@ -43,10 +43,10 @@ func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
 		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "https://discord.com/api/webhooks/123",
 	)
-	hold(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
-	hold(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
-	hold(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
-	hold(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
+	checkMarked(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
+	checkMarked(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
+	checkMarked(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
+	checkMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
 // A pair of texts in a list of the body is redacted like a pair in a text.
@@ -79,25 +79,25 @@ func TestNameValuePairsInBodies(t *testing.T) {
 func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
-	hold(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
-	hold(t, "authorization", "Authorization%3A%20Bearer%20<"+key+">")
-	hold(t, "url_credentials", "https%3A%2F%2F<admin%3Ahunter22>%40db.example.com", "https://<admin:p%40ss%2Fw0rd>@host/x")
+	checkMarked(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
+	checkMarked(t, "authorization", "Authorization%3A%20Bearer%20<"+key+">")
+	checkMarked(t, "url_credentials", "https%3A%2F%2F<admin%3Ahunter22>%40db.example.com", "https://<admin:p%40ss%2Fw0rd>@host/x")
 	for _, blank := range []string{"\u00a0", "\u202f", "\u2009", "\u2007", "\u3000", "."} {
 		dotted := blank == "."
 		join := func(text string) string { return strings.ReplaceAll(text, "_", blank) }
-		hold(t, "card", join("pay <4111_1111_1111_1111> now"))
-		hold(t, "iban", join("<DE89_3704_0044_0532_0130_00>"))
-		hold(t, "phone", join("<+33_6_12_34_56_78>"), join("tel. <01_23_45_67_89>"))
+		checkMarked(t, "card", join("pay <4111_1111_1111_1111> now"))
+		checkMarked(t, "iban", join("<DE89_3704_0044_0532_0130_00>"))
+		checkMarked(t, "phone", join("<+33_6_12_34_56_78>"), join("tel. <01_23_45_67_89>"))
 		if !dotted {
-			hold(t, "ssn", join("ssn <078_05_1120>"))
+			checkMarked(t, "ssn", join("ssn <078_05_1120>"))
 		}
 	}
 	for _, hyphen := range []string{"\u2010", "\u2011", "\u2013"} {
-		hold(t, "phone", "call <415"+hyphen+"555"+hyphen+"0100>")
-		hold(t, "ssn", "<078"+hyphen+"05"+hyphen+"1120>")
+		checkMarked(t, "phone", "call <415"+hyphen+"555"+hyphen+"0100>")
+		checkMarked(t, "ssn", "<078"+hyphen+"05"+hyphen+"1120>")
 	}
-	hold(t, "email", "<bob＠example.com>", "<bob%40example.com>")
-	hold(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
+	checkMarked(t, "email", "<bob＠example.com>", "<bob%40example.com>")
+	checkMarked(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
 	if got := redact.New(true).Text("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000 DE89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
 		t.Errorf("an account in two spellings becomes %q", got)
 	}

@@ -8,21 +8,21 @@ import (
 // Secrets next to their names without a sign: in lists, in commands and files with words separated
 // by blanks, and in prose.
 
-// listed checks the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
+// listItem checks the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
 // brackets, the first being the name of the second.
-func (m *matcher) listed(i int) hit {
+func (m *matcher) listItem(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
-	start := m.back(end, longestName, nameByte)
+	start := m.runStart(end, longestName, nameByte)
 	if end < 1 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote {
 		return hit{}
 	}
-	open := bytes.TrimRight(s[max(0, start-widest):start-1], " \t\r\n")
+	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
 	if len(open) == 0 || !strings.ContainsRune("[({", rune(open[len(open)-1])) {
 		return hit{}
 	}
 	class := classOfKey(s[start:end])
-	p := skipSpace(s[:min(len(s), i+widest)], i+1)
+	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
 	if !class.isSecret() || at(s, p) != quote {
 		return hit{}
 	}
@@ -32,23 +32,23 @@ func (m *matcher) listed(i int) hit {
 	} else {
 		h = m.value(p, class, shape{})
 	}
-	if last := skipSpace(s[:min(len(s), h.end+widest)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
+	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
 		return hit{}
 	}
 	return h
 }
 
-// replaced checks the new value after the arrow of password = "old" -> "new", as in plans of
+// arrowValue checks the new value after the arrow of password = "old" -> "new", as in plans of
 // Terraform.
-func (m *matcher) replaced(i int) hit {
+func (m *matcher) arrowValue(i int) hit {
 	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
 		return hit{}
 	}
 	return m.value(i+2, passwordClass, shape{keyed: true})
 }
 
-// identified looks at the password of SQL's IDENTIFIED BY.
-func (m *matcher) identified(i int) hit {
+// identifiedBy looks at the password of SQL's IDENTIFIED BY.
+func (m *matcher) identifiedBy(i int) hit {
 	const farthest = 64
 	q := at(m.s, i+2)
 	if !isQuote(q) || q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
@@ -65,7 +65,7 @@ func (m *matcher) passFile(i int) hit {
 	if port-i <= shortPort && at(s, port) != '*' || at(s, port) == ':' && isDigit(at(s, port+1)) {
 		return hit{}
 	}
-	start, end := m.back(i, longest, nameByte), ahead(s, i, longest, wordByte)
+	start, end := m.runStart(i, longest, nameByte), runEnd(s, i, longest, wordByte)
 	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || at(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
 		return hit{}
 	}
@@ -77,14 +77,14 @@ func (m *matcher) passFile(i int) hit {
 		}
 		p += colon + 1
 	}
-	return m.judge(p, end, passwordClass, shape{})
+	return m.checkValue(p, end, passwordClass, shape{})
 }
 
-// said checks a name that ends in a word with ss (password, passphrase, access_key) without a
+// bareName checks a name that ends in a word with ss (password, passphrase, access_key) without a
 // following sign.
-func (m *matcher) said(i int) hit {
+func (m *matcher) bareName(i int) hit {
 	s := m.s
-	start, end := m.back(i, longestName, nameByte), ahead(s, i, longestName, tokenByte)
+	start, end := m.runStart(i, longestName, nameByte), runEnd(s, i, longestName, tokenByte)
 	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-longestName):start], ' ') < 0 {
 		return hit{}
 	}
@@ -99,17 +99,17 @@ func (m *matcher) said(i int) hit {
 		}
 		return m.value(cell(s, end), class, shape{})
 	}
-	if h := m.saidBefore(start, end); h.kind != none {
+	if h := m.valueBeforeName(start, end); h.kind != none {
 		return h
 	}
-	p := m.saidAt(start, end)
+	p := m.valueAfterName(start, end)
 	if p == 0 {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
 	h := m.value(p, class, shape{literal: literal})
-	if h.kind == none || technical(s[h.start:h.end]) {
+	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -137,14 +137,14 @@ func (m *matcher) redisAuth(i int) hit {
 		return hit{}
 	}
 	p := i + len("H ")
-	end := ahead(s, p, longest, wordByte)
+	end := runEnd(s, p, longest, wordByte)
 	if at(s, end) == ' ' { // after the user's name
-		p, end = end+1, ahead(s, end+1, longest, wordByte)
+		p, end = end+1, runEnd(s, end+1, longest, wordByte)
 	}
 	if c := at(s, end); c == ' ' || c == '\t' {
 		return hit{}
 	}
-	return m.judge(p, end, passwordClass, shape{})
+	return m.checkValue(p, end, passwordClass, shape{})
 }
 
 // cell returns the position of the next word, or of the next cell of a table.
@@ -156,9 +156,9 @@ func cell(s []byte, p int) int {
 	return p
 }
 
-// saidAt returns the position of a password after the name s[start:end]: quoted as in SQL, after
+// valueAfterName returns the position of a password after the name s[start:end]: quoted as in SQL, after
 // "is", in a table, or directly after the name in settings. 0 means none.
-func (m *matcher) saidAt(start, end int) int {
+func (m *matcher) valueAfterName(start, end int) int {
 	const farthest = 40
 	s := m.s
 	p := cell(s, end)
@@ -189,8 +189,8 @@ func (m *matcher) saidAt(start, end int) int {
 	return 0
 }
 
-// saidBefore matches the word before "is the password" and "as my password".
-func (m *matcher) saidBefore(start, end int) hit {
+// valueBeforeName matches the word before "is the password" and "as my password".
+func (m *matcher) valueBeforeName(start, end int) hit {
 	const farthest = 40
 	s := m.s
 	if at(s, end) == ' ' {
@@ -213,17 +213,17 @@ func (m *matcher) saidBefore(start, end int) hit {
 		for stop > m.last && isQuote(s[stop-1]) {
 			stop--
 		}
-		from := m.back(stop, farthest, wordByte)
-		if h := m.judge(from, stop, passwordClass, shape{}); h.kind != none && !technical(s[from:stop]) {
+		from := m.runStart(stop, farthest, wordByte)
+		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != none && !isTechnicalTerm(s[from:stop]) {
 			return h
 		}
 	}
 	return hit{}
 }
 
-// technical reports whether a word of letters and digits next to "password" is not a password:
+// isTechnicalTerm reports whether a word of letters and digits next to "password" is not a password:
 // algorithms, types, sizes.
-func technical(v []byte) bool {
+func isTechnicalTerm(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "
 	letters := bytes.IndexAny(v, digits)
 	if letters < 0 {
