@@ -24,9 +24,9 @@ type question struct {
 	err        error
 }
 
-// put starts a judge on a session while the walk continues. At the maximum of parallel questions
-// put waits for the oldest, so that results are noted in the order of the sessions.
-func (w *work) put(ctx context.Context, q *question) error {
+// ask starts a judge on a session while the walk continues. At the maximum of parallel questions
+// ask waits for the oldest, so that results are noted in the order of the sessions.
+func (w *work) ask(ctx context.Context, q *question) error {
 	if why := w.Distiller.o.Budget.spent(w.sum, len(w.asked)); why != "" {
 		w.sum.Stopped = why
 		return errEnough
@@ -62,7 +62,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	if err := w.answered(ctx, q); err != nil {
 		return err
 	}
-	return w.keep(ctx, q.row.ID, q.marks, &q.last, &q.next)
+	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
 // drain waits for all open questions. After an error no further answer is noted; the sessions are
@@ -106,24 +106,24 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	case errors.As(q.err, &broke):
 		w.failed(q.session, q.err)
 		return nil
-	case errors.Is(q.err, errAside):
+	case errors.Is(q.err, errSetAside):
 		w.failed(q.session, q.err)
 		return nil
 	case errors.Is(q.err, ErrUnusable):
 		q.next.Hash = "" // read the session again next time
 		w.failed(q.session, q.err)
 		return nil
-	case ctx.Err() == nil && breakdown(q.err) && w.down+1 < maxDown:
-		w.down, w.broke = w.down+1, q.err
+	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judgeErrors+1 < maxJudgeFailures:
+		w.judgeErrors, w.lastJudgeError = w.judgeErrors+1, q.err
 		q.next.Hash = ""
 		w.failed(q.session, q.err)
 		return nil
 	default:
 		return fmt.Errorf("the judge: %w", q.err)
 	}
-	w.down, w.broke = 0, nil
+	w.judgeErrors, w.lastJudgeError = 0, nil
 	w.sum.Judged++
-	w.opine(q.session, &q.next, q.got.Opinions)
+	w.setOpinions(q.session, &q.next, q.got.Opinions)
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
@@ -145,27 +145,27 @@ func (w *work) failed(s *Session, err error) {
 	w.Distiller.o.Failed(s.ID, err)
 }
 
-// opine replaces the judge's earlier opinions about the lessons in the session.
-func (w *work) opine(s *Session, m *mark, of Opinions) {
-	m.Said, m.Texts = Opinions{}, textNames{}
+// setOpinions replaces the judge's earlier opinions about the lessons in the session.
+func (w *work) setOpinions(s *Session, m *mark, of Opinions) {
+	m.Opinions, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.InForce {
 		l, known := w.book.Get(slug)
-		said := of[slug]
-		if !known || said == "" {
+		opinion := of[slug]
+		if !known || opinion == "" {
 			continue
 		}
-		m.Said[slug], m.Texts[slug] = said, textOf(s.arms[i], l)
+		m.Opinions[slug], m.Texts[slug] = opinion, textOf(s.arms[i], l)
 		w.sum.Opinions++
 	}
 }
 
 // maxDown is the number of consecutive breakdowns after which the judge is considered down; before,
 // the session may be the cause.
-const maxDown = 3
+const maxJudgeFailures = 3
 
-// breakdown reports whether the judge timed out, failed itself, or refuses the request for an unknown
+// isJudgeFailure reports whether the judge timed out, failed itself, or refuses the request for an unknown
 // reason, which may be this session's alone.
-func breakdown(err error) bool {
+func isJudgeFailure(err error) bool {
 	var status *errStatus
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())
 }

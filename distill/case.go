@@ -13,24 +13,24 @@ const maxRefs = 8
 // Case is one kind of failure over all sessions with the failure. A Case contains ids of sessions
 // and nothing else of them.
 type Case struct {
-	Key      string   `json:"key"`
-	Tool     string   `json:"tool"`
-	Shell    bool     `json:"shell,omitempty"`
-	Known    string   `json:"known,omitempty"` // slug of a known failure
-	Show     string   `json:"show,omitempty"`
-	Phrases  []string `json:"phrases,omitempty"`
-	Sessions int      `json:"sessions"`
-	Refs     []Ref    `json:"refs,omitempty"`
-	Mended   int      `json:"mended,omitempty"`   // sessions with a fix
-	Stubborn int      `json:"stubborn,omitempty"` // sessions that repeated the call without a fix
-	Most     int      `json:"most,omitempty"`     // maximum number of failures in one session
-	Fixes    []Helped `json:"fixes,omitempty"`
-	Open     bool     `json:"open,omitempty"` // grown since the last proposal of its lesson
+	Key         string       `json:"key"`
+	Tool        string       `json:"tool"`
+	Shell       bool         `json:"shell,omitempty"`
+	Known       string       `json:"known,omitempty"` // slug of a known failure
+	Show        string       `json:"show,omitempty"`
+	Phrases     []string     `json:"phrases,omitempty"`
+	Sessions    int          `json:"sessions"`
+	Refs        []Ref        `json:"refs,omitempty"`
+	Repaired    int          `json:"mended,omitempty"`   // sessions with a fix
+	Unrepaired  int          `json:"stubborn,omitempty"` // sessions that repeated the call without a fix
+	MaxFailures int          `json:"most,omitempty"`     // maximum number of failures in one session
+	Fixes       []CountedFix `json:"fixes,omitempty"`
+	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
 
-// Helped is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
+// CountedFix is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
 // Fix.
-type Helped struct {
+type CountedFix struct {
 	Kind     string `json:"kind"`
 	Param    string `json:"param,omitempty"`
 	Other    string `json:"other,omitempty"`
@@ -40,11 +40,11 @@ type Helped struct {
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
-func (h *Helped) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
+func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
 // in returns the fix as a fix of these sessions.
-func (f Fix) in(sessions, distinct int, refs []Ref) Helped {
-	return Helped{f.Kind, f.Param, f.Other, f.How, sessions, distinct, refs}
+func (f Fix) in(sessions, distinct int, refs []Ref) CountedFix {
+	return CountedFix{f.Kind, f.Param, f.Other, f.How, sessions, distinct, refs}
 }
 
 // addRefs adds sessions that the list does not name. In a full list, a session of a new caller
@@ -71,15 +71,15 @@ type sighting struct {
 	seen string // signature of the error, for testing triggers; never stored
 }
 
-// sight begins a sighting of a kind of failure.
-func (r *reading) sight(c Case, seen string) *sighting {
+// newSighting begins a sighting of a kind of failure.
+func (r *reading) newSighting(c Case, seen string) *sighting {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
 	return &sighting{c, seen}
 }
 
-// helped notes a fix, once.
-func (m *sighting) helped(f Fix) {
-	if !slices.ContainsFunc(m.of.Fixes, func(h Helped) bool { return h.fix() == f }) {
+// addFix notes a fix, once.
+func (m *sighting) addFix(f Fix) {
+	if !slices.ContainsFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
 		m.of.Fixes = append(m.of.Fixes, f.in(1, 0, m.of.Refs))
 	}
 }
@@ -98,21 +98,21 @@ func (r *reading) failures() []*sighting {
 		}
 		at := slices.IndexFunc(met, func(m *sighting) bool { return m.of.Key == c.Key })
 		if at < 0 {
-			at, met = len(met), append(met, r.sight(c, detect.Signature(s.text)))
+			at, met = len(met), append(met, r.newSighting(c, detect.Signature(s.text)))
 		}
 		m := met[at]
-		m.of.Most++
+		m.of.MaxFailures++
 		f, ok := r.repair(i)
 		if ok {
-			m.helped(f)
+			m.addFix(f)
 		}
 		if ok && f.Kind != fixCheck || !ok && c.Known != "" && r.worksLater(i) {
-			m.of.Mended = 1
+			m.of.Repaired = 1
 		}
 	}
 	for _, m := range met {
-		if m.of.Mended == 0 && m.of.Most > 1 {
-			m.of.Stubborn = 1
+		if m.of.Repaired == 0 && m.of.MaxFailures > 1 {
+			m.of.Unrepaired = 1
 		}
 	}
 	return met
@@ -176,12 +176,12 @@ func isToolName(name string) bool {
 // add merges the case of another session or run.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
-	c.Mended += o.Mended
-	c.Stubborn += o.Stubborn
-	c.Most, c.Open = max(c.Most, o.Most), c.Open || o.Open
+	c.Repaired += o.Repaired
+	c.Unrepaired += o.Unrepaired
+	c.MaxFailures, c.Open = max(c.MaxFailures, o.MaxFailures), c.Open || o.Open
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {
-		at := slices.IndexFunc(c.Fixes, func(f Helped) bool { return f.fix() == h.fix() })
+		at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.fix() == h.fix() })
 		if at < 0 {
 			if len(c.Fixes) < 16 {
 				c.Fixes = append(c.Fixes, h)
@@ -195,9 +195,9 @@ func (c *Case) add(o *Case) {
 }
 
 // best returns the fix that worked most often among the plausible fixes; of two, the more specific.
-func (c *Case) best() (Helped, bool) {
+func (c *Case) best() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
-	var out Helped
+	var out CountedFix
 	for _, f := range c.Fixes {
 		switch {
 		case !plausible(c, &f):

@@ -26,9 +26,9 @@ type ClientOptions struct {
 
 // client asks an OpenAI-compatible API for JSON of a schema.
 type client struct {
-	o     ClientOptions
-	plain atomic.Bool // the server does not support response_format: the prompt contains the schema
-	bare  atomic.Bool // the server refuses temperature
+	o             ClientOptions
+	noFormat      atomic.Bool // the server does not support response_format: the prompt contains the schema
+	noTemperature atomic.Bool // the server refuses temperature
 }
 
 // Limits of a reply, and of a wait that a server requests.
@@ -51,13 +51,13 @@ type errStatus struct {
 
 func (e *errStatus) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
 
-func (e *errStatus) again() bool {
+func (e *errStatus) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errAside is the error of a session that the judge refuses for its content: too long, or filtered.
+// errSetAside is the error of a session that the judge refuses for its content: too long, or filtered.
 // The session is set aside; other sessions and later requests are as before.
-var errAside = errors.New("the judge refuses this session, which is set aside")
+var errSetAside = errors.New("the judge refuses this session, which is set aside")
 
 // refusesRequest reports whether the status blames the content of the request, and not the
 // credential or the URL.
@@ -79,10 +79,10 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	}()
 	var last error
 	pause := firstPause
-	plain, bare := c.plain.Load(), c.bare.Load()
+	plain, bare := c.noFormat.Load(), c.noTemperature.Load()
 	for try := range maxTries {
 		if try > 0 {
-			if err := c.o.Wait(ctx, c.spread(pause)); err != nil {
+			if err := c.o.Wait(ctx, c.withJitter(pause)); err != nil {
 				return used, err
 			}
 			pause = max(firstPause, min(2*pause, time.Minute))
@@ -90,8 +90,8 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		text, u, err := c.once(ctx, plain, bare, system, user, name, schema)
 		used.add(u)
 		if err == nil {
-			c.plain.Store(plain) // only a request that worked shows what the server supports
-			c.bare.Store(bare)
+			c.noFormat.Store(plain) // only a request that worked shows what the server supports
+			c.noTemperature.Store(bare)
 			if err = decode(text, out); err == nil {
 				return used, nil
 			}
@@ -102,12 +102,12 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		case ctx.Err() != nil:
 			return used, ctx.Err()
 		case errors.As(err, &status) && status.ofSession():
-			return used, fmt.Errorf("%w: %w", errAside, err)
+			return used, fmt.Errorf("%w: %w", errSetAside, err)
 		case errors.As(err, &status) && status.refusesRequest() && !bare && (plain || strings.Contains(strings.ToLower(status.body), "temperature")):
 			bare, pause = true, 0
 		case errors.As(err, &status) && status.refusesRequest() && !plain:
 			plain, pause = true, 0 // the server may not support response_format
-		case errors.As(err, &status) && !status.again():
+		case errors.As(err, &status) && !status.retryable():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
 		case errors.As(err, &status) && status.after > 0:
 			pause = min(status.after, maxWait)
@@ -118,9 +118,9 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
-// spread extends a wait by up to a quarter, so that replicas that were refused at the same moment
+// withJitter extends a wait by up to a quarter, so that replicas that were refused at the same moment
 // do not return at the same moment.
-func (c *client) spread(d time.Duration) time.Duration {
+func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
@@ -183,7 +183,7 @@ func (c *client) once(ctx context.Context, plain, bare bool, system, user, name 
 		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.after(res.Header)}
 	}
 	text, used, err := readReply(raw)
-	return text, used.counted(len(data), len(text)), err
+	return text, used.withEstimate(len(data), len(text)), err
 }
 
 // Limits of the usage that a server reports, and the assumed usage without a report.
@@ -192,9 +192,9 @@ const (
 	bytesPerToken = 4
 )
 
-// counted returns the usage that counts against the caps. A missing or implausible report counts
+// withEstimate returns the usage that counts against the caps. A missing or implausible report counts
 // with an assumed usage.
-func (u Usage) counted(asked, answered int) Usage {
+func (u Usage) withEstimate(asked, answered int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(asked / bytesPerToken)
 	}

@@ -166,9 +166,9 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		body, fails   string
 		input, output int64 // 0: estimated
 	}{
-		"told":                  {wrapped("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
-		"not told":              {wrapped("stop", "", "", 0), "", 0, 4},
-		"told in part":          {wrapped("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
+		"reported":              {wrapped("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
+		"not reported":          {wrapped("stop", "", "", 0), "", 0, 4},
+		"reported in part":      {wrapped("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
 		"more than there is":    {wrapped("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
 		"as long as may be":     {wrapped("stop", "", "", 1<<20-size), "", 0, 4},
 		"too long":              {wrapped("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},

@@ -21,7 +21,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		b.store = s
 		return b
 	}
-	scene := func(b *bench) (told []any) {
+	scene := func(b *bench) (results []any) {
 		put(t, b, "old-advice")
 		answer := routine("success", goodLesson)
 		for _, part := range []string{"first", "second"} {
@@ -29,18 +29,18 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 				b.of(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
 			b.of("default", "goes on", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
-			told = append(told, string(raw(b.distil())), string(raw(b.distil())))
+			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
 			s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
 				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Tenant = "default" })
 				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
-				told = append(told, string(raw(sum)), err, opinions, failed, len(s.asked))
+				results = append(results, string(raw(sum)), err, opinions, failed, len(s.asked))
 			}
 		}
 		for _, l := range b.lessons() {
-			told = append(told, l.Slug, l.Scope, l.Evidence)
+			results = append(results, l.Slug, l.Scope, l.Evidence)
 		}
-		return told
+		return results
 	}
 	have, want := scene(onDisk(newBench(t))), scene(newBench(t))
 	for i := range max(len(have), len(want)) {

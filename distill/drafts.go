@@ -82,7 +82,7 @@ func drafts(cases []*Case) []Draft {
 }
 
 // groupOf returns the key of the lesson that covers a case and a fix.
-func (c *Case) groupOf(h *Helped) string {
+func (c *Case) groupOf(h *CountedFix) string {
 	switch h.Kind { // these kinds of fix group by the other tool, across failing tools
 	case fixFirst, fixStop:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
@@ -110,22 +110,22 @@ func suspicious(c *Case) bool {
 
 // lesson returns the fix that a case supports, with its sessions. ok is false if the case supports
 // no fix.
-func (c *Case) lesson() (Helped, bool) {
+func (c *Case) lesson() (CountedFix, bool) {
 	best, found := c.best()
 	switch {
-	case c.Show != "" && listed("vague").spell(c.Show): // the error has no specific word
-		return Helped{}, false
+	case c.Show != "" && listed("vague").coverWords(c.Show): // the error has no specific word
+		return CountedFix{}, false
 	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success after the fix is chance
 		return best, true
 	}
-	stuck := c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions
+	stuck := c.permanent() && (c.Unrepaired >= 2 || c.Unrepaired >= 1 && c.MaxFailures >= 3) && 2*c.Repaired <= c.Sessions
 	return Fix{Kind: fixStop}.in(c.Sessions, c.Sessions, c.Refs), stuck
 }
 
 // plausible reports whether a fix may have caused the success after the error.
-func plausible(c *Case, h *Helped) bool {
+func plausible(c *Case, h *CountedFix) bool {
 	low := strings.ToLower(c.Show)
-	if listed("no access").within(low) && getsRound(low, h) {
+	if listed("no access").within(low) && circumvents(low, h) {
 		return false
 	}
 	switch h.Kind {
@@ -140,15 +140,15 @@ func plausible(c *Case, h *Helped) bool {
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		return c.permanent() && (h.Sessions >= 2 || c.Most >= 3 || alike(c.Tool, h.Other))
+		return c.permanent() && (h.Sessions >= 2 || c.MaxFailures >= 3 || shareNameWord(c.Tool, h.Other))
 	case fixFirst:
 		return h.Sessions >= 2 || c.permanent() && h.How != unlinked
 	}
 	return true
 }
 
-// getsRound reports whether a fix circumvents an error instead of doing what the error asks for.
-func getsRound(low string, h *Helped) bool {
+// circumvents reports whether a fix circumvents an error instead of doing what the error asks for.
+func circumvents(low string, h *CountedFix) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
 		return !strings.Contains(low, strings.ToLower(h.Other))
@@ -161,14 +161,14 @@ func getsRound(low string, h *Helped) bool {
 // permanent reports whether the text of the error indicates that a retry will fail.
 func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
 
-// alike reports whether the names of two tools have a word in common.
-func alike(a, b string) bool {
+// shareNameWord reports whether the names of two tools have a word in common.
+func shareNameWord(a, b string) bool {
 	list := nameTokens(b)
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
 func knownDraft(c *Case) (Draft, bool) {
-	if c.Mended == 0 && c.Sessions < 2 && c.Most < 2 {
+	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
 	}
 	list := knownFailures()
@@ -201,8 +201,8 @@ func installer(how string) string {
 	return how
 }
 
-// sayings returns a phrase that quotes up to three errors of the group.
-func (g *group) sayings() string {
+// quotedErrors returns a phrase that quotes up to three errors of the group.
+func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {
 		list = added(list, "“"+shorten(c.Show, 90)+"”")

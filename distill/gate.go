@@ -36,21 +36,21 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 		return l, err
 	}
 	if why != "" {
-		w.sum.wait(l.Slug, why)
+		w.sum.addWaiting(l.Slug, why)
 		return l, nil
 	}
 	res, err := w.Distiller.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
-		w.sum.wait(l.Slug, "the checks of the bank refuse the trial")
+		w.sum.addWaiting(l.Slug, "the checks of the bank refuse the trial")
 		return l, nil
 	case errors.Is(err, bank.ErrNoLesson):
 		return l, nil
 	case err != nil:
 		return l, err
 	}
-	w.sum.admitted(l.Slug)
+	w.sum.removeWaiting(l.Slug)
 	return res.Lesson, nil
 }
 
@@ -96,10 +96,10 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	return "", nil
 }
 
-// confirms reports whether the draft has most words of the lesson's advice. A draft that only sounds
+// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft that only sounds
 // like the lesson adds evidence, but no sighting: otherwise one caller writes the advice, and an honest
 // session of another caller admits it.
-func (d *Draft) confirms(l *lesson.Lesson) bool {
+func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys
 	both := 0
@@ -114,7 +114,7 @@ func (d *Draft) confirms(l *lesson.Lesson) bool {
 // independent reports whether two of the sessions are independent sightings.
 func independent(refs []Ref) bool {
 	for i, a := range refs {
-		if slices.ContainsFunc(refs[i+1:], a.apart) {
+		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
 			return true
 		}
 	}

@@ -77,8 +77,8 @@ func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
 	}
 	for i, e := range events {
-		role, words, said := strings.Cut(e.say, ": ")
-		if said {
+		role, words, spoken := strings.Cut(e.say, ": ")
+		if spoken {
 			x.New = append(x.New, raw(map[string]any{"role": role, "content": words}))
 			continue
 		}

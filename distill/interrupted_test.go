@@ -14,15 +14,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken is a judge of a test's own: it answers by what the user said first.
+// spoken is a judge of a test's own: it answers by the first words of the user.
 type spoken map[string]distill.Judgement
 
 func (spoken) Name() string { return "spoken" }
 
 func (j spoken) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
 	for _, e := range s.Content.Events() {
-		if said, ok := j[e.Text]; ok {
-			return said, nil
+		if answer, ok := j[e.Text]; ok {
+			return answer, nil
 		}
 	}
 	return distill.Judgement{}, nil
@@ -108,11 +108,11 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 					out = append(out, fmt.Sprint(l.Slug, " ", l.State, " ", l.Evidence))
 				}
 				slices.Sort(out)
-				said, err := distill.ReadOpinions(t.Context(), b.store, "default")
+				answer, err := distill.ReadOpinions(t.Context(), b.store, "default")
 				if err != nil {
 					t.Fatal(err)
 				}
-				return append(out, fmt.Sprint(said))
+				return append(out, fmt.Sprint(answer))
 			}
 			whole := scene()
 			steps, err := run(whole, "one", 0)

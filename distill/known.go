@@ -40,7 +40,7 @@ func recognise(s *step) *known {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !holds(low, w, false) }) {
+		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !containsPhrase(low, w, false) }) {
 			return &k
 		}
 	}
@@ -51,9 +51,9 @@ func recognise(s *step) *known {
 // alone. A longer result may be a file that describes a failure.
 const maxSilent = 2000
 
-// saysSo reports whether a result without a detected failure has the words of a failure: programs
+// hasKnownFailure reports whether a result without a detected failure has the words of a failure: programs
 // end with a message, and some harnesses hide the exit status. Only the program's own words count.
-func saysSo(s *step) bool {
+func hasKnownFailure(s *step) bool {
 	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
 		return false
 	}

@@ -14,9 +14,9 @@ func signature(text string) string { return detect.Signature(text) }
 
 // failed is a command that failed and one that then worked.
 func failed(command, result, then string) []event {
-	run := func(line, said string) event {
+	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
-		return call("bash", string(args), said)
+		return call("bash", string(args), output)
 	}
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
@@ -112,12 +112,12 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 // The correction of a person applies also if the agent only called tools. A numeric value belongs
 // to its option; the value of an option is no word of a lesson.
 func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
-	run := func(line, said string) event {
+	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return call("bash", string(args), said)
+		return call("bash", string(args), output)
 	}
 	for _, c := range []struct {
 		events      []event

@@ -25,7 +25,7 @@ func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	applies := shorten(d.Applies, 900)
 	return &lesson.Lesson{
 		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.items(), d.CounterExample),
-		Evidence: evidence(d.Refs), EvidenceCount: many(d.Sightings, len(d.Refs)),
+		Evidence: evidence(d.Refs), EvidenceCount: countAbove(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
 			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
 		},
@@ -50,8 +50,8 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// many returns the number of sessions where it exceeds the number of references, otherwise 0.
-func many(sessions, refs int) int {
+// countAbove returns the number of sessions where it exceeds the number of references, otherwise 0.
+func countAbove(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
 	}
@@ -152,7 +152,7 @@ type match uint8
 
 const (
 	unrelated match = iota
-	apart           // similar names, different triggers: both are kept, and the decision is remembered
+	separate        // similar names, different triggers: both are kept, and the decision is remembered
 	duplicate
 )
 
@@ -171,7 +171,7 @@ func compareLessons(a, b *lesson.Lesson) match {
 	case s >= sameSlug && o > 0:
 		return duplicate
 	case s >= sameSlug:
-		return apart
+		return separate
 	}
 	return unrelated
 }

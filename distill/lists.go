@@ -57,8 +57,8 @@ func (w words) within(text string) bool {
 	return false
 }
 
-// spell reports whether all words of a text are in the list.
-func (w words) spell(text string) bool {
+// coverWords reports whether all words of a text are in the list.
+func (w words) coverWords(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		if !w[word] {
 			return false
@@ -67,10 +67,10 @@ func (w words) spell(text string) bool {
 	return true
 }
 
-// kin reports whether two programs have the same purpose.
-func kin(a, b string) bool {
+// sameFamily reports whether two programs have the same purpose.
+func sameFamily(a, b string) bool {
 	for name, family := range lists() {
-		if strings.HasPrefix(name, "kin ") && family[a] && family[b] {
+		if strings.HasPrefix(name, "family ") && family[a] && family[b] {
 			return true
 		}
 	}

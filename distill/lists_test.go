@@ -35,7 +35,7 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 			t.Errorf("nothing asks for the list %s", m[1])
 		}
 	}
-	maps.DeleteFunc(there, func(name string, _ bool) bool { return strings.HasPrefix(name, "kin ") })
+	maps.DeleteFunc(there, func(name string, _ bool) bool { return strings.HasPrefix(name, "family ") })
 	delete(named, "stop: ")
 	equal(t, "lists", slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(named)))
 

@@ -8,8 +8,8 @@ import (
 	"precept/detect"
 )
 
-// said is the stable part of an error message.
-type said struct {
+// stableMessage is the stable part of an error message.
+type stableMessage struct {
 	show   string // message for people, with … in place of private words
 	phrase string // longest run of the message's own words, literally: the trigger
 	words  int    // number of words in phrase
@@ -17,7 +17,7 @@ type said struct {
 
 // message returns the stable part of a failed result. public are further public words (of the tool
 // and its parameters), own are words that the call sent.
-func message(text string, public, own map[string]bool) (best said) {
+func message(text string, public, own map[string]bool) (best stableMessage) {
 	lines := strings.Split(detect.Headline(text), "\n")
 	rank := -1
 	for i, l := range lines {
@@ -39,7 +39,7 @@ func message(text string, public, own map[string]bool) (best said) {
 }
 
 // stable parses one line. special reports the name of an error.
-func stable(line string, public, own map[string]bool) (said, bool) {
+func stable(line string, public, own map[string]bool) (stableMessage, bool) {
 	l := scanner{line: line, from: -1, public: public, own: own}
 	for at := 0; at < len(line) && !l.done; {
 		if line[at] == ' ' || line[at] == '\t' {
@@ -74,7 +74,7 @@ func trimTail(phrase string) string {
 type scanner struct {
 	line     string
 	show     []string
-	best     said
+	best     stableMessage
 	from, to int // the present run; from is -1 without a run
 	words    int
 	special  bool
@@ -97,7 +97,7 @@ func (l *scanner) token(at, next int) {
 		lo += dot + 1 // skip the module of an exception
 	}
 	word := l.line[lo:hi]
-	kind, low := judge(word, l.public), strings.ToLower(word)
+	kind, low := classifyWord(word, l.public), strings.ToLower(word)
 	quoted := lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0
 	if (quoted || l.own[low] && word != "") && !l.public[low] {
 		kind = private
@@ -199,7 +199,7 @@ const (
 	name                    // the name of a kind of error
 )
 
-func judge(token string, public map[string]bool) wordKind {
+func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
 	case token == "":

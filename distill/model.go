@@ -72,7 +72,7 @@ func lessonSchema() object {
 // outcome, then candidates.
 func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
-	run := "<run>\n" + show(s) + "\n</run>"
+	run := "<run>\n" + formatRun(s) + "\n</run>"
 	ask := func(prompt, user, name string, schema, out any) error {
 		u, err := m.client.call(ctx, prompt, user, name, schema, out)
 		j.Usage.add(u)
@@ -146,7 +146,7 @@ func draftsOf(list []candidate, outcome string) []Draft {
 	for _, c := range list {
 		d := Draft{
 			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
-			Errors: triggers(clean(c.Errors, 4)), Keywords: triggers(clean(c.Words, 6)), CounterExample: oneLine(c.Counter, 400),
+			Errors: triggers(distinctPhrases(c.Errors, 4)), Keywords: triggers(distinctPhrases(c.Words, 6)), CounterExample: oneLine(c.Counter, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
 			if a = oneLine(a, 400); a != "" {
@@ -171,7 +171,7 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-func clean(list []string, n int) []string {
+func distinctPhrases(list []string, n int) []string {
 	var out []string
 	for _, p := range list {
 		if p = oneLine(p, 120); len(p) > 2 && !slices.Contains(out, p) && len(out) < n {
@@ -186,9 +186,9 @@ func clean(list []string, n int) []string {
 // without a trigger.
 func triggers(list []string) (out []string) {
 	for _, p := range list {
-		general := listed("vague").spell(p) || listed("bland").spell(p)
+		general := listed("vague").coverWords(p) || listed("bland").coverWords(p)
 		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
-		if general && !foreign && strings.ContainsAny(p, letters) || ofOneRun(p) {
+		if general && !foreign && strings.ContainsAny(p, letters) || isRunSpecific(p) {
 			continue
 		}
 		out = append(out, p)
@@ -196,8 +196,8 @@ func triggers(list []string) (out []string) {
 	return out
 }
 
-// ofOneRun reports whether a phrase contains data of one run: a host, an absolute path, or an id.
-func ofOneRun(phrase string) bool {
+// isRunSpecific reports whether a phrase contains data of one run: a host, an absolute path, or an id.
+func isRunSpecific(phrase string) bool {
 	plain := lesson.Plain(phrase)
 	return address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
@@ -206,19 +206,19 @@ func ofOneRun(phrase string) bool {
 	})
 }
 
-// show returns a run as a judge sees the run: no system messages, without precept's blocks, long
+// formatRun returns a run as a judge sees the run: no system messages, without precept's blocks, long
 // texts cut in the middle, start and end of a long run.
-func show(s *Session) string {
+func formatRun(s *Session) string {
 	var parts []string
 	for _, e := range s.Content.Events() {
-		text := middle(strings.ReplaceAll(withoutBlocks(e.Text), "</run>", "< /run>"), maxShownOne)
+		text := cutMiddle(strings.ReplaceAll(withoutBlocks(e.Text), "</run>", "< /run>"), maxShownOne)
 		switch e.Role {
 		case sample.EventUser:
 			parts = append(parts, "USER: "+text)
 		case sample.EventAssistant:
 			parts = append(parts, "AGENT: "+text)
 		case sample.EventCall:
-			parts = append(parts, "CALL "+e.Call.Name+": "+middle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2))
+			parts = append(parts, "CALL "+e.Call.Name+": "+cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2))
 			if e.Answered {
 				parts = append(parts, "RESULT: "+text)
 			}
@@ -228,11 +228,11 @@ func show(s *Session) string {
 		r := s.Content.Ratings[len(s.Content.Ratings)-1]
 		parts = append(parts, fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score))
 	}
-	return middle(strings.Join(parts, "\n"), maxShown)
+	return cutMiddle(strings.Join(parts, "\n"), maxShown)
 }
 
-// middle cuts a text in its middle.
-func middle(s string, n int) string {
+// cutMiddle cuts a text in its middle.
+func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

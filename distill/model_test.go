@@ -471,8 +471,8 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}
 		sum, _, err := judged(t, b, s)
-		if told := fmt.Sprint(sum, err); !strings.Contains(told, "is not followed") || reached.Load() != 0 {
-			t.Errorf("%d: %s; the other place was asked %d times", code, told, reached.Load())
+		if text := fmt.Sprint(sum, err); !strings.Contains(text, "is not followed") || reached.Load() != 0 {
+			t.Errorf("%d: %s; the other place was asked %d times", code, text, reached.Load())
 		}
 	}
 }

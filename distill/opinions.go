@@ -61,13 +61,13 @@ func (s *sums) recount(last, next *mark) {
 }
 
 func (s *sums) count(m *mark, n int64) {
-	for slug, said := range m.Said {
+	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]
 		if text == "" { // the opinion was never summed
 			continue
 		}
 		o := s.all[text]
-		o.Add(said, n)
+		o.Add(opinion, n)
 		s.all[text] = o
 		if s.changed == nil {
 			s.changed = map[string]bool{}

@@ -16,10 +16,10 @@ import (
 
 // The limits of dictated.
 const (
-	reachOfWords = 24 // words of tool output in which the words of a sentence occur together
-	dictatedMost = 3  // words of a sentence that no coincidence explains
-	fewWords     = 2  // the same in an order ("always", "must"), and for most words of a short sentence
-	keyLetters   = 5  // letters by which words are compared: connect, connection
+	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
+	maxForeignWords   = 3  // words of a sentence that no coincidence explains
+	maxForeignInOrder = 2  // the same in an order ("always", "must"), and for most words of a short sentence
+	keyLetters        = 5  // letters by which words are compared: connect, connection
 )
 
 // dictated reports whether the session's tool output dictated a sentence of the advice.
@@ -57,12 +57,12 @@ func dictated(advice []string, s *Session) bool {
 				use(words)
 				continue
 			}
-			if orders(lesson.Plain(words), all, own) {
+			if dictatesAny(lesson.Plain(words), all, own) {
 				return true
 			}
 		case sample.EventCall:
 			use(e.Call.Name, e.Call.Args)
-			if orders(lesson.Plain(withoutBlocks(e.Text)), all, own) {
+			if dictatesAny(lesson.Plain(withoutBlocks(e.Text)), all, own) {
 				return true
 			}
 		}
@@ -137,39 +137,39 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// orders reports whether a tool output dictates one of the sentences. own are the words that agent
+// dictatesAny reports whether a tool output dictates one of the sentences. own are the words that agent
 // and person used before.
-func orders(output string, all []sentence, own map[string]bool) bool {
+func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
 			return true
 		}
 	}
-	said := contentOf(output)
+	words := contentOf(output)
 	for i := range all {
-		if all[i].together(said, own) {
+		if all[i].occursIn(words, own) {
 			return true
 		}
 	}
 	return false
 }
 
-// together reports whether enough foreign words of the sentence occur close to each other.
-func (s *sentence) together(said []contentWord, own map[string]bool) bool {
+// occursIn reports whether enough foreign words of the sentence occur close to each other.
+func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false
 	}
 	inside := map[string]int{}
 	orders := 0
-	for i, w := range said {
+	for i, w := range words {
 		if i >= reachOfWords {
-			switch gone := said[i-reachOfWords]; {
-			case gone.order:
+			switch leaving := words[i-reachOfWords]; {
+			case leaving.order:
 				orders--
-			case inside[gone.key] > 1:
-				inside[gone.key]--
+			case inside[leaving.key] > 1:
+				inside[leaving.key]--
 			default:
-				delete(inside, gone.key)
+				delete(inside, leaving.key)
 			}
 		}
 		switch {
@@ -179,7 +179,7 @@ func (s *sentence) together(said []contentWord, own map[string]bool) bool {
 			inside[w.key]++
 		}
 		hits := len(inside)
-		if hits >= dictatedMost || orders > 0 && hits >= fewWords || 2*hits > len(s.keys) && hits >= min(fewWords, len(s.keys)) {
+		if hits >= maxForeignWords || orders > 0 && hits >= maxForeignInOrder || 2*hits > len(s.keys) && hits >= min(maxForeignInOrder, len(s.keys)) {
 			return true
 		}
 	}

@@ -23,13 +23,13 @@ func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
 	b := newBench(t)
 	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
-	told := map[string]string{}
+	errors := map[string]string{}
 	sum := b.distil(func(o *distill.Options) {
 		o.Judge = clumsy{}
-		o.Failed = func(session string, err error) { told[session] = err.Error() }
+		o.Failed = func(session string, err error) { errors[session] = err.Error() }
 	})
 	equal(t, "failed", sum.Failed, 2)
-	if said := told[id.String()]; !strings.HasPrefix(said, "panic: string") || strings.Contains(said, "secret") {
-		t.Errorf("of the session is told %q", said)
+	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
+		t.Errorf("the error of the session is %q", text)
 	}
 }

@@ -10,19 +10,19 @@ import (
 
 // Kinds of lessons from people.
 const (
-	fixRefused = "refused" // a person did not let a command run
-	fixTold    = "told"    // a person said which program to use instead
-	fixOption  = "option"  // a person said which option a command wants
+	fixRefused   = "refused"   // a person did not let a command run
+	fixCorrected = "corrected" // a person named the program to use instead
+	fixOption    = "option"    // a person named the option of a command
 )
 
-// taught returns the refusals and corrections of people. Only public commands are named, because a
+// personSightings returns the refusals and corrections of people. Only public commands are named, because a
 // person's words are private.
-func (r *reading) taught() []*sighting {
+func (r *reading) personSightings() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
-		m := r.sight(c, "")
-		m.of.Most = 1
-		m.helped(f)
+		m := r.newSighting(c, "")
+		m.of.MaxFailures = 1
+		m.addFix(f)
 		out = append(out, m)
 	}
 	for i := range r.steps {
@@ -31,7 +31,7 @@ func (r *reading) taught() []*sighting {
 			continue
 		}
 		if c := s.shell.main(); isProgram(c.program) && c.subcommand() != "" {
-			name := c.daringName()
+			name := c.nameWithForce()
 			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
@@ -47,19 +47,19 @@ func (r *reading) taught() []*sighting {
 	return out
 }
 
-// daring returns the most likely option for a refusal: an option that forces.
-func (c *command) daring() string {
+// forcingOption returns the most likely option for a refusal: an option that forces.
+func (c *command) forcingOption() string {
 	for _, f := range c.args {
-		if listed("daring")[f] {
+		if listed("forcing options")[f] {
 			return f
 		}
 	}
 	return ""
 }
 
-// daringName returns the command's name with that option.
-func (c *command) daringName() string {
-	if flag := c.daring(); flag != "" {
+// nameWithForce returns the command's name with that option.
+func (c *command) nameWithForce() string {
+	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
 	}
 	return c.name()
@@ -71,8 +71,8 @@ func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.worked() {
-			if c := t.shell.main(); c.program == program && c.daringName() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
-				return c.daringName()
+			if c := t.shell.main(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
+				return c.nameWithForce()
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
 	}
-	opposed := t.said.Feeling == detect.Correction || t.said.Feeling == detect.Rejection
+	opposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
 	contrast := opposed || slices.ContainsFunc(words, func(w string) bool {
 		return slices.Contains([]string{"not", "instead", "rather", "never"}, w)
 	})
@@ -105,12 +105,12 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 				// which task is meant may be the project's own word
 			case before.program != after.program && slices.Contains(words, after.program) &&
 				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
-				return Case{Key: "told|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
-					Fix{Kind: fixTold, Param: before.program, Other: after.program}, true
+				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
+					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
 			case j == t.before && before.program != after.program && after.insteadOf(before, words):
 				name := after.program + " " + after.args[0]
-				return Case{Key: "told|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
-					Fix{Kind: fixTold, Param: before.program + " " + before.args[0], Other: name}, true
+				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
+					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
 			case opposed && before.name() == after.name():
 				if flag := after.namedIn(words, before); flag != "" {
 					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.wordsOf(after)},
@@ -194,7 +194,7 @@ func triggersOf(c *command) []string {
 }
 
 // wordsOf returns the words of a task that announce the use of a subcommand. The program's name
-// occurs in every task, so the subcommand is used if a person said the subcommand.
+// occurs in every task, so the subcommand is used if a person named the subcommand.
 func (r *reading) wordsOf(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

@@ -67,7 +67,7 @@ var errFull = errors.New("the bank takes no more lessons for now")
 // propose proposes a draft to the bank, or adds its evidence to an equal lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
-	for _, old := range w.gone {
+	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
 			w.sum.refuse(d, "", "it was put away before")
 			return nil
@@ -149,7 +149,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 		return nil
 	}
 	var seen []Ref // sightings of this advice, not of a lesson with a similar name
-	if d.confirms(old) {
+	if d.repeatsAdvice(old) {
 		seen = d.Refs
 	}
 	refs, err := w.sightings(ctx, old.Slug, seen)
@@ -216,9 +216,9 @@ func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error
 	case err != nil:
 		return kind, err
 	case data != nil:
-		return apart, nil
-	case kind == apart && !w.Distiller.o.DryRun:
-		return apart, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
+		return separate, nil
+	case kind == separate && !w.Distiller.o.DryRun:
+		return separate, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
 	}
 	return kind, nil
 }

@@ -240,12 +240,12 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b.session("many", user("All of it."))
 	store := b.store.(*memory)
 	marks, log := len(store.marks), b.log()
-	said := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
+	answers := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
 	for i := range 501 {
-		said.Drafts = append(said.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
+		answers.Drafts = append(answers.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
 	}
-	said.Drafts = append(said.Drafts, said.Drafts[5])
-	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, spoken{"All of it.": said} })
+	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
+	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, spoken{"All of it.": answers} })
 	equal(t, "summary", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
 		t.Errorf("a dry run wrote something: %v", b.slugs())

@@ -58,7 +58,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 	var looked []int
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		if t := &r.steps[j]; t.worked() && t.tool == s.tool && same(&s.args, &t.args) {
-			return r.again(i, j)
+			return r.repeatedCall(i, j)
 		}
 	}
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
@@ -66,7 +66,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 		switch {
 		case !t.worked() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
-			return r.changed(s, t, looked, i, j)
+			return r.changedCall(s, t, looked, i, j)
 		case t.shell == nil && !toolDoes(t.tool, "looks") && share(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && stem(s.tool, t.tool) >= 2:
@@ -83,8 +83,8 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// again returns the reason why the identical call worked later: a call in between, if any.
-func (r *reading) again(i, j int) (Fix, bool) {
+// repeatedCall returns the reason why the identical call worked later: a call in between, if any.
+func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
 		t := &r.steps[k]
@@ -102,19 +102,19 @@ func (r *reading) again(i, j int) (Fix, bool) {
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
 }
 
-// changed returns the difference of the call of the same tool that worked.
-func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
+// changedCall returns the difference of the call of the same tool that worked.
+func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
 	}
 	d := differ(&s.args, &t.args)
-	told := strings.ToLower(s.text)
-	if listed("passing").within(told) {
+	errorText := strings.ToLower(s.text)
+	if listed("passing").within(errorText) {
 		return Fix{}, false
 	}
 	drop := func(list []string) []string {
 		return slices.DeleteFunc(list, func(k string) bool {
-			return listed("chatter")[strings.ToLower(k)] && !namesParameter(told, strings.ToLower(k))
+			return listed("chatter")[strings.ToLower(k)] && !namesParameter(errorText, strings.ToLower(k))
 		})
 	}
 	d.added, d.removed, d.changed = drop(d.added), drop(d.removed), drop(d.changed)
@@ -124,22 +124,22 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	switch {
 	case len(d.changed) == 1 && d.size() <= 3:
 		p := d.changed[0]
-		if f, ok := r.reshaped(s, p, s.args.object[p], t.args.object[p], looked, i, j); ok {
+		if f, ok := r.changedParameter(s, p, s.args.object[p], t.args.object[p], looked, i, j); ok {
 			f.Param = p
 			return f, true
 		}
-	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && asksForBoth(told, d.added[0], d.added[1]):
+	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
 		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
-	case len(d.added) == 1 && !opaque(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(told, d.added[0])):
-		if f, ok := r.found(d.added[0], nil, t.args.object[d.added[0]], looked); ok && f.How == "" {
+	case len(d.added) == 1 && !opaque(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
+		if f, ok := r.lookedUp(d.added[0], nil, t.args.object[d.added[0]], looked); ok && f.How == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
-	case len(d.removed) == 1 && d.size() == 1 && !opaque(d.removed[0]) && strings.Contains(told, strings.ToLower(d.removed[0])):
+	case len(d.removed) == 1 && d.size() == 1 && !opaque(d.removed[0]) && strings.Contains(errorText, strings.ToLower(d.removed[0])):
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
-		if f, ok := r.found(p, s.args.object[p], t.args.object[p], looked); ok && d.size() <= 3 {
+		if f, ok := r.lookedUp(p, s.args.object[p], t.args.object[p], looked); ok && d.size() <= 3 {
 			return f, true
 		}
 	}
@@ -148,13 +148,13 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 
 // asksForBoth reports whether an error demands two parameters: the error contains both names, or
 // calls one of them required or missing.
-func asksForBoth(told, a, b string) bool {
-	return strings.Contains(told, strings.ToLower(a)) && strings.Contains(told, strings.ToLower(b)) ||
-		(strings.Contains(told, "required") || strings.Contains(told, "missing")) && (namesParameter(told, a) || namesParameter(told, b))
+func asksForBoth(errorText, a, b string) bool {
+	return strings.Contains(errorText, strings.ToLower(a)) && strings.Contains(errorText, strings.ToLower(b)) ||
+		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// reshaped returns the change of one parameter.
-func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i, j int) (Fix, bool) {
+// changedParameter returns the change of one parameter.
+func (r *reading) changedParameter(s *step, param string, from, to any, looked []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
 		return Fix{Kind: fixForm, How: form}, true
@@ -170,18 +170,18 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	case fewer(from, to):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := r.found(param, from, to, looked); ok {
+	if f, ok := r.lookedUp(param, from, to, looked); ok {
 		return f, true
 	}
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
 		return Fix{Kind: fixAsked}, true
 	}
-	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && wants(message(s.text, publicWords(s), s.own()).show)
+	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(message(s.text, publicWords(s), s.own()).show)
 }
 
-// wants reports whether an error describes the required value in words that a lesson may repeat
+// describesValue reports whether an error describes the required value in words that a lesson may repeat
 // completely. A partial demand demands nothing.
-func wants(show string) bool {
+func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
 		if _, rest, ok := strings.Cut(low, w); ok {
@@ -199,8 +199,8 @@ func afterEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// found reports whether the value, or every new part of the value, came from a look-up.
-func (r *reading) found(param string, from, value any, looked []int) (Fix, bool) {
+// lookedUp reports whether the value, or every new part of the value, came from a look-up.
+func (r *reading) lookedUp(param string, from, value any, looked []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) < 4 || len(v) > 200 {
 		return Fix{}, false
@@ -246,11 +246,13 @@ func newParts(from, to string) []string {
 }
 
 // namesParameter reports whether an error contains the name of a parameter as a separate word.
-func namesParameter(told, name string) bool { return holds(told, strings.ToLower(name), true) }
+func namesParameter(errorText, name string) bool {
+	return containsPhrase(errorText, strings.ToLower(name), true)
+}
 
-// holds reports whether a text contains a phrase that does not start within a word: "corporate
+// containsPhrase reports whether a text contains a phrase that does not start within a word: "corporate
 // limit" does not contain "rate limit". With whole, the phrase must not end within a word either.
-func holds(text, phrase string, whole bool) bool {
+func containsPhrase(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // a phrase may be empty: a parameter may have any name
 		at := strings.Index(text[from:], phrase)
 		if at < 0 {
@@ -272,14 +274,14 @@ func wordAt(s string, i int) bool {
 // namedBetween reports whether a person named the value after step i and before step j, and not
 // before.
 func (r *reading) namedBetween(value string, i, j int) bool {
-	low, said := strings.ToLower(value), false
+	low, named := strings.ToLower(value), false
 	for _, t := range r.turns {
 		if strings.Contains(strings.ToLower(t.words), low) {
 			if t.before <= i {
 				return false
 			}
-			said = said || t.before <= j
+			named = named || t.before <= j
 		}
 	}
-	return said
+	return named
 }

@@ -143,7 +143,7 @@ func compare(from, to *command) (Fix, bool) {
 	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
 		return optionOf(from, to, a, b, len(others)-both)
 	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && both > 0 && both == len(rest):
-		if from.subcommand() != "" && to.subcommand() == "" || !kin(from.program, to.program) {
+		if from.subcommand() != "" && to.subcommand() == "" || !sameFamily(from.program, to.program) {
 			return Fix{}, false
 		}
 		other := to.program

@@ -125,7 +125,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 	}
 	judging, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.row(judging, r) })
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judging, r) })
 	if err != nil && !errors.Is(err, errEnough) {
 		stop()
 	}
@@ -136,8 +136,8 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	if w.broke != nil && sum.Judged == 0 {
-		return fmt.Errorf("distill: the judge: %w", w.broke)
+	if w.lastJudgeError != nil && sum.Judged == 0 {
+		return fmt.Errorf("distill: the judge: %w", w.lastJudgeError)
 	}
 	return w.proposeGrown(ctx)
 }

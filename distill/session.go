@@ -18,10 +18,10 @@ type Ref struct {
 	Callers []string `json:"callers,omitempty"` // callers of the session's accepted requests; see sample.Exchange
 }
 
-// apart reports whether two sessions are independent sightings: two sessions, not of one run, of two
+// independentOf reports whether two sessions are independent sightings: two sessions, not of one run, of two
 // credentials. A caller chooses names, words and times, but not the credential of another caller.
 // Credentials that meet in one session belong to one caller.
-func (r Ref) apart(o Ref) bool {
+func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
 	}
@@ -87,9 +87,9 @@ func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 
 // userMessage is a message of a person.
 type userMessage struct {
-	words  string
-	said   detect.Opinion
-	before int // number of steps before the turn
+	words   string
+	opinion detect.Opinion
+	before  int // number of steps before the turn
 }
 
 // reading is a session laid out for the rules.
@@ -112,7 +112,7 @@ func layOut(s *Session) *reading {
 			text := withoutBlocks(e.Text)
 			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
 			st.shell = shellOf(&st)
-			if saysSo(&st) {
+			if hasKnownFailure(&st) {
 				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}
 			r.steps = append(r.steps, st)
@@ -124,7 +124,7 @@ func layOut(s *Session) *reading {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // an agent that only calls tools: the words refer to its actions
 				}
-				r.turns = append(r.turns, userMessage{words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+				r.turns = append(r.turns, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}
 	}

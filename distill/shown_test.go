@@ -19,7 +19,7 @@ func shownOf(t *testing.T, events ...event) string {
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.asked[0].User, "<run>\n"), "\n</run>")
 	if !ok || strings.Count(s.asked[0].User, "</run>") != 1 {
-		t.Fatalf("the run is not told apart:\n%s", s.asked[0].User)
+		t.Fatalf("the run is ambiguous:\n%s", s.asked[0].User)
 	}
 	return run
 }

@@ -121,9 +121,9 @@ type judgeError struct{ err error }
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// wait notes the reason why the automatic gate leaves a lesson to a person. A later reason replaces
+// addWaiting notes the reason why the automatic gate leaves a lesson to a person. A later reason replaces
 // the first.
-func (s *Summary) wait(slug, why string) {
+func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {
 	case at >= 0:
@@ -133,7 +133,7 @@ func (s *Summary) wait(slug, why string) {
 	}
 }
 
-// admitted removes the reason of a lesson that waited for its second sighting.
-func (s *Summary) admitted(slug string) {
+// removeWaiting removes the reason of a lesson that waited for its second sighting.
+func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

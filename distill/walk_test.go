@@ -150,11 +150,11 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	for i := range 4 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}
-	var told []string
+	var texts []string
 	sum := b.distil(func(o *distill.Options) {
-		o.Judge, o.Bank, o.Failed = judge, frail{b.bank}, func(_ string, err error) { told = append(told, err.Error()) }
+		o.Judge, o.Bank, o.Failed = judge, frail{b.bank}, func(_ string, err error) { texts = append(texts, err.Error()) }
 	})
-	equal(t, "failed, judged", []int{sum.Failed, sum.Proposed, len(told)}, []int{1, 1, 1})
+	equal(t, "failed, judged", []int{sum.Failed, sum.Proposed, len(texts)}, []int{1, 1, 1})
 	equal(t, "lessons", b.slugs(), []string{"warm-the-cache"})
 
 	for pattern, fails := range map[string]bool{"!!.!!.!!": false, "...!!!..": true, "!.!.!.!.": false, ".!!": false, "!!": true} {

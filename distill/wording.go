@@ -85,7 +85,7 @@ func (g *group) variant() string {
 // draft words the lesson of a group.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
-	says, tools := g.sayings(), g.tools()
+	says, tools := g.quotedErrors(), g.tools()
 	quoted := make([]string, len(tools))
 	for i := range tools {
 		quoted[i] = code(tools[i])
@@ -105,7 +105,7 @@ func (g *group) draft() (Draft, bool) {
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
 		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+says+"."
-	case fixRefused, fixTold, fixOption:
+	case fixRefused, fixCorrected, fixOption:
 		d.Tools, d.Applies = nil, "The task is about to use "+code(f.Param)+"."
 		for _, c := range g.cases {
 			d.Keywords = added(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
@@ -127,7 +127,7 @@ const maxPatterns = 12
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		for _, p := range c.Phrases {
-			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").spell(p)) {
+			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").coverWords(p)) {
 				d.Errors = added(d.Errors, p)
 			}
 		}

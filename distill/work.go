@@ -17,30 +17,30 @@ import (
 
 // work is the state of distilling one tenant: earlier notes, and changes.
 type work struct {
-	Distiller     *Distiller
-	tenant, claim string
-	sum           *Summary
-	book          *lesson.Book
-	gone          []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
-	cases         map[string]*Case
-	fresh         map[string]*Case // changed since they were written down
-	errors        map[string][]string
-	marks         map[session.ID][]byte
-	sums          sums
-	support       map[string]support // changed since it was written, by lesson
-	waiting       int
-	down          int   // breakdowns of the judge in a row
-	broke         error // the last of them
-	asked         []*question
+	Distiller      *Distiller
+	tenant, claim  string
+	sum            *Summary
+	book           *lesson.Book
+	archived       []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
+	cases          map[string]*Case
+	fresh          map[string]*Case // changed since they were written down
+	errors         map[string][]string
+	marks          map[session.ID][]byte
+	sums           sums
+	support        map[string]support // changed since it was written, by lesson
+	waiting        int
+	judgeErrors    int   // consecutive errors of the judge
+	lastJudgeError error // most recent error of the judge
+	asked          []*question
 }
 
 // mark is the note about a session that was read, per kind of judge.
 type mark struct {
-	Hash  string    `json:"hash"`
-	Seen  int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
-	Cases []string  `json:"cases,omitempty"` // cases that the session contributed to
-	Said  Opinions  `json:"said,omitempty"`  // about the lessons of the session
-	Texts textNames `json:"texts,omitempty"` // text of each lesson for which Said was counted
+	Hash     string    `json:"hash"`
+	Seen     int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
+	Cases    []string  `json:"cases,omitempty"` // cases that the session contributed to
+	Opinions Opinions  `json:"said,omitempty"`  // about the lessons of the session
+	Texts    textNames `json:"texts,omitempty"` // text of each lesson for which Said was counted
 }
 
 func (w *work) judgeName() string {
@@ -55,7 +55,7 @@ func (w *work) open(ctx context.Context) error {
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
 		return fmt.Errorf("distill: read the lessons: %w", err)
 	}
-	if w.gone, _, err = w.Distiller.o.Bank.Archived(ctx); err != nil {
+	if w.archived, _, err = w.Distiller.o.Bank.Archived(ctx); err != nil {
 		return fmt.Errorf("distill: read the archived lessons: %w", err)
 	}
 	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
@@ -71,8 +71,8 @@ func (w *work) open(ctx context.Context) error {
 	})
 }
 
-// row reads one session. An error of the session does not stop the walk.
-func (w *work) row(ctx context.Context, r session.Row) error {
+// readSession reads one session. An error of the session does not stop the walk.
+func (w *work) readSession(ctx context.Context, r session.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -102,20 +102,20 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	if len(s.Content.Exchanges) == 0 {
 		return nil
 	}
-	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said, Texts: last.Texts}
+	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
 	case w.Distiller.o.Judge != nil:
-		return w.put(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
+		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
 	default:
 		w.applyRules(s, &next)
 	}
-	return w.keep(ctx, r.ID, old, &last, &next)
+	return w.writeMarks(ctx, r.ID, old, &last, &next)
 }
 
-// keep writes the marks of a session.
-func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
+// writeMarks writes the marks of a session.
+func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
 	w.sums.recount(last, next)
 	marks[w.judgeName()] = *next
 	data, err := json.Marshal(marks)
@@ -164,7 +164,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}()
 	r := layOut(s)
 	w.sum.Judged++
-	for _, c := range append(r.failures(), r.taught()...) {
+	for _, c := range append(r.failures(), r.personSightings()...) {
 		w.note(&c.of, m)
 		if len(w.errors[c.of.Key]) < 3 && len(w.errors) < 4096 {
 			w.errors[c.of.Key] = append(w.errors[c.of.Key], c.seen)
@@ -190,7 +190,7 @@ func (w *work) note(c *Case, m *mark) {
 	}
 	c.Fixes, c.Open = fixes, true
 	if !first {
-		c.Sessions, c.Stubborn = 0, 0
+		c.Sessions, c.Unrepaired = 0, 0
 	}
 	had := w.cases[c.Key]
 	switch {
