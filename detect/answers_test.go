@@ -17,8 +17,8 @@ type judgedAs struct {
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
 func worked(rule string) judgedAs { return judgedAs{detect.OK, rule} }
 
-// judge compares the judgements on results with the wanted outcomes.
-func judge(t *testing.T, tool, args string, results map[string]judgedAs) {
+// judgeAll compares the judgements on results with the wanted outcomes.
+func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 	t.Helper()
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
@@ -30,7 +30,7 @@ func judge(t *testing.T, tool, args string, results map[string]judgedAs) {
 
 // Fields that report a failure of an API, and data of similar form.
 func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
-	judge(t, "place_order", `{"id":7}`, map[string]judgedAs{
+	judgeAll(t, "place_order", `{"id":7}`, map[string]judgedAs{
 		`{"success":false}`:                                 failed("json:success"),
 		`{"ok":false,"n":1}`:                                failed("json:success"),
 		`{"succeeded":"False"}`:                             failed("json:success"),
@@ -166,7 +166,7 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 // The content of a file, and the output of a command that only looks, count as an answer only if
 // every key is a key of an envelope.
 func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
-	judge(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
+	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
 		`{"error":"x","price":3}`:             worked(""),
 		`{}`:                                  worked(""),
@@ -174,12 +174,12 @@ func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
 		`[{"error":"x"}]`:                     worked(""),
 		`[{"type":"text","text":"Error: x"}]`: failed("text:error-first"),
 	})
-	judge(t, "bash", shell("cat a.json"), map[string]judgedAs{
+	judgeAll(t, "bash", shell("cat a.json"), map[string]judgedAs{
 		`{"error":"x"}`:                   failed("json:error"),
 		`{"error":"x","price":3}`:         worked(""),
 		`[{"query":"x","success":false}]`: failed("json:success"),
 	})
-	judge(t, "bash", shell("./query.sh"), map[string]judgedAs{
+	judgeAll(t, "bash", shell("./query.sh"), map[string]judgedAs{
 		`{"error":"x","price":3}`: failed("json:error"),
 		`[{"error":"x"}]`:         worked(""),
 	})
@@ -187,7 +187,7 @@ func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
 
 // Sentences of tools that change files.
 func TestEditorMessagesAreClassified(t *testing.T) {
-	judge(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
+	judgeAll(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
 		"The file /a has been updated.":             worked("edited"),
 		"The file /a has been edited successfully.": worked("edited"),
 		"File created successfully at: /a":          worked("edited"),
@@ -198,21 +198,21 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 		"@@ -1 +1 @@":                               worked("edited"),
 		"Here's the result of the change":           worked("edited"),
 		"The edit was not successful":               worked(""),
-		"The file has been updated, but what failed is told below": worked(""),
-		"No match for the old string":                              failed("text:invalid"),
-		"The old text did not match":                               failed("text:edit"),
-		"Found multiple matches for it":                            failed("text:edit"),
-		"old_string and new_string are exactly the same":           failed("text:edit"),
-		"The line 90 is out of range":                              failed("text:no-such"),
-		"A file of that name already exists":                       failed("text:no-such"),
-		"Error: it is a folder":                                    failed("text:error-first"),
-		"Some words of which nobody knows whether they are good":   worked(""),
+		"The file has been updated, but what failed is listed below": worked(""),
+		"No match for the old string":                                  failed("text:invalid"),
+		"The old text did not match":                                   failed("text:edit"),
+		"Found multiple matches for it":                                failed("text:edit"),
+		"old_string and new_string are exactly the same":               failed("text:edit"),
+		"The line 90 is out of range":                                  failed("text:no-such"),
+		"A file of that name already exists":                           failed("text:no-such"),
+		"Error: it is a folder":                                        failed("text:error-first"),
+		"Some words that report no outcome":                            worked(""),
 	})
 }
 
 // A file may contain any text; a result that consists of one message is a failure.
 func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
-	judge(t, "read", `{"path":"a"}`, map[string]judgedAs{
+	judgeAll(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6":                               failed("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6\n7":                            worked(""),
@@ -222,7 +222,7 @@ func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 		"plain words":                                             worked(""),
 		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": failed("text:error-first"),
 	})
-	judge(t, "Grep", `{"pattern":"undefined total"}`, map[string]judgedAs{
+	judgeAll(t, "Grep", `{"pattern":"undefined total"}`, map[string]judgedAs{
 		"Error: undefined: total":            worked("matches"),
 		"ERROR: UNDEFINED TOTAL":             worked("matches"),
 		"Error: bad pattern":                 failed("text:error-first"),
@@ -232,7 +232,7 @@ func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 
 // Pages that a browser could not open, and pages that describe such errors.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
-	judge(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
+	judgeAll(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
 		"<html>\n<title>404 Not Found</title></html>": failed(
 			"page:http",
 		),
@@ -279,7 +279,7 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 			"",
 		),
 	})
-	judge(t, "summarise", `{}`, map[string]judgedAs{
+	judgeAll(t, "summarise", `{}`, map[string]judgedAs{
 		"words\nError. Could not transcribe it.":             worked(""),
 		"Address: a\nwords\nError. Could not transcribe it.": failed("page:unable"),
 	})
@@ -342,7 +342,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		result string
 		want   int
 	}{
-		{"run, which can ask nobody", run, "tidy", rejected, 0},
+		{"run, which asks no person", run, "tidy", rejected, 0},
 		{"run with the tools of a person's own", some, `"tidy the build"`, rejected, 0},
 		{"a person at the terminal", tui, "tidy the build", rejected, 1},
 		{"tools that say nothing", some, "tidy the build", rejected, 1},

@@ -26,7 +26,7 @@ const (
 
 // toolCall is a call with its analysis.
 type toolCall struct {
-	known   *phrases
+	phrases *phrases
 	kind    kind
 	words   []string // words of the tool's name
 	args    lenientValue
@@ -37,13 +37,13 @@ type toolCall struct {
 // maxCommand is the number of bytes of a command that is analysed. The rest is data.
 const maxCommand = 4096
 
-// lookAt analyses a call.
-func (p *phrases) lookAt(name, args string) toolCall {
-	c := toolCall{known: p, shell: shellCommand{known: p}, words: nameWords(name)}
+// analyseCall analyses a call.
+func (p *phrases) analyseCall(name, args string) toolCall {
+	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, words: nameWords(name)}
 	c.args, _ = parseLenient(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // input of a custom tool
-		if commands := scripted(args); commands != "" {
+		if commands := scriptCommands(args); commands != "" {
 			c.command = commands
 		}
 	}
@@ -101,7 +101,7 @@ func (c *toolCall) execName() bool {
 
 // named reports whether a word of the tool's name is in a list.
 func (c *toolCall) named(list string) bool {
-	return slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("tool "+list, w) })
+	return slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.is("tool "+list, w) })
 }
 
 // has reports whether a word of the tool's name is one of ws. A method, unlike a function value,
@@ -110,7 +110,7 @@ func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
 
 // fileArg reports whether an argument names a file or a folder.
 func (c *toolCall) fileArg() bool {
-	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.known.isKey("file", k) })
+	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.phrases.isKey("file", k) })
 }
 
 // runsCode reports whether the tool runs the text of a program, not a shell line.
@@ -121,7 +121,7 @@ func (c *toolCall) runsCode() bool {
 
 // commandText returns the command in the arguments: a string, or a list of words or of commands.
 func (c *toolCall) commandText() string {
-	v, ok := c.args.get(c.known.lists["key command"]...)
+	v, ok := c.args.get(c.phrases.lists["key command"]...)
 	if !ok {
 		return ""
 	}
@@ -135,7 +135,7 @@ func (c *toolCall) commandText() string {
 		}
 		parts = append(parts, e.text())
 	}
-	if len(parts) > 1 && c.known.is("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
+	if len(parts) > 1 && c.phrases.is("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
 		return parts[len(parts)-1]
 	}
 	if strings.EqualFold(c.args.keys[0], "commands") {
@@ -175,9 +175,9 @@ func nameWords(name string) []string {
 // tools: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The result is the argument
 // of text: the result of a command is JSON with an exit code.
 
-// scripted returns the literal commands in a JavaScript program of Codex, one per line; "" for
+// scriptCommands returns the literal commands in a JavaScript program of Codex, one per line; "" for
 // none.
-func scripted(program string) string {
+func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {
 		_, after, ok := strings.Cut(rest, "tools.exec_command(")

@@ -19,8 +19,8 @@ const (
 // refused steps.
 func (s *step) flags(failed, skipped *bool) [9]*bool {
 	return [...]*bool{
-		&s.person, &s.turn.reopens, failed, skipped, &s.memo.changing, &s.memo.repeats, &s.memo.silent, &s.warned,
-		&s.memo.waited,
+		&s.person, &s.turn.reopens, failed, skipped, &s.memo.mayChange, &s.memo.repeats, &s.memo.silent, &s.warned,
+		&s.memo.timePassed,
 	}
 }
 
@@ -44,7 +44,7 @@ func LoopsSince(
 	}
 	fresh := len(h.steps)
 	h.steps = append(h.steps, old...)
-	loops = h.judgeNew(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
+	loops = h.findLoops(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
 	return loops, writeCheckpoint(h.steps)
 }
 
@@ -59,7 +59,7 @@ func writeCheckpoint(steps []*step) []byte {
 		var v Judgement
 		var key, sum uint64
 		if s.person {
-			s.opens()
+			s.reportsChange()
 		} else {
 			v, key, sum = s.outcome(), s.identity(), s.result()
 		}
@@ -89,14 +89,14 @@ func readCheckpoint(state []byte) []*step {
 	for b := state[1:]; len(b) > 0; b = b[checkpointSize:] {
 		s := &step{
 			batch: int(binary.LittleEndian.Uint16(b[18:])),
-			turn:  personTurn{heard: true},
+			turn:  personTurn{parsed: true},
 			memo: stepMemo{
-				key: binary.LittleEndian.Uint64(b), keyed: true,
-				sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
-				where:  uint64(binary.LittleEndian.Uint16(b[22:])),
-				placed: true, weighed: true,
+				key: binary.LittleEndian.Uint64(b), hasKey: true,
+				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
+				where:   uint64(binary.LittleEndian.Uint16(b[22:])),
+				hasCall: true, hasOutcome: true,
 			},
-			call: &judgedCall{looked: true, ruled: true, judgement: Judgement{
+			call: &judgedCall{hasAnalysis: true, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,
 				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
 			}},

@@ -13,46 +13,46 @@ const maxText = 48 << 10
 // before text at anchored places.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := wording()
-	call := p.lookAt(toolName, args)
+	call := p.analyseCall(toolName, args)
 	return p.classify(&call, text, isError)
 }
 
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = clip(strings.TrimSpace(text))
-	if by, rule := refused(call, text); by != NoRefuser {
+	if by, rule := callRefusal(call, text); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 	}
-	if rule, ok := call.known.readPending(text); ok && !call.readsFile() {
+	if rule, ok := call.phrases.readPending(text); ok && !call.readsFile() {
 		return Judgement{Outcome: Pending, Rule: "pending:" + rule}
 	}
 	switch {
 	case isError > 0:
-		return flagged(call, text)
+		return flaggedJudgement(call, text)
 	case isError < 0 && call.kind != kindExec && call.kind != kindOther && call.kind != kindWeb:
 		return Judgement{Outcome: OK, Rule: "flag", Sure: true}
 	}
 	return classifyText(text, call, 0)
 }
 
-// refused returns the refuser of a call, NoRefuser for a call that took place.
-func refused(call *toolCall, text string) (Refuser, string) {
+// callRefusal returns the refuser of a call and the rule, NoRefuser for a call that was carried out.
+func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
 	}
-	if by, rule := call.known.readRefusal(text); by != NoRefuser || call.kind != kindExec {
+	if by, rule := call.phrases.readRefusal(text); by != NoRefuser || call.kind != kindExec {
 		return by, rule
 	}
-	return call.known.brokenOff(text)
+	return call.phrases.readInterrupt(text)
 }
 
 // readsFile reports whether the result is the content of a file.
 func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kindSearch }
 
-// flagged judges a result with the error flag. The flag is right except for refusals, which are
+// flaggedJudgement judges a result with the error flag. The flag is right except for refusals, which are
 // handled before, and for commands that report "nothing found" by their exit code.
-func flagged(call *toolCall, text string) Judgement {
+func flaggedJudgement(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
-		if r := call.known.unframe(text); r.code != 0 {
+		if r := call.phrases.unframe(text); r.code != 0 {
 			return exitJudgement(r, call)
 		}
 	}
@@ -71,7 +71,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return Judgement{Outcome: OK}
 	}
 	if depth > 0 {
-		if by, rule := refused(call, text); by != NoRefuser {
+		if by, rule := callRefusal(call, text); by != NoRefuser {
 			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 		}
 	}
@@ -90,13 +90,13 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		if call.quotes(text) {
 			return Judgement{Outcome: OK, Rule: "matches"}
 		}
-		return call.known.readJudgement(text)
+		return call.phrases.readJudgement(text)
 	case kindRead:
-		return call.known.readJudgement(text)
+		return call.phrases.readJudgement(text)
 	case kindEdit:
-		return call.known.editJudgement(text)
+		return call.phrases.editJudgement(text)
 	case kindPlan: // words of the agent may describe any error
-		j := call.known.readJudgement(text)
+		j := call.phrases.readJudgement(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
 		}
@@ -107,8 +107,8 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// quotes reports whether the first line holds the searched text. Then the line is a match and no
-// message.
+// quotes reports whether the first line holds the searched text: the line is a match of the search, and
+// no error message.
 func (c *toolCall) quotes(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -121,8 +121,8 @@ func (c *toolCall) quotes(text string) bool {
 	return len(words) > 0
 }
 
-// structured reports whether the JSON belongs to the result itself, and is neither the content of a
-// file nor the output of a program that prints JSON.
+// structured reports whether JSON is the envelope of the result. The content of a file and the output of a
+// program that prints JSON are no envelope.
 func (c *toolCall) structured(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.kind == kindExec) {
 		if len(v.vals) == 0 {
@@ -135,16 +135,16 @@ func (c *toolCall) structured(v lenientValue) bool {
 	if !c.readsFile() && (c.kind != kindExec || !c.shell.readOnly) {
 		return true
 	}
-	return len(v.keys) > 0 && c.known.areKeys("result", v.keys)
+	return len(v.keys) > 0 && c.phrases.areKeys("result", v.keys)
 }
 
 // execJudgement judges the output of a command or program.
 func execJudgement(text string, call *toolCall) Judgement {
-	r := call.known.unframe(text)
+	r := call.phrases.unframe(text)
 	if !r.coded {
 		first, _, _ := strings.Cut(r.body, "\n")
-		if code := call.known.leadingCode(first); len(first) < 300 && code != 0 {
-			if _, bad := call.known.statement(first); bad {
+		if code := call.phrases.leadingCode(first); len(first) < 300 && code != 0 {
+			if _, bad := call.phrases.statement(first); bad {
 				return Judgement{Outcome: Error, Rule: "exit-code", Code: code}
 			}
 		}
@@ -156,38 +156,38 @@ func execJudgement(text string, call *toolCall) Judgement {
 // hides the exit code.
 func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.code == 1 && r.empty && call.known.is("program quiet", call.shell.last):
+	case r.code == 1 && r.empty && call.phrases.is("program quiet", call.shell.last):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
-		if call.shell.complains(r.body) {
+		if call.shell.onlyOwnErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
 	case r.coded && !call.shell.masked:
 		// Exit code 0, but the first words report a failure: a script that prints its error and
 		// succeeds.
-		if rule, bad := call.known.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
+		if rule, bad := call.phrases.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
 		return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 	}
-	if call.known.timedOut(r.body) {
+	if call.phrases.timedOut(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
-	if rule, bad := call.known.outputFails(r.body); bad {
+	if rule, bad := call.phrases.outputFails(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if call.kind == kindExec && call.shell.ownError(r.body) {
+	if call.kind == kindExec && call.shell.hasOwnError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
-	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.known.soundsDone(r.body)}
+	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.phrases.endsInSuccess(r.body)}
 }
 
-// timedOut reports whether the harness says, at either end of the output, that the time was up.
+// timedOut reports whether the first or the last line of the output is the time-out message of a harness.
 func (p *phrases) timedOut(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
@@ -207,8 +207,8 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readJudgement judges the result of a reading tool. Content is never a failure; only a result that
-// consists of one message is.
+// readJudgement judges the result of a reading tool. Content is never a failure. A result that consists of
+// one error message is a failure.
 func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -219,7 +219,7 @@ func (p *phrases) readJudgement(text string) Judgement {
 	if rule, bad := p.statement(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if p.allComplain(text) {
+	if p.allShellErrors(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}
@@ -247,7 +247,7 @@ func (p *phrases) editJudgement(text string) Judgement {
 // otherJudgement judges a tool of a domain, an API or a page by the first words, the title of the
 // page, and an error on a line of its own.
 func otherJudgement(text string, call *toolCall) Judgement {
-	p := call.known
+	p := call.phrases
 	if r := p.unframe(text); r.coded {
 		return exitJudgement(r, call)
 	}
@@ -261,7 +261,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if rule, bad := p.pageFails(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
-	if p.allComplain(text) {
+	if p.allShellErrors(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}

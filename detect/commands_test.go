@@ -141,8 +141,8 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 // Forms of an exit code in harnesses, and similar texts.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
-		form string // %d is the code
-		told bool
+		form  string // %d is the code
+		coded bool
 	}{
 		"codex": {
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1",
@@ -210,7 +210,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
 			got := detect.Classify("bash", shell("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
-			if c.told {
+			if c.coded {
 				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
 				if code != 0 {
 					want = detect.Judgement{Outcome: detect.Error, Rule: "exit-code", Code: code}

@@ -203,7 +203,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 		"nothing": "", "white space": " \n\t", "a torn array": "[" + good + ",{", "no array": "[" + good + " 3]", "a torn line": good + "\n{", "words": "hello",
 	} {
 		if _, err := inspect(t, in); err == nil {
-			t.Errorf("%s: no fault is told", name)
+			t.Errorf("%s: Read reported no fault", name)
 		}
 	}
 	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {

@@ -44,11 +44,11 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 }
 
 func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
-	known := call.known
+	known := call.phrases
 	if depth > 3 {
 		return Judgement{}, false
 	}
-	if by, rule := known.refusedInside(v); by != NoRefuser {
+	if by, rule := known.refusalField(v); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
 	if judgement, ok := exitField(v, call); ok {
@@ -63,10 +63,10 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if known.unfinishedField(v) {
 		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
-	if known.onlyComplains(v) {
+	if known.onlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
-	if judgement, ok := wrapped(v, call, depth); ok {
+	if judgement, ok := wrappedJudgement(v, call, depth); ok {
 		return judgement, true
 	}
 	if ok, has := v.get("success", "ok"); has && ok.kind == boolValue && ok.yes {
@@ -75,8 +75,8 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	return Judgement{}, false
 }
 
-// refusedInside returns the refusal of a harness that is the error of an envelope.
-func (p *phrases) refusedInside(v lenientValue) (by Refuser, rule string) {
+// refusalField returns the refusal of a harness in the error field of an envelope.
+func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
 			if by, rule := p.readRefusal(e.text()); by != NoRefuser {
@@ -90,10 +90,10 @@ func (p *phrases) refusedInside(v lenientValue) (by Refuser, rule string) {
 // exitField judges by an exit code: {"stdout":...,"exit_code":3},
 // {"output":...,"metadata":{"exit_code":1}}.
 func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
-	code, ok := v.get(call.known.lists["key exit"]...)
+	code, ok := v.get(call.phrases.lists["key exit"]...)
 	if !ok {
 		if meta, has := v.get("metadata", "meta"); has {
-			code, ok = meta.get(call.known.lists["key exit"]...)
+			code, ok = meta.get(call.phrases.lists["key exit"]...)
 		}
 	}
 	n, err := strconv.Atoi(code.raw)
@@ -116,7 +116,7 @@ func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.yes {
 		return "json:is-error"
 	}
-	if s, _ := v.get("success", "ok", "succeeded"); saysNo(s, v) {
+	if s, _ := v.get("success", "ok", "succeeded"); isFalse(s, v) {
 		return "json:success"
 	}
 	e, _ := v.get(p.lists["key error"]...)
@@ -144,8 +144,9 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// saysNo reports whether a field of an object is false. A 0 among many fields may be any number.
-func saysNo(field, object lenientValue) bool {
+// isFalse reports whether a field of an object is false. 0 means false in a small object only: among many
+// fields, 0 may be any number.
+func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
@@ -175,17 +176,17 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// unfinishedField reports whether a task is still running. The id of a task makes the object a task: an
-// order that is "pending" is data.
+// unfinishedField reports whether a task is still running. The object is a task if it has the id of a
+// task. An order with the status "pending" is data.
 func (p *phrases) unfinishedField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
 	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))
 }
 
-// onlyComplains reports whether an answer holds nothing but a complaint: {"message":"Not Found"},
+// onlyErrorMessage reports whether an answer consists of an error message: {"message":"Not Found"},
 // {"detail":"..."}.
-func (p *phrases) onlyComplains(v lenientValue) bool {
+func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
 	}
@@ -200,19 +201,19 @@ func (p *phrases) onlyComplains(v lenientValue) bool {
 			return false
 		}
 	}
-	return p.complains(said)
+	return p.isErrorMessage(said)
 }
 
-// wrapped judges the answer inside of an envelope.
-func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
-	for _, k := range call.known.lists["key answer"] {
+// wrappedJudgement judges the answer inside of an envelope.
+func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
+	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)
 		switch {
 		case inner.kind == objectValue || inner.kind == arrayValue:
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true
 			}
-		case inner.kind != stringValue || len(v.keys) > 4 || !call.known.carries(v, k):
+		case inner.kind != stringValue || len(v.keys) > 4 || !call.phrases.isAnswerField(v, k):
 		case strings.TrimSpace(inner.text()) != "":
 			judgement := classifyText(inner.text(), call, depth+1)
 			return judgement, judgement.Outcome != OK || judgement.Sure
@@ -225,9 +226,9 @@ func wrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// carries reports whether a field holds the tool's answer. The body of an issue or the content of a
-// file is data: then the object has further fields of that issue or file.
-func (p *phrases) carries(v lenientValue, field string) bool {
+// isAnswerField reports whether a field holds the tool's answer. An object with further fields is an issue
+// or a file: its body or content is data.
+func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true
 	}

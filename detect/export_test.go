@@ -16,7 +16,7 @@ var (
 // Verification returns the outcome of a run as Signals reads the outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
-	call := p.lookAt(tool, args)
+	call := p.analyseCall(tool, args)
 	kind, passed = verification(&call, p.classify(&call, text, 0), text)
 	return kind, passed, kind != ""
 }

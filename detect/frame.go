@@ -8,11 +8,11 @@ import (
 
 // shellResult is the result of a command without the frame of the harness.
 type shellResult struct {
-	known *phrases
-	body  string // output of the command
-	code  int
-	coded bool // the frame holds an exit code
-	empty bool // the command printed nothing
+	phrases *phrases
+	body    string // output of the command
+	code    int
+	coded   bool // the frame holds an exit code
+	empty   bool // the command printed nothing
 }
 
 // scriptFrame is the beginning of the result of a program that ran commands.
@@ -25,12 +25,12 @@ const frameLines = 12
 // prompt at the end. The forms are those of known agents. A number inside the output of the command
 // is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
-	r := shellResult{known: p, body: text}
-	if !r.tags(text) { // mini-SWE-agent and others
-		if r.head(); strings.HasPrefix(text, scriptFrame) {
-			r.script()
+	r := shellResult{phrases: p, body: text}
+	if !r.readTags(text) { // mini-SWE-agent and others
+		if r.readHead(); strings.HasPrefix(text, scriptFrame) {
+			r.readScript()
 		}
-		r.tail()
+		r.readTail()
 	}
 	trimmed := strings.TrimSpace(r.body)
 	r.empty = trimmed == "" || p.is("empty", trimmed)
@@ -46,17 +46,17 @@ func (r *shellResult) set(num string) bool {
 	return err == nil
 }
 
-// head reads the lines of a frame before the output, up to the first line that belongs to no frame.
-func (r *shellResult) head() {
+// readHead reads the lines of a frame before the output, up to the first line that belongs to no frame.
+func (r *shellResult) readHead() {
 	rest := r.body
 	for range frameLines {
 		line, after, more := strings.Cut(rest, "\n")
 		t := strings.TrimSpace(line)
 		switch {
-		case hasPrefixOf(t, r.known.lists["frame-head"]):
+		case hasPrefixOf(t, r.phrases.lists["frame-head"]):
 		case t == "Script failed":
 			r.set("1")
-		case r.framedCode(t):
+		case r.readCodeLine(t):
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")
 			r.body = out
@@ -73,15 +73,15 @@ func (r *shellResult) head() {
 	r.body = rest
 }
 
-// tags reads exit code and output between tags.
-func (r *shellResult) tags(text string) bool {
+// readTags reads exit code and output between tags.
+func (r *shellResult) readTags(text string) bool {
 	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
-		if inner, _ := tagged(text, "<"+name+">", "</"+name+">"); !r.set(inner) {
+		if inner, _ := betweenTags(text, "<"+name+">", "</"+name+">"); !r.set(inner) {
 			continue
 		}
 		var printed []string
 		for _, part := range []string{"output", "stdout", "stderr"} {
-			if out, ok := tagged(text, "<"+part+">", "</"+part+">"); ok {
+			if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok {
 				printed = append(printed, out)
 			}
 		}
@@ -93,9 +93,9 @@ func (r *shellResult) tags(text string) bool {
 	return false
 }
 
-// framedCode reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
+// readCodeLine reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
 // exited with code 3 (killed)".
-func (r *shellResult) framedCode(t string) bool {
+func (r *shellResult) readCodeLine(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
 	}
@@ -110,12 +110,12 @@ func (r *shellResult) framedCode(t string) bool {
 		}
 		return c
 	}, strings.ToLower(says))
-	return r.known.saysCode(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(number)
+	return r.phrases.isCodeLabel(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(number)
 }
 
-// saysCode reports whether the letters before a number name an exit code. Scripts print "exit 1"
+// isCodeLabel reports whether the letters before a number name an exit code. Scripts print "exit 1"
 // and go run prints "exit status 1": only between brackets do these forms belong to a harness.
-func (p *phrases) saysCode(key string, marked bool) bool {
+func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.is("code", key) || marked && p.is("code-marked", key) {
 		return true
 	}
@@ -125,8 +125,8 @@ func (p *phrases) saysCode(key string, marked bool) bool {
 	})
 }
 
-// tail removes the lines of the frame from the end.
-func (r *shellResult) tail() {
+// readTail removes the lines of the frame from the end.
+func (r *shellResult) readTail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
 	for range frameLines {
 		start := strings.LastIndexByte(rest, '\n') + 1
@@ -140,7 +140,7 @@ func (r *shellResult) tail() {
 
 // tailLine reads one line of the end of a frame.
 func (r *shellResult) tailLine(t string) bool {
-	if hasPrefixOf(t, r.known.lists["frame-tail"]) || r.framedCode(t) {
+	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
@@ -164,7 +164,7 @@ func (p *phrases) leadingCode(first string) int {
 	return 0
 }
 
-func tagged(text, open, end string) (string, bool) {
+func betweenTags(text, open, end string) (string, bool) {
 	_, rest, ok := strings.Cut(text, open)
 	if !ok {
 		return "", false
@@ -178,24 +178,24 @@ func tagged(text, open, end string) (string, bool) {
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
-	text = withoutPrompt(text)
+	text = trimPrompt(text)
 	if i := strings.Index(text, "<system-reminder>"); i >= 0 {
 		if end := strings.LastIndex(text, "</system-reminder>"); end > i && len(text)-end < 64 {
 			text = strings.TrimSpace(text[:i])
 		}
 	}
-	if inner, ok := assigned(text); ok {
+	if inner, ok := assignedValue(text); ok {
 		return strings.TrimSpace(inner)
 	}
 	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
 		return text[:i+1] // note of a harness after its envelope
 	}
-	return strings.TrimSpace(escapedLines(text))
+	return strings.TrimSpace(unescapeLines(text))
 }
 
-// escapedLines removes the escapes of a text that a framework wrote as a JSON string, with or
+// unescapeLines removes the escapes of a text that a framework wrote as a JSON string, with or
 // without quotes. The text is a sentence or has several lines.
-func escapedLines(text string) string {
+func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
 	}
@@ -212,8 +212,8 @@ func escapedLines(text string) string {
 	return unescape(text)
 }
 
-// withoutPrompt removes the prompt that the shell of SWE-agent prints after every result.
-func withoutPrompt(text string) string {
+// trimPrompt removes the prompt that the shell of SWE-agent prints after every result.
+func trimPrompt(text string) string {
 	rest, ok := strings.CutSuffix(text, "bash-$")
 	if !ok {
 		return text
@@ -224,8 +224,8 @@ func withoutPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assigned reads `# name = "value"`, the echo of harnesses with variables for results.
-func assigned(text string) (string, bool) {
+// assignedValue reads `# name = "value"`, the echo of harnesses with variables for results.
+func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
 		return "", false
@@ -240,9 +240,9 @@ func assigned(text string) (string, bool) {
 	return value, true
 }
 
-// script reads the results of the commands of a program: one line with an exit code per result. The
+// readScript reads the results of the commands of a program: one line with an exit code per result. The
 // last failed result decides.
-func (r *shellResult) script() {
+func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {
 		if line = strings.TrimSpace(line); line == "" {

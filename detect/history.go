@@ -18,7 +18,7 @@ type history struct {
 	steps  []*step // newest first
 	batch  int
 	visits int             // left for all steps that are judged
-	tries  int             // number of searches of seenBefore
+	tries  int             // number of searches of hasEarlierCall
 	before map[uint64]bool // index of the calls before first, built after too many searches
 	warned map[string]bool
 	mem    func(string) (wire.Call, bool)
@@ -77,7 +77,7 @@ func (h *history) readItem(i int) {
 	if role != wire.RoleUser && role != wire.RoleTool {
 		return
 	}
-	if words, ok := speaks(h.req, i); ok {
+	if words, ok := personWords(h.req, i); ok {
 		h.steps = append(h.steps, &step{item: i, person: true, turn: personTurn{words: words}})
 	}
 	results := h.req.Item(i).Results
@@ -86,9 +86,9 @@ func (h *history) readItem(i int) {
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
-			call: &judgedCall{result: callResult{text: unlabelled(r), flag: r.IsError}},
+			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
 			item: i, batch: h.batch, callID: r.CallID, beside: r.Beside,
-			written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
+			written: r.Written, own: r.Own, automatic: r.Own && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
 	}
@@ -131,14 +131,14 @@ func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (w
 	return call, ok
 }
 
-// seenBefore searches for the call of a step before the batch of the step. The search decodes only
+// hasEarlierCall searches for the call of a step before the batch of the step. The search decodes only
 // items that may hold the call.
-func (h *history) seenBefore(s *step) bool {
+func (h *history) hasEarlierCall(s *step) bool {
 	if s.own {
 		return true
 	}
 	if h.tries++; h.tries > maxTries {
-		return h.indexed(s)
+		return h.hasIndexedCall(s)
 	}
 	words := slices.Clone(s.words())
 	if !s.written { // or the name was made by precept
@@ -158,9 +158,9 @@ func (h *history) seenBefore(s *step) bool {
 	return false
 }
 
-// indexed reports what seenBefore reports, by an index. For an answer with many calls, one pass
-// over the history then serves all calls.
-func (h *history) indexed(s *step) bool {
+// hasIndexedCall is hasEarlierCall with an index of all earlier calls. An answer with many calls then
+// needs one pass over the history.
+func (h *history) hasIndexedCall(s *step) bool {
 	if h.before == nil {
 		h.before = make(map[uint64]bool)
 		for i := range h.first {
@@ -224,8 +224,8 @@ func (n needle) in(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// speaks returns the words of a person in item i. Words that an agent wrote do not count.
-func speaks(req *wire.Request, i int) (string, bool) {
+// personWords returns the words of a person in item i. Words that an agent wrote do not count.
+func personWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
 	}
@@ -246,9 +246,9 @@ const (
 	maxLabelLines = 3
 )
 
-// unlabelled returns the text of a result without a label of an unknown form ("Command make
+// trimLabel returns the text of a result without a label of an unknown form ("Command make
 // returned:"), so that a failure after the label is read.
-func unlabelled(r wire.Result) string {
+func trimLabel(r wire.Result) string {
 	if !r.Alike {
 		return r.Text
 	}

@@ -44,7 +44,7 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 	h.visits = maxVisits + visitsAStep*len(h.steps)
 	t := transcript{req: req, emit: emit, steps: h.steps}
 	first := map[uint64]int{} // batch in which a call was answered first
-	t.loops = h.judgeNew(len(h.steps), len(h.steps), func(s *step) bool {
+	t.loops = h.findLoops(len(h.steps), len(h.steps), func(s *step) bool {
 		batch, ok := first[s.identity()]
 		if !ok {
 			batch, first[s.identity()] = s.batch, s.batch
@@ -65,17 +65,17 @@ const visitsAStep = 64
 
 // transcript is a read list during the emission of its findings.
 type transcript struct {
-	req   *wire.Request
-	emit  func(Finding) error
-	steps []*step // not yet emitted, newest first
-	loops []Loop  // not yet emitted, oldest first
-	said  string  // newest text of the agent
+	req    *wire.Request
+	emit   func(Finding) error
+	steps  []*step // not yet emitted, newest first
+	loops  []Loop  // not yet emitted, oldest first
+	answer string  // newest text of the agent
 }
 
 // item emits the findings of an item: results, loops, and the opinion of a person.
 func (t *transcript) item(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
-		t.said = said(t.req.Item(i), t.said)
+		t.answer = newestAnswer(t.req.Item(i), t.answer)
 	}
 	for ; len(t.steps) > 0 && t.steps[len(t.steps)-1].item == i; t.steps = t.steps[:len(t.steps)-1] {
 		s := t.steps[len(t.steps)-1]
@@ -107,6 +107,6 @@ func (t *transcript) user(i int) error {
 	if it.Alike() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
-	turn := ReadTurn(it.Text, it.Words, t.said)
+	turn := ReadTurn(it.Text, it.Words, t.answer)
 	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule})
 }

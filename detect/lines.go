@@ -24,7 +24,7 @@ func (p *phrases) failLine(t string) (string, weight) {
 	if rule := cmp.Or(p.line.strong.rule(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
 		return rule, strong
 	}
-	if rule := cmp.Or(p.line.weak.rule(t), p.errorReported(t), errorAtPlace(t)); rule != "" {
+	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
 		return rule, weak
 	}
 	return "", nothing
@@ -40,14 +40,14 @@ func testsFailed(t string) string {
 		return "test-fail"
 	case strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::"),
 		t[0] == '=' && pytestFails(t),
-		pytestEnds(t) && counts(t, " failed", " error"):
+		isPytestSummary(t) && countsAny(t, " failed", " error"):
 		return "pytest"
-	case hasPrefixOf(t, []string{"Tests:", "Test Suites:", "Test Files"}) && counts(t, " failed"):
+	case hasPrefixOf(t, []string{"Tests:", "Test Suites:", "Test Files"}) && countsAny(t, " failed"):
 		return "jest"
-	case strings.HasPrefix(t, "tests finished: ") && counts(t, " failed", " exceptions"),
+	case strings.HasPrefix(t, "tests finished: ") && countsAny(t, " failed", " exceptions"),
 		isDigit(t[0]) && failureCount(t):
 		return "test-fail"
-	case strings.HasSuffix(t, " failing") && counts(t, " failing"):
+	case strings.HasSuffix(t, " failing") && countsAny(t, " failing"):
 		return "mocha"
 	}
 	return ""
@@ -60,15 +60,15 @@ func buildFailed(t string) string {
 	}
 	if strings.Contains(t, "rror") {
 		switch {
-		case located(t, "error TS"):
+		case hasPosition(t, "error TS"):
 			return "tsc"
-		case codedError(t), located(t, "error:") || located(t, "fatal error:") || located(t, "error "):
+		case hasErrorCode(t), hasPosition(t, "error:") || hasPosition(t, "fatal error:") || hasPosition(t, "error "):
 			return "compiler"
-		case strings.HasPrefix(t, "Found ") && counts(t, " error"):
+		case strings.HasPrefix(t, "Found ") && countsAny(t, " error"):
 			return "linter"
-		case strings.HasPrefix(t, "✖ ") && counts(t, " error"):
+		case strings.HasPrefix(t, "✖ ") && countsAny(t, " error"):
 			return "eslint"
-		case strings.HasPrefix(t, "webpack ") && hasWord(t, " compiled with ") && counts(t, " error"):
+		case strings.HasPrefix(t, "webpack ") && hasWord(t, " compiled with ") && countsAny(t, " error"):
 			return "build"
 		case strings.Contains(t, ": parser error : ") && fileBefore(t, ":") != "": // xmllint
 			return "command"
@@ -105,18 +105,18 @@ func toolFailed(t string) string {
 	return ""
 }
 
-// errorReported returns the rule of an error in the words of a program, a shell or an exception.
-func (p *phrases) errorReported(t string) string {
+// reportedErrorRule returns the rule of an error in the words of a program, a shell or an exception.
+func (p *phrases) reportedErrorRule(t string) string {
 	switch {
-	case p.line.errorLine.opens(strings.ToLower(cutText(t, 24))):
+	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
 		return "error-line"
 	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
 		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
 		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
-	case p.shellComplains(t):
+	case p.isShellError(t):
 		return "shell"
-	case p.line.command.opens(t), hasWord(t, p.lists["command-anywhere"]...),
+	case p.line.command.match(t), hasWord(t, p.lists["command-anywhere"]...),
 		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
 		return "command"
 	case isDigit(t[0]) && strings.Contains(t, " ERROR 4"): // wget
@@ -127,8 +127,8 @@ func (p *phrases) errorReported(t string) string {
 	return ""
 }
 
-// errorAtPlace returns the rule of an error after a file name, usually with a line number.
-func errorAtPlace(t string) string {
+// positionedErrorRule returns the rule of an error after a file name, usually with a line number.
+func positionedErrorRule(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
 	switch {
@@ -160,15 +160,15 @@ func fileBefore(t, sign string) string {
 func failureCount(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
-		return counts(t, " failure") && hasWord(t, " example", " test")
+		return countsAny(t, " failure") && hasWord(t, " example", " test")
 	case strings.HasSuffix(t, " fail") || strings.HasSuffix(t, " issues:"):
 		return t[0] != '0' && strings.Count(t, " ") == 1
 	}
 	return false
 }
 
-// place reads "12:5: " at the start of a text and returns the rest.
-func place(s string) (rest string, ok bool) {
+// cutPosition removes "12:5: " from the start of a text.
+func cutPosition(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
 	return rest, ok && isNumber(line) && isNumber(column)
@@ -177,7 +177,7 @@ func place(s string) (rest string, ok bool) {
 // lintCode reports whether a text is a place and the code of an error: "3:1: F821 undefined name",
 // "3:0: E0602: Undefined variable".
 func lintCode(s string) bool {
-	rest, ok := place(s)
+	rest, ok := cutPosition(s)
 	code, _, _ := strings.Cut(rest, " ")
 	code = strings.TrimSuffix(code, ":")
 	number := strings.TrimLeft(code, "EF")
@@ -185,10 +185,10 @@ func lintCode(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// goPosition reports whether a text has the form of go build and go vet after the file: "12:5:
-// undefined: x".
+// goPosition reports whether a text begins with a place, as go build and go vet write the place after the
+// file: "12:5: undefined: x".
 func goPosition(s string) bool {
-	_, ok := place(s)
+	_, ok := cutPosition(s)
 	return ok
 }
 
@@ -202,9 +202,9 @@ func mysqlError(t string) bool {
 	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
-// codedError reports whether a line has an error with a code of letters and digits: "error NU1101:
+// hasErrorCode reports whether a line has an error with a code of letters and digits: "error NU1101:
 // ...", "MSBUILD : error MSB1003: ...". Nothing or the name of a program is before the word.
-func codedError(t string) bool {
+func hasErrorCode(t string) bool {
 	before, rest, ok := strings.Cut(t, "error ")
 	code, _, coded := strings.Cut(rest, ": ")
 	digits := strings.TrimLeft(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -212,9 +212,9 @@ func codedError(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// located reports whether mark follows a position, outside of prose: "path:12:5: error:",
+// hasPosition reports whether mark follows a position, outside of prose: "path:12:5: error:",
 // "path(12,5): error", "prog: error:".
-func located(t, mark string) bool {
+func hasPosition(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
 		return false
@@ -262,9 +262,9 @@ func exceptionLine(t string) bool {
 	return named && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
-// shellComplains reports whether a shell or one of its utilities reports a failure: "ls: x: No such
+// isShellError reports whether a shell or one of its utilities reports a failure: "ls: x: No such
 // file or directory".
-func (p *phrases) shellComplains(t string) bool {
+func (p *phrases) isShellError(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {
 		return false
@@ -280,7 +280,7 @@ func (p *phrases) shellComplains(t string) bool {
 		return false
 	}
 	for rest, ok := low, true; ok; {
-		if _, rest, ok = strings.Cut(rest, ": "); ok && rest != "" && p.line.shell.opens(rest) {
+		if _, rest, ok = strings.Cut(rest, ": "); ok && rest != "" && p.line.shell.match(rest) {
 			return true
 		}
 	}
@@ -289,12 +289,12 @@ func (p *phrases) shellComplains(t string) bool {
 
 // pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
-	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && counts(t, " failed", " error")
+	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && countsAny(t, " failed", " error")
 }
 
-// pytestEnds reports whether a line is the last line of pytest: "1 failed, 7 passed in 0.12s",
+// isPytestSummary reports whether a line is the last line of pytest: "1 failed, 7 passed in 0.12s",
 // between bars unless pytest was quiet.
-func pytestEnds(t string) bool {
+func isPytestSummary(t string) bool {
 	counts, took, ok := strings.Cut(t, " in ")
 	took, _, _ = strings.Cut(took, " ")
 	if !ok || !isDigit(t[0]) || !strings.HasSuffix(took, "s") || !isDigit(took[0]) {
@@ -309,8 +309,8 @@ func pytestEnds(t string) bool {
 	return true
 }
 
-// counts reports whether a number other than 0 is directly before one of the words.
-func counts(t string, words ...string) bool {
+// countsAny reports whether a number other than 0 is directly before one of the words.
+func countsAny(t string, words ...string) bool {
 	for _, word := range words {
 		for rest, ok := t, true; ok; {
 			var before string

@@ -18,16 +18,16 @@ type Loop struct {
 // the second time; a failure that may pass by itself has one more attempt. Repeated reading of a
 // success is harmless for a while.
 const (
-	againFailed  = 2
-	againSilent  = 2
-	againSuccess = 5
+	minFailed  = 2
+	minSilent  = 2
+	minSuccess = 5
 
-	againWarned = 2 // equal results after a warning, for the second and last warning
+	minAfterWarning = 2 // equal results after a warning, for the second and last warning
 )
 
-// judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
+// judgeStep decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
 // before the first step.
-func judge(steps func(int) *step) (Loop, bool) {
+func judgeStep(steps func(int) *step) (Loop, bool) {
 	now := steps(0)
 	if now == nil {
 		return Loop{}, false
@@ -39,11 +39,11 @@ func judge(steps func(int) *step) (Loop, bool) {
 	count, warnings, since := streak(steps)
 	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.call.result.tool, Args: now.call.result.args}
 	switch {
-	case warnings > 1 || warnings == 1 && since < againWarned:
+	case warnings > 1 || warnings == 1 && since < minAfterWarning:
 		return Loop{}, false
-	case v.Outcome == Error && count >= againFailed && (count > againFailed || !now.passes()):
+	case v.Outcome == Error && count >= minFailed && (count > minFailed || !now.passes()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (now.memo.silent && count >= againSilent || count >= againSuccess):
+	case v.Outcome == OK && (now.memo.silent && count >= minSilent || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && cycle(steps):
 		loop.Rule = "cycle"
@@ -55,9 +55,9 @@ func judge(steps func(int) *step) (Loop, bool) {
 }
 
 // streak counts the equal results of the newest call, the warnings among them, and the results
-// since the newest warning. The walk back ends where the world may have changed: at a call with
-// side effects, at a wait, at a turn of a person, at another result of the same call. An equal exit
-// code alone does not make results equal.
+// since the newest warning. The count ends where the state may have changed: at a call with side
+// effects, at a wait, at a turn of a person, at another result of the same call. Two results with the
+// same exit code and different texts are not equal.
 func streak(steps func(int) *step) (count, warnings, since int) {
 	now, crossed := steps(0), false
 	count, since = 1, 1
@@ -67,7 +67,7 @@ func streak(steps func(int) *step) (count, warnings, since int) {
 		case s == nil:
 			return count, warnings, since
 		case s.person:
-			if !staysClosed(now, s) {
+			if !keepsStreak(now, s) {
 				return count, warnings, since
 			}
 			crossed = true
@@ -93,14 +93,14 @@ func streak(steps func(int) *step) (count, warnings, since int) {
 
 // cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
 // an equal result, and no step has side effects.
-func cycle(steps func(int) *step) bool { return goesRound(steps, 2) || goesRound(steps, 3) }
+func cycle(steps func(int) *step) bool { return repeatsLast(steps, 2) || repeatsLast(steps, 3) }
 
-// goesRound reports whether the last n steps repeat the n steps before.
-func goesRound(steps func(int) *step, n int) bool {
+// repeatsLast reports whether the last n steps repeat the n steps before.
+func repeatsLast(steps func(int) *step, n int) bool {
 	last := make([]*step, 2*n)
 	for i := range last {
 		s := steps(i)
-		if s == nil || s.person || s.warned || s.goesNowhere() || i > 0 && s.batch == last[i-1].batch {
+		if s == nil || s.person || s.warned || s.cannotLoop() || i > 0 && s.batch == last[i-1].batch {
 			return false
 		}
 		last[i] = s
@@ -111,18 +111,18 @@ func goesRound(steps func(int) *step, n int) bool {
 	return !sameCall(last[0], last[1])
 }
 
-// staysClosed reports whether a turn of a person between two failures leaves the case closed. Tools
-// that work on the person's machine reopen the case, because the person may have repaired the
-// machine; words that say so reopen every case. An API that refused a call by its rules refuses the
-// same call again.
-func staysClosed(now, person *step) bool {
+// keepsStreak reports whether two failures count as one streak although a person wrote between the
+// failures. For a tool on the person's machine the streak ends, because the person may have repaired the
+// machine. Words that report a change end every streak. An API that refused a call by its rules refuses
+// the same call again.
+func keepsStreak(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.toolCall().kind == kindOther && !person.opens() && !now.passes()
+	return v.Outcome == Error && now.toolCall().kind == kindOther && !person.reportsChange() && !now.passes()
 }
 
-// judgeNew judges the first n of the steps, the oldest first, and returns at most most loops. Only
-// a call that madeBefore reports is compared with all other calls.
-func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
+// findLoops judges the first n of the steps, the oldest first, and returns at most most loops. A
+// step for which hasEarlier is false is not compared.
+func (h *history) findLoops(n, most int, hasEarlier func(*step) bool) []Loop {
 	type answered struct {
 		batch      int
 		tool, args string
@@ -131,10 +131,10 @@ func (h *history) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 	var found map[answered]bool // equal calls of one answer are one loop
 	for i := n - 1; i >= 0 && len(loops) < most; i-- {
 		s := h.steps[i]
-		if s.person || s.unasked || s.call.result.tool == "" || !madeBefore(s) {
+		if s.person || s.automatic || s.call.result.tool == "" || !hasEarlier(s) {
 			continue
 		}
-		loop, ok := judge(func(back int) *step { return h.at(i + back) })
+		loop, ok := judgeStep(func(back int) *step { return h.at(i + back) })
 		call := answered{s.batch, s.call.result.tool, s.call.result.args}
 		if !ok || found[call] {
 			continue
@@ -161,7 +161,7 @@ func (r *Results) Loops(
 	h := &history{req: req, res: r, fresh: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
 	h.fill()
 	h.first = h.next
-	return h.judgeNew(len(h.steps), maxLoops, func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && h.seenBefore(s)
+	return h.findLoops(len(h.steps), maxLoops, func(s *step) bool {
+		return s.item >= from && !warned[s.callID] && h.hasEarlierCall(s)
 	})
 }

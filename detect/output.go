@@ -28,10 +28,10 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
 		return rule, true
 	}
-	if nodeDied(lines) {
+	if isNodeCrash(lines) {
 		return "node", true
 	}
-	if tracebackEnds(body) {
+	if endsInTraceback(body) {
 		return "traceback", true
 	}
 	complaints := 0
@@ -54,9 +54,9 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	return "shell", complaints*2 >= len(lines)
 }
 
-// tracebackEnds reports whether the last traceback ends the output, except for a few lines. A
+// endsInTraceback reports whether the last traceback ends the output, except for a few lines. A
 // program with more output caught the exception.
-func tracebackEnds(body string) bool {
+func endsInTraceback(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
 		return false
@@ -72,9 +72,9 @@ func tracebackEnds(body string) bool {
 	return after < lastWords
 }
 
-// nodeDied reports whether an exception ended a program of node: node prints the stack and, last,
+// isNodeCrash reports whether an exception ended a program of node: node prints the stack and, last,
 // its version.
-func nodeDied(lines []string) bool {
+func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
 	})
@@ -102,21 +102,21 @@ func looksLikeCode(lines []string) bool {
 func (p *phrases) doneLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
-		(strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || pytestEnds(t)):
-		return !counts(t, " failed", " error")
+		(strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || isPytestSummary(t)):
+		return !countsAny(t, " failed", " error")
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
 	case t == "PASS" || t == "OK" || hasPrefixOf(t, p.lists["done"]):
 		return true
-	case strings.HasSuffix(t, " passing") && counts(t, " passing"),
+	case strings.HasSuffix(t, " passing") && countsAny(t, " passing"),
 		strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
 		return true
 	}
 	return false
 }
 
-// soundsDone reports whether the last lines report a success.
-func (p *phrases) soundsDone(body string) bool {
+// endsInSuccess reports whether the last lines report a success.
+func (p *phrases) endsInSuccess(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastWords {
 		start := strings.LastIndexByte(body, '\n') + 1
@@ -128,35 +128,34 @@ func (p *phrases) soundsDone(body string) bool {
 	return false
 }
 
-// allComplain reports whether every line is a complaint of a shell, a utility or a command.
-func (p *phrases) allComplain(body string) bool {
-	return all(body, func(t string) bool { return p.shellComplains(t) || p.line.command.opens(t) })
+// allShellErrors reports whether every line is an error of a shell, a utility or a command.
+func (p *phrases) allShellErrors(body string) bool {
+	return all(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// complains reports whether every line is a complaint of the shell or of a called program. Files
-// and logs may hold complaints of other programs. Some programs begin with their complaint and then
-// give advice.
-func (c *shellCommand) complains(body string) bool {
+// onlyOwnErrors reports whether every line is an error of the shell or of a program of the command. Files
+// and logs may hold errors of other programs. Some programs write advice after their own error.
+func (c *shellCommand) onlyOwnErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.known.lists["program errs"])
-	if strings.Count(body, "\n") < 12 && (errs || c.calls(first) && c.known.ownComplaint(first)) {
+	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.phrases.lists["program errs"])
+	if strings.Count(body, "\n") < 12 && (errs || c.calls(first) && c.phrases.isOwnError(first)) {
 		return true
 	}
-	filters := c.known.is("program filters", c.last)
+	filters := c.phrases.is("program filters", c.last)
 	return all(body, func(t string) bool {
-		return c.known.shellComplains(t) && c.calls(t) || !filters && c.known.line.command.opens(t)
+		return c.phrases.isShellError(t) && c.calls(t) || !filters && c.phrases.line.command.match(t)
 	})
 }
 
-// all reports whether a short text has lines and so accepts each of them.
-func all(body string, so func(line string) bool) bool {
+// all reports whether a short text has lines, and accept accepts each line.
+func all(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
 	}
 	n := 0
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plain(line); t != "" {
-			if n++; !so(t) {
+			if n++; !accept(t) {
 				return false
 			}
 		}
@@ -164,13 +163,13 @@ func all(body string, so func(line string) bool) bool {
 	return n > 0
 }
 
-// ownError reports whether a called program reports a failure in the first or the last lines. For
+// hasOwnError reports whether a called program reports a failure in the first or the last lines. For
 // git any line counts.
-func (c *shellCommand) ownError(body string) bool {
-	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.known.soundsDone(body) {
+func (c *shellCommand) hasOwnError(body string) bool {
+	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
 	}
-	git := !c.known.is("program filters", c.last) &&
+	git := !c.phrases.is("program filters", c.last) &&
 		slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
@@ -181,19 +180,19 @@ func (c *shellCommand) ownError(body string) bool {
 		if n > 2 && n <= count-lastWords {
 			continue
 		}
-		if t := plain(line); c.known.ownComplaint(t) && c.calls(t) {
+		if t := plain(line); c.phrases.isOwnError(t) && c.calls(t) {
 			return true
 		}
 	}
 	return false
 }
 
-// ownComplaint reports whether a line has the form "name: " with words for a failure.
-func (p *phrases) ownComplaint(t string) bool {
+// isOwnError reports whether a line begins with "name: " and has a word for a failure.
+func (p *phrases) isOwnError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
 	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.is("program shell", name) {
-		return false // the complaint of a shell continues on the next line
+		return false // a shell writes its error on the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {
@@ -213,12 +212,12 @@ func (p *phrases) ownComplaint(t string) bool {
 	return false
 }
 
-// calls reports whether a line begins with the name of a shell or of a called program.
+// calls reports whether a line begins with the name of a shell or of a program of the command.
 func (c *shellCommand) calls(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")
 	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")
-	if name == "(eval)" || c.known.is("program shell", name) {
+	if name == "(eval)" || c.phrases.is("program shell", name) {
 		return true
 	}
 	return slices.ContainsFunc(c.parts, func(p shellPart) bool {

@@ -15,9 +15,9 @@ const program = `{"command":"./release.sh 2>&1 | tail -20"}`
 type proof int
 
 const (
-	nothing proof = iota
-	told          // an error was told: proof among the last words, when nothing says that all went well
-	summary       // a tool's own summary of a failure: proof wherever it stands
+	nothing  proof = iota
+	reported       // a program reports an error: evidence in the last lines without a report of a success
+	summary        // the summary of a tool on a failure: evidence in any line
 )
 
 // Last lines of tools that fail, with their rules, and similar lines without evidence.
@@ -90,8 +90,8 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 		{"Aborted (core dumped)", summary, "crash"},
 		{"Killed", summary, "crash"},
 		{"Killed 3 processes", nothing, ""},
-		{"fatal: not a git repository", told, "fatal"},
-		{"fatal error: all goroutines are asleep - deadlock!", told, "fatal"},
+		{"fatal: not a git repository", reported, "fatal"},
+		{"fatal error: all goroutines are asleep - deadlock!", reported, "fatal"},
 		{"fatal flaws: none", nothing, ""},
 		{"error TS2322: Type 'x' is not assignable", summary, "tsc"},
 		{"src/cart.ts(12,9): error TS2322: Type", summary, "tsc"},
@@ -116,30 +116,30 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 		{"[ERROR] BUILD of module cart", summary, "maven"},
 		{"[ERROR] COMPILATION ERROR :", summary, "maven"},
 		{"[ERROR] Failed to execute goal on project shop", summary, "maven"},
-		{"[ERROR] Re-run with -X", told, "error-line"},
+		{"[ERROR] Re-run with -X", reported, "error-line"},
 		{"==17==ERROR: AddressSanitizer: heap-use-after-free", summary, "sanitizer"},
 		{"==17==HINT: no ERROR: here", nothing, ""},
-		{"error: boom", told, "error-line"},
-		{"ERROR - boom", told, "error-line"},
-		{"Error! boom", told, "error-line"},
-		{"error. boom", told, "error-line"},
-		{"error (3) boom", told, "error-line"},
-		{"error [3] boom", told, "error-line"},
+		{"error: boom", reported, "error-line"},
+		{"ERROR - boom", reported, "error-line"},
+		{"Error! boom", reported, "error-line"},
+		{"error. boom", reported, "error-line"},
+		{"error (3) boom", reported, "error-line"},
+		{"error [3] boom", reported, "error-line"},
 		{"errors are counted below", nothing, ""},
 		{"an error: boom", nothing, ""},
-		{"ValueError: boom", told, "exception"},
-		{"shop.cart.NoSuchThingError: gone", told, "exception"},
-		{"java.lang.IllegalStateException: closed", told, "exception"},
-		{"TypeError [ERR_INVALID]: gone", told, "exception"},
-		{"werkzeug.NotFound: 404", told, "exception"},
-		{"KeyboardInterrupt", told, "exception"},
+		{"ValueError: boom", reported, "exception"},
+		{"shop.cart.NoSuchThingError: gone", reported, "exception"},
+		{"java.lang.IllegalStateException: closed", reported, "exception"},
+		{"TypeError [ERR_INVALID]: gone", reported, "exception"},
+		{"werkzeug.NotFound: 404", reported, "exception"},
+		{"KeyboardInterrupt", reported, "exception"},
 		{"valueError: lower case", nothing, ""},
 		{"ValueError is documented", nothing, ""},
 		{"a ValueError: in prose", nothing, ""},
 		{"_ValueError: private", nothing, ""},
-		{"ls: cannot access 'x': No such file or directory", told, "shell"},
-		{"bash: cartctl: command not found", told, "shell"},
-		{"mkdir: build: Permission denied", told, "shell"},
+		{"ls: cannot access 'x': No such file or directory", reported, "shell"},
+		{"bash: cartctl: command not found", reported, "shell"},
+		{"mkdir: build: Permission denied", reported, "shell"},
 		{"grep: write error: Broken pipe", nothing, ""},
 		{"note: no such luck", nothing, ""},
 		{"3 failing", summary, "mocha"},
@@ -151,17 +151,17 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 		{"shop/cart [build failed]", summary, "go-build"},
 		{"shop/cart [setup failed]", summary, "go-build"},
 		{"shop/cart [no test files]", nothing, ""},
-		{"./main.go:12:5: undefined: total", told, "go-build"},
+		{"./main.go:12:5: undefined: total", reported, "go-build"},
 		{"./main.go:12: no column", nothing, ""},
 		{"see main.go:12:5: it is there", nothing, ""},
-		{"exit status 2", told, "go-run"},
+		{"exit status 2", reported, "go-run"},
 		{"exit status 0", nothing, ""},
 		{"exit status of the child was 2", nothing, ""},
-		{"Uncaught ReferenceError: x", told, "exception"},
-		{"Unhandled rejection", told, "exception"},
-		{"thread 'main' panicked at src/main.rs:3:5:", told, "exception"},
+		{"Uncaught ReferenceError: x", reported, "exception"},
+		{"Unhandled rejection", reported, "exception"},
+		{"thread 'main' panicked at src/main.rs:3:5:", reported, "exception"},
 		{"thread 'main' started", nothing, ""},
-		{"Caused by: java.io.IOException: gone", told, "exception"},
+		{"Caused by: java.io.IOException: gone", reported, "exception"},
 	} {
 		const after = "\nstep 3\nstep 4\nstep 5\nstep 6\nstep 7"
 		for place, text := range map[string]string{
@@ -169,7 +169,7 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 			"in the middle": "step 1\n" + c.line + after,
 			"all went well": "step 1\n" + c.line + after + "\nAll tests passed",
 		} {
-			bad := c.proof == summary && place != "all went well" || c.proof == told && place == "last"
+			bad := c.proof == summary && place != "all went well" || c.proof == reported && place == "last"
 			got := detect.Classify("bash", program, text, 0)
 			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
 				t.Errorf("%s, %s: %s by %q", c.line, place, got.Outcome, got.Rule)

@@ -91,7 +91,7 @@ func TestKindOfAToolFollowsNameAndArguments(t *testing.T) {
 		{"update_order", `{"order_id":"1"}`, kindOther},
 		{"", ``, kindOther},
 	} {
-		if got := wording().lookAt(c.tool, c.args); got.kind != c.want {
+		if got := wording().analyseCall(c.tool, c.args); got.kind != c.want {
 			t.Errorf("%s %s: kind %d, want %d", c.tool, c.args, got.kind, c.want)
 		}
 	}
@@ -273,7 +273,7 @@ func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
 		if p == "" { // no wording is empty
 			p = "it"
 		}
-		s := listen(text)
+		s := newPersonText(text)
 		if got := s.phrase("not in any text", p); got != phrase(text, p) {
 			t.Errorf("phrase(%q) in %q: %v", p, text, got)
 		}
@@ -284,7 +284,7 @@ func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
 }
 
 func TestSpeechFilterExcludesOtherPhrases(t *testing.T) {
-	s := listen("please open the file and read what stands in it")
+	s := newPersonText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayHold(p) {
 			t.Errorf("%q was not ruled out", p)

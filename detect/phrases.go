@@ -40,10 +40,10 @@ type phrases struct {
 	message messagePhrases
 	line    linePhrases
 
-	refusals    []refusalWording
-	synthetic   []meaning // beginnings of texts of an agent in the role of the user
-	says, roles []meaning // sentences and roles in side requests of agents
-	orders      []meaning // objects of the housekeeping of chat front ends
+	refusals                 []refusalWording
+	synthetic                []meaning // beginnings of texts of an agent in the role of the user
+	sideSentences, sideRoles []meaning // sentences and roles in side requests of agents
+	sideOrders               []meaning // objects of the housekeeping of chat front ends
 }
 
 // messagePhrases are phrases of the message of a failure, by their first byte.
@@ -72,7 +72,7 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 // meaning is a phrase with its rule or with a kind of request.
 type meaning struct{ rule, text string }
 
-// prefixes are phrases by their first byte.
+// prefixes holds phrases by their first byte.
 type prefixes [256][]meaning
 
 func (p *prefixes) add(phrase, rule string) {
@@ -82,8 +82,8 @@ func (p *prefixes) add(phrase, rule string) {
 // of returns the phrases with the first byte of s. s is not empty.
 func (p *prefixes) of(s string) []meaning { return p[s[0]] }
 
-// opens reports whether s begins with one of the phrases.
-func (p *prefixes) opens(s string) bool { return p.rule(s) != "" }
+// match reports whether s begins with one of the phrases.
+func (p *prefixes) match(s string) bool { return p.rule(s) != "" }
 
 // rule returns the rule of the first phrase at the start of s, "" for none. s is not empty.
 func (p *prefixes) rule(s string) string {
@@ -95,8 +95,8 @@ func (p *prefixes) rule(s string) string {
 	return ""
 }
 
-// listed is a line of a list.
-type listed struct {
+// listLine is a line of a list.
+type listLine struct {
 	class  string // the first word is the destination of the phrase
 	phrase string
 	text   string // text that needs the phrase
@@ -104,7 +104,7 @@ type listed struct {
 }
 
 // readLists reads both lists.
-func readLists() ([]listed, error) {
+func readLists() ([]listLine, error) {
 	said, err := readList("phrases.tsv", phrasesText)
 	if err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func readLists() ([]listed, error) {
 	return append(said, called...), err
 }
 
-func readList(file, text string) ([]listed, error) {
-	var out []listed
+func readList(file, text string) ([]listLine, error) {
+	var out []listLine
 	unescape := strings.NewReplacer(`\n`, "\n", `\t`, "\t")
 	n := 0
 	for line := range strings.Lines(text) {
@@ -135,13 +135,13 @@ func readList(file, text string) ([]listed, error) {
 				return nil, fmt.Errorf("%s: the phrase: %w", at, err)
 			}
 		}
-		out = append(out, listed{fields[0], phrase, unescape.Replace(fields[3]), at})
+		out = append(out, listLine{fields[0], phrase, unescape.Replace(fields[3]), at})
 	}
 	return out, nil
 }
 
 // compile builds the phrases from the lines of the lists.
-func compile(list []listed) *phrases {
+func compile(list []listLine) *phrases {
 	p := &phrases{
 		lists: map[string][]string{}, sets: map[string]map[string]bool{},
 		waits: commandList{}, polls: commandList{}, carriers: commandList{},
@@ -160,11 +160,11 @@ func compile(list []listed) *phrases {
 		case "synthetic":
 			p.synthetic = append(p.synthetic, meaning{more, l.phrase})
 		case "side-says":
-			p.says = append(p.says, meaning{more, l.phrase})
+			p.sideSentences = append(p.sideSentences, meaning{more, l.phrase})
 		case "side-is":
-			p.roles = append(p.roles, meaning{more, l.phrase})
+			p.sideRoles = append(p.sideRoles, meaning{more, l.phrase})
 		case "side-order":
-			p.orders = append(p.orders, meaning{more, l.phrase})
+			p.sideOrders = append(p.sideOrders, meaning{more, l.phrase})
 		case "error-word":
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)

@@ -26,20 +26,20 @@ func hears(p *phrases, class, phrase, text string) string {
 		rule, _ := p.statement(text)
 		return rule
 	case "complaint", "no-complaint":
-		return fmt.Sprint(p.complains(text))
+		return fmt.Sprint(p.isErrorMessage(text))
 	case "command", "shell", "shell-anywhere", "command-anywhere", "fails", "reports", "error-line":
 		rule, weight := p.failLine(text)
-		return fmt.Sprint(rule, weight, p.line.command.opens(text), p.shellComplains(text))
+		return fmt.Sprint(rule, weight, p.line.command.match(text), p.isShellError(text))
 	case "done":
 		return fmt.Sprint(p.doneLine(text))
 	case "own-failure", "own-note":
-		return fmt.Sprint(p.ownComplaint(text))
+		return fmt.Sprint(p.isOwnError(text))
 	case "time-of", "time-up":
 		return fmt.Sprint(p.timedOut(text))
 	case "edited", "not-edited", "edit-shown", "edit-failed":
 		return fmt.Sprint(p.editJudgement(text))
 	case "passing", "status-before":
-		return fmt.Sprint(p.passing(Judgement{}, text))
+		return fmt.Sprint(p.isTransient(Judgement{}, text))
 	case "empty":
 		return fmt.Sprint(p.unframe(text).empty)
 	case "page-title", "page-heading":
@@ -57,16 +57,16 @@ func hears(p *phrases, class, phrase, text string) string {
 	case "frame-varies":
 		return fmt.Sprint(p.sum(text))
 	case "unfinished":
-		return fmt.Sprint(p.unfinished(text))
+		return fmt.Sprint(p.isUnfinished(text))
 	case "reopens":
-		return fmt.Sprint(p.reopening(text))
+		return fmt.Sprint(p.mentionsChange(text))
 	case "unit", "numbered", "id-of":
-		return string(p.steady(nil, text))
+		return string(p.appendStable(nil, text))
 	case "background", "still-running":
 		rule, _ := p.readPending(text)
 		return rule
 	case "frame-head", "frame-tail", "code", "code-marked", "code-of", "code-behind", "code-in-line":
-		call := p.lookAt("bash", `{"command":"make"}`)
+		call := p.analyseCall("bash", `{"command":"make"}`)
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "side-says":
 		return p.sideWording(text, "", 1)
@@ -92,7 +92,7 @@ func hears(p *phrases, class, phrase, text string) string {
 // knows returns the reading of the call, the command, the fields or the arguments of a case.
 func knows(p *phrases, class, phrase, text string) string {
 	tell := func(name, args, result string) string {
-		c := p.lookAt(name, args)
+		c := p.analyseCall(name, args)
 		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
 			c.mayChange(), p.classify(&c, result, 0))
 	}
@@ -107,7 +107,7 @@ func knows(p *phrases, class, phrase, text string) string {
 		args, _ := json.Marshal(map[string]string{"command": text})
 		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "no-error":
-		call := p.lookAt("read_it", text)
+		call := p.analyseCall("read_it", text)
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))
@@ -128,7 +128,7 @@ func TestEachPhraseChangesItsCase(t *testing.T) {
 }
 
 // needless returns the phrases that no case needs.
-func needless(t *testing.T, list []listed) (faults []string) {
+func needless(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
 	for i, l := range list {
@@ -142,10 +142,10 @@ func needless(t *testing.T, list []listed) (faults []string) {
 }
 
 // without returns the phrases without the ith line.
-func without(all *phrases, list []listed, i int) *phrases {
+func without(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
 	if len(all.lists[class]) == 0 { // it is compiled in a way of its own
-		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listed) bool {
+		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))
 		less.lists, less.sets = all.lists, all.sets

@@ -36,8 +36,8 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	if err != nil && !in.stopped {
 		err = fmt.Errorf("read transcripts: %w", err)
 	}
-	if len(in.more) > 0 {
-		in.faults = append(in.faults, errors.New(listLines(in.more)))
+	if len(in.moreFaults) > 0 {
+		in.faults = append(in.faults, errors.New(listLines(in.moreFaults)))
 	}
 	return errors.Join(append(in.faults, err)...)
 }
@@ -46,23 +46,23 @@ var errEmpty = errors.New("there is nothing in it: the input is empty")
 
 // reading splits a text into the objects of the top level and of arrays on the top level.
 type reading struct {
-	each    func(Transcript) error
-	in      *bufio.Reader
-	stopped bool    // each returned an error
-	faults  []error // the first faults
-	more    []int   // lines of the other faults
+	each       func(Transcript) error
+	in         *bufio.Reader
+	stopped    bool    // each returned an error
+	faults     []error // the first faults
+	moreFaults []int   // lines of the other faults
 
-	line    int  // number of the line, from 1
-	any     bool // the text holds more than white space
-	skip    bool // the rest of the line is skipped
-	held    [][]byte
-	list    *list // the open array; nil: none
-	depth   int   // open brackets of the value
-	text    bool  // the value is inside of a JSON string
-	escaped bool
-	raw     []byte // the value so far
-	start   int    // line on which the value begins
-	begun   []int  // later lines of the value that look like the begin of another value
+	line       int  // number of the line, from 1
+	any        bool // the text holds more than white space
+	skipLine   bool // the rest of the line is skipped
+	lineValues [][]byte
+	list       *list // the open array; nil: none
+	depth      int   // open brackets of the value
+	inString   bool  // the value is inside of a JSON string
+	escaped    bool
+	raw        []byte // the value so far
+	start      int    // line on which the value begins
+	starts     []int  // later lines of the value that look like the begin of another value
 }
 
 // list is an array on the top level: transcripts, or the messages of one transcript.
@@ -124,7 +124,7 @@ func (r *reading) resume(line []byte) {
 		line = bytes.TrimSuffix(line, []byte(","))
 	}
 	if rec, err := wire.ReadRecording(line); err != nil || rec.Request.Len() == 0 {
-		r.begun = append(r.begun, r.line)
+		r.starts = append(r.starts, r.line)
 		return
 	}
 	r.broken(r.start, errCut)
@@ -137,8 +137,8 @@ func (r *reading) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k, c := range part {
 		switch {
-		case r.skip && c != '\n':
-		case r.text:
+		case r.skipLine && c != '\n':
+		case r.inString:
 			switch {
 			case c == '\n':
 				r.broken(r.start, errors.New("a text does not end on its line"))
@@ -147,13 +147,13 @@ func (r *reading) split(part []byte) error {
 			case c == '\\':
 				r.escaped = true
 			case c == '"':
-				r.text = false
+				r.inString = false
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case r.depth > 0:
 			switch c {
 			case '"':
-				r.text = true
+				r.inString = true
 			case '{', '[':
 				r.depth++
 			case '}', ']':
@@ -182,11 +182,11 @@ func (r *reading) between(c byte) error {
 	r.any = true
 	switch {
 	case c == '{' && (r.list == nil || !r.list.comma):
-		r.depth, r.raw, r.start, r.begun = 1, r.raw[:0], r.line, nil
+		r.depth, r.raw, r.start, r.starts = 1, r.raw[:0], r.line, nil
 	case c == '[':
 		if r.list != nil {
 			r.broken(r.list.start, errCut)
-			r.skip = false
+			r.skipLine = false
 		}
 		r.list = &list{start: r.line, messages: []byte(`{"messages":[`)}
 	case c == ',' && r.list != nil && r.list.n > 0:
@@ -205,11 +205,11 @@ func (r *reading) between(c byte) error {
 // line.
 func (r *reading) broken(line int, why error) {
 	r.fault(line, "", fmt.Errorf("it is not JSON: %w", why))
-	for _, n := range r.begun {
+	for _, n := range r.starts {
 		r.fault(n, "", fmt.Errorf("it is not JSON: %w", why))
 	}
-	r.depth, r.text, r.escaped, r.begun, r.held = 0, false, false, nil, nil
-	r.skip = line == r.line
+	r.depth, r.inString, r.escaped, r.starts, r.lineValues = 0, false, false, nil, nil
+	r.skipLine = line == r.line
 	if r.list != nil {
 		if r.list.broken, r.list.comma = true, false; r.list.start == line {
 			r.list = nil // the line is not an array, or an array that was cut
@@ -221,7 +221,7 @@ func (r *reading) broken(line int, why error) {
 func (r *reading) value(raw []byte) error {
 	r.raw = raw[:0]
 	if r.list == nil {
-		r.held = append(r.held, bytes.Clone(raw)) // until the line is known to hold nothing else
+		r.lineValues = append(r.lineValues, bytes.Clone(raw)) // until the line is known to hold nothing else
 		return nil
 	}
 	r.list.n++
@@ -242,8 +242,8 @@ func (r *reading) value(raw []byte) error {
 
 // endLine emits the values of a line.
 func (r *reading) endLine() error {
-	held := r.held
-	r.held, r.skip = nil, false
+	held := r.lineValues
+	r.lineValues, r.skipLine = nil, false
 	if r.list != nil {
 		r.list.comma = false
 	}
@@ -309,7 +309,7 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 // fault notes the fault of a line, or of the named part of the line.
 func (r *reading) fault(line int, which string, err error) {
 	if len(r.faults) == maxFaults {
-		r.more = append(r.more, line)
+		r.moreFaults = append(r.moreFaults, line)
 		return
 	}
 	r.faults = append(r.faults, fmt.Errorf("line %d%s: %w", line, which, err))
@@ -331,7 +331,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// name returns the content of a JSON string, and any other value as written.
+// name returns the content of a JSON string. Other values stay as written.
 func name(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

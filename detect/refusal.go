@@ -27,9 +27,9 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// brokenOff returns the refusal of a person who broke a command off. Harnesses write the marks
-// after the output.
-func (p *phrases) brokenOff(text string) (by Refuser, rule string) {
+// readInterrupt returns the refusal of a person who interrupted a running command. Harnesses write the
+// mark after the output.
+func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 	if len(last) > 120 {
@@ -66,7 +66,7 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending returns the rule of a result that is not finished: a command in the background, a
+// readPending returns the rule of a result of a call that continues: a command in the background, a
 // running session.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0

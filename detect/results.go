@@ -10,8 +10,8 @@ import (
 // signals of success all ask for the same judgements. The zero value is ready and belongs to one
 // turn.
 type Results struct {
-	seen  map[callResult]*judgedCall
-	asker person
+	seen   map[callResult]*judgedCall
+	prompt promptQuotes
 }
 
 // callResult is a call with its result.
@@ -22,10 +22,10 @@ type callResult struct {
 
 // judgedCall is a call with its result and the judgements so far.
 type judgedCall struct {
-	result        callResult
-	analysis      toolCall
-	judgement     Judgement
-	looked, ruled bool
+	result                    callResult
+	analysis                  toolCall
+	judgement                 Judgement
+	hasAnalysis, hasJudgement bool
 }
 
 // Classify returns the judgement of detect.Classify and caches it.
@@ -46,7 +46,7 @@ func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, 
 	return len(list), failed
 }
 
-// of returns the entry of a result, a new one if necessary.
+// of returns the entry of a result, and adds a missing entry.
 func (r *Results) of(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -63,27 +63,27 @@ func (r *Results) of(res callResult) *judgedCall {
 }
 
 func (j *judgedCall) toolCall() *toolCall {
-	if !j.looked {
-		j.looked, j.analysis = true, wording().lookAt(j.result.tool, j.result.args)
+	if !j.hasAnalysis {
+		j.hasAnalysis, j.analysis = true, wording().analyseCall(j.result.tool, j.result.args)
 	}
 	return &j.analysis
 }
 
 func (j *judgedCall) outcome() Judgement {
-	if !j.ruled {
-		j.ruled, j.judgement = true, wording().classify(j.toolCall(), j.result.text, j.result.flag)
+	if !j.hasJudgement {
+		j.hasJudgement, j.judgement = true, wording().classify(j.toolCall(), j.result.text, j.result.flag)
 	}
 	return j.judgement
 }
 
-// person remembers the last speaker before an item. Items come in ascending order.
-type person struct {
+// promptQuotes remembers the last speaker before an item. Items come in ascending order.
+type promptQuotes struct {
 	to     int // items before to are read
 	quotes bool
 }
 
 // quoted reports whether the newest words of a user before the item are in quotes.
-func (p *person) quoted(req *wire.Request, item int) bool {
+func (p *promptQuotes) quoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.to; i-- {
 		if req.Role(i) != wire.RoleUser {
 			continue

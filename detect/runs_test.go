@@ -69,7 +69,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range same {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q are told apart", pair[0], pair[1])
+			t.Errorf("%q and %q have different sums", pair[0], pair[1])
 		}
 	}
 	other := [][2]string{

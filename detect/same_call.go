@@ -137,12 +137,12 @@ func (c *toolCall) literals(args string) []string {
 	default: // unreadable arguments
 		return longest(nil, cutText(args, maxCanon))
 	}
-	drop, words := c.known.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
+	drop, words := c.phrases.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
-		case drop && c.known.describes(k):
+		case drop && c.phrases.describes(k):
 		case isShellKey(k):
-			cmd, _ := c.known.spelling(c.commandText())
+			cmd, _ := c.phrases.spelling(c.commandText())
 			words = longest(words, cmd)
 		default:
 			words = c.args.vals[i].literals(words)

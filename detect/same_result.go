@@ -31,14 +31,14 @@ func (p *phrases) sum(text string) uint64 {
 		if t == "" || hasPrefixOf(t, p.lists["frame-varies"]) {
 			continue
 		}
-		buf = append(p.steady(buf[:0], t), '\n')
+		buf = append(p.appendStable(buf[:0], t), '\n')
 		_, _ = d.Write(buf)
 	}
 	return d.Sum64()
 }
 
-// steady appends a line and replaces the volatile words by #.
-func (p *phrases) steady(dst []byte, t string) []byte {
+// appendStable appends a line and replaces the volatile words by #.
+func (p *phrases) appendStable(dst []byte, t string) []byte {
 	for i := 0; i < len(t); {
 		if !isWordByte(t[i]) {
 			dst = append(dst, t[i])
@@ -50,7 +50,7 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 			i += uuidLen
 			continue
 		}
-		if p.idFollows(t[:i]) {
+		if p.endsWithIDLabel(t[:i]) {
 			dst = append(dst, '#')
 			for i < len(t) && (isWordByte(t[i]) || t[i] == '_' || t[i] == '-') {
 				i++
@@ -75,8 +75,8 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 	return dst
 }
 
-// idFollows reports whether the id of a request or a trace follows.
-func (p *phrases) idFollows(before string) bool {
+// endsWithIDLabel reports whether the id of a request or a trace follows.
+func (p *phrases) endsWithIDLabel(before string) bool {
 	name := strings.TrimRight(before, " :=\"'")
 	if len(name) == len(before) || name == "" || name[len(name)-1]|0x20 != 'd' {
 		return false
@@ -125,7 +125,7 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 		return true
 	case durationWord(w), clientPort(w, after):
 		return true
-	case strings.Trim(w, "0123456789.") == "" && (p.unitFollows(after) || p.numberOf(before)):
+	case strings.Trim(w, "0123456789.") == "" && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
 	}
 	return false
@@ -160,8 +160,8 @@ func (p *phrases) unitFollows(after string) bool {
 	return after == "s" || hasPrefixOf(after, p.lists["unit"])
 }
 
-// numberOf reports whether the number of a shell, a process, a session or a thread follows.
-func (p *phrases) numberOf(before string) bool {
+// endsWithNumberLabel reports whether the number of a shell, a process, a session or a thread follows.
+func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	return slices.ContainsFunc(p.lists["numbered"], func(w string) bool {
 		return strings.HasSuffix(low, w)

@@ -9,7 +9,7 @@ import (
 
 // shellCommand is the analysis of a shell command.
 type shellCommand struct {
-	known    *phrases
+	phrases  *phrases
 	readOnly bool   // no command changes state
 	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
 	waits    bool   // a command blocks until a time or a state
@@ -27,10 +27,11 @@ type shellPart struct {
 // analyseShell reads a command line. A text that is not valid Bash may have any side effect.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
 
-// analyse reads a command line that other programs carry to their place, at most depth of them.
+// analyse reads a command line. depth is the largest number of programs, one inside of the other, that
+// carry a command to another place.
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
-	c := shellCommand{known: p, readOnly: line.Parsed && !line.Writes, waits: line.Until}
+	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until}
 	acts := false
 	for _, command := range line.Commands {
 		prog, args := p.program(command.Words)

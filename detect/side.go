@@ -52,8 +52,8 @@ const sideHead = 4096
 // the request, only the literal sentences of known agents count, and only at the start of a
 // paragraph. Without tools, paraphrases count too: a request without tools can do no agent work.
 func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
-	user := ends(lastUserText)
-	if kind, ok := p.known(user, systemText); ok {
+	user := bothEnds(lastUserText)
+	if kind, ok := p.knownSide(user, systemText); ok {
 		return kind
 	}
 	if tools > 0 {
@@ -69,26 +69,26 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 	case p.commitWords(cutText(head, 400)):
 		return "commit"
 	}
-	return p.orderOfQuotation(user)
+	return p.chatOrder(user)
 }
 
 // knownHead is the number of bytes of a system prompt that are searched for known sentences.
 const knownHead = 600
 
-// known returns the kind of a side request that contains a literal sentence of a known agent, or
+// knownSide returns the kind of a side request that contains a literal sentence of a known agent, or
 // whose system prompt starts with a known role for such requests.
-func (p *phrases) known(user, system string) (string, bool) {
+func (p *phrases) knownSide(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
-	first := slices.IndexFunc(p.says, func(m meaning) bool { return foldedPrefix(head, m.text) })
+	first := slices.IndexFunc(p.sideSentences, func(m meaning) bool { return hasPrefixFold(head, m.text) })
 	if first < 0 {
-		first = len(p.says)
+		first = len(p.sideSentences)
 	}
-	if first = firstBegun(user, p.says[:first]); first < len(p.says) {
-		return p.says[first].rule, true
+	if first = firstMatch(user, p.sideSentences[:first]); first < len(p.sideSentences) {
+		return p.sideSentences[first].rule, true
 	}
-	for i := range p.roles {
-		if foldedPrefix(head, p.roles[i].text) {
-			return p.roles[i].rule, true
+	for i := range p.sideRoles {
+		if hasPrefixFold(head, p.sideRoles[i].text) {
+			return p.sideRoles[i].rule, true
 		}
 	}
 	return "", false
@@ -110,20 +110,20 @@ func (p *phrases) commitWords(low string) bool {
 	return hasWord(low, p.lists["side-commit"]...) && hasWord(low, p.lists["side-commit-of"]...)
 }
 
-// foldedPrefix reports whether s begins with the ASCII text low, without regard to case. The first
+// hasPrefixFold reports whether s begins with the ASCII text low, without regard to case. The first
 // byte excludes most texts.
-func foldedPrefix(s, low string) bool {
+func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstBegun returns the index of the first phrase of the list at the start of a line, len(list)
+// firstMatch returns the index of the first phrase of the list at the start of a line, len(list)
 // for none. One pass over the lines is cheaper than a search per phrase.
-func firstBegun(text string, list []meaning) int {
+func firstMatch(text string, list []meaning) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
 		for ; line != ""; line = line[1:] {
 			for i := range list[:first] {
-				if foldedPrefix(line, list[i].text) {
+				if hasPrefixFold(line, list[i].text) {
 					first = i
 					break
 				}
@@ -136,8 +136,8 @@ func firstBegun(text string, list []meaning) int {
 	return first
 }
 
-// ends returns the first and the last part of a long text. Instructions are at either end.
-func ends(text string) string {
+// bothEnds returns the first and the last part of a long text. Instructions are at either end.
+func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text
 	}

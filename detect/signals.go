@@ -29,7 +29,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 	previous := ""
 	for i := req.New() - 1; i >= 0 && previous == ""; i-- {
 		if req.Role(i) == wire.RoleAssistant {
-			previous = said(req.Item(i), "")
+			previous = newestAnswer(req.Item(i), "")
 		}
 	}
 	for i := req.New(); i < req.Len(); i++ {
@@ -40,7 +40,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		it := req.Item(i)
 		for _, res := range it.Results {
 			s, ok := r.signal(req, res, mem)
-			if ok && !r.automatic(req, i, s.Rule, res.Text) {
+			if ok && !r.isAutomatic(req, i, s.Rule, res.Text) {
 				out = append(out, s)
 			}
 		}
@@ -77,11 +77,11 @@ func (r *Results) signal(
 	return s, true
 }
 
-// automatic reports whether a harness refused in the words of a person while no person was present.
+// isAutomatic reports whether a harness refused in the words of a person while no person was present.
 // The run command of opencode does so. Two signs show the run command: the tool that asks a person
 // is not offered, and the prompt is in quotes. Words of a person make the refusal the refusal of a
 // person.
-func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
+func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
 		return false
@@ -89,11 +89,12 @@ func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool
 	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
 		return true
 	}
-	return r.asker.quoted(req, item)
+	return r.prompt.quoted(req, item)
 }
 
-// said returns the newest text of the agent. An agent that only called tools has answered, too.
-func said(it *wire.Item, previous string) string {
+// newestAnswer returns the newest text of the agent: the item's text, else the text before the item. A
+// blank means that the agent called tools and wrote no text.
+func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text
 	}

@@ -62,7 +62,7 @@ func isKeyword(w string) bool {
 // the command without them, because a folder or a variable may be set already. Most calls differ by a
 // literal of a, and need no canonical form.
 func sameCall(a, b *step) bool {
-	if !b.memo.keyed {
+	if !b.memo.hasKey {
 		other := &b.call.result
 		if other.tool != a.call.result.tool ||
 			slices.ContainsFunc(a.words(), func(w string) bool { return !strings.Contains(other.args, w) }) {

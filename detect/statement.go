@@ -17,19 +17,19 @@ func (p *phrases) statement(text string) (string, bool) {
 	short := len(text) <= 300 && strings.Count(rest, "\n") < 3
 	low := strings.ToLower(cutText(first, 160))
 	switch {
-	case none(low):
+	case countsNone(low):
 		return "", false
-	case p.startsError(low, short):
+	case p.startsWithError(low, short):
 		return "error-first", true
 	case exceptionLine(first):
 		return "exception-first", true
 	case mysqlError(first):
 		return "error-first", true
-	case p.startsUnable(low, first):
+	case p.startsWithUnable(low, first):
 		return "unable", true
-	case short && p.message.invalid.opens(low):
+	case short && p.message.invalid.match(low):
 		return "invalid", true
-	case short && rest == "" && p.endsUnable(firstSentence(low)):
+	case short && rest == "" && p.endsWithMissing(firstSentence(low)):
 		return "no-such", true
 	case p.httpLine(low, short):
 		return "http", true
@@ -37,21 +37,21 @@ func (p *phrases) statement(text string) (string, bool) {
 	return "", false
 }
 
-// startsError reports whether a text begins with words of an error. For words that content also
+// startsWithError reports whether a text begins with words of an error. For words that content also
 // begins with ("Forbidden Planet is a film"), the text must be short or the words must end a
 // clause.
-func (p *phrases) startsError(low string, short bool) bool {
-	if p.message.errors.opens(low) {
+func (p *phrases) startsWithError(low string, short bool) bool {
+	if p.message.errors.match(low) {
 		return true
 	}
 	for _, m := range p.message.errorEnds.of(low) {
 		rest, ok := strings.CutPrefix(low, m.text)
-		if ok && (endsThere(rest) || short && !letterAt(rest, 0)) {
+		if ok && (endsClause(rest) || short && !letterAt(rest, 0)) {
 			return true
 		}
 	}
 	for _, m := range p.message.errorAlone.of(low) {
-		if rest, ok := strings.CutPrefix(low, m.text); ok && endsThere(rest) {
+		if rest, ok := strings.CutPrefix(low, m.text); ok && endsClause(rest) {
 			return true
 		}
 	}
@@ -68,19 +68,19 @@ func (p *phrases) startsError(low string, short bool) bool {
 	return false
 }
 
-// none reports whether a report counts no errors: "errors: 0".
-func none(low string) bool {
+// countsNone reports whether a report counts no errors: "errors: 0".
+func countsNone(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	count, _, _ := strings.Cut(rest, ",")
 	return ok && !strings.Contains(word, " ") && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
-// endsThere reports whether nothing or a punctuation mark follows.
-func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
+// endsClause reports whether nothing or a punctuation mark follows.
+func endsClause(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
-// startsUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
+// startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
 // a verb in lower case. Titles have a capital ("Failed States").
-func (p *phrases) startsUnable(low, first string) bool {
+func (p *phrases) startsWithUnable(low, first string) bool {
 	for _, m := range p.message.unable.of(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
 			c := first[len(m.text)]
@@ -97,8 +97,8 @@ func firstSentence(low string) string {
 	return low
 }
 
-// endsUnable reports whether a text is one short sentence that names a missing or forbidden object.
-func (p *phrases) endsUnable(low string) bool {
+// endsWithMissing reports whether a text is one short sentence that names a missing or forbidden object.
+func (p *phrases) endsWithMissing(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
@@ -127,7 +127,7 @@ func (p *phrases) httpLine(low string, short bool) bool {
 			return true
 		}
 	}
-	if rest, ok := strings.CutPrefix(low, "error "); ok && failStatus(rest) && endsThere(rest[3:]) {
+	if rest, ok := strings.CutPrefix(low, "error "); ok && failStatus(rest) && endsClause(rest[3:]) {
 		return true
 	}
 	first := failStatus(low)
@@ -152,9 +152,9 @@ func failStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// complains reports whether the message field of an API's answer is a complaint. The answer holds
-// only the message, so weaker words suffice than in free text.
-func (p *phrases) complains(message string) bool {
+// isErrorMessage reports whether the message field of an API's answer describes an error. The answer has
+// no other field, so weaker words suffice than in free text.
+func (p *phrases) isErrorMessage(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || hasWord(low, p.lists["no-complaint"]...) {
 		return false
@@ -172,9 +172,9 @@ const pageHead = 6 << 10
 // errorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",
 // "screenshot of [404 Not Found](...)".
 func (p *phrases) errorTitle(head string) bool {
-	title, ok := tagged(head, "<title>", "</title>")
+	title, ok := betweenTags(head, "<title>", "</title>")
 	if !ok {
-		if title, ok = tagged(head, "screenshot of [", "]("); !ok {
+		if title, ok = betweenTags(head, "screenshot of [", "]("); !ok {
 			return false
 		}
 	}

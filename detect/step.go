@@ -11,14 +11,14 @@ import (
 type step struct {
 	call *judgedCall // nil for the turn of a person
 
-	item    int
-	batch   int // number of the answer with the call: the calls of one answer were made before any of their results
-	callID  string
-	beside  uint64 // hash of the content that accompanies the text, in the result or after the result
-	warned  bool
-	written bool // the result is text of a user message (wire.Result.Written)
-	own     bool // one item holds call and result (wire.Result.Own)
-	unasked bool // the model did not ask: the agent ran a test by itself
+	item      int
+	batch     int // number of the answer with the call: the calls of one answer were made before any of their results
+	callID    string
+	beside    uint64 // hash of the content that accompanies the text, in the result or after the result
+	warned    bool
+	written   bool // the result is text of a user message (wire.Result.Written)
+	own       bool // one item holds call and result (wire.Result.Own)
+	automatic bool // the model did not ask: the agent ran a test by itself
 
 	person bool
 	turn   personTurn
@@ -27,37 +27,37 @@ type step struct {
 
 // personTurn holds a user's words in a step, and whether the words reopen the task.
 type personTurn struct {
-	words          string
-	heard, reopens bool // heard: the words were parsed; reopens: the words report a change
+	words           string
+	parsed, reopens bool // reopens: the words report a change; known once the words are parsed
 }
 
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
-	key, sum, where   uint64
-	keyed, summed     bool
-	words             []string // literals of the arguments
-	read              bool     // words are known
-	placed, weighed   bool     // the fields below are known: from the call, from the outcome
-	changing, repeats bool     // changing: may have side effects; repeats: is meant to be repeated
-	silent            bool     // a shell command that did not report its success
-	waited            bool     // time passed: a wait between commands or inside of a command
+	key, sum, where     uint64
+	hasKey, hasSum      bool
+	words               []string // literals of the arguments
+	hasWords            bool     // words are known
+	hasCall, hasOutcome bool     // the fields below are known: from the call, from the outcome
+	mayChange, repeats  bool     // changing: may have side effects; repeats: is meant to be repeated
+	silent              bool     // a shell command that did not report its success
+	timePassed          bool     // time passed: a wait between commands or inside of a command
 }
 
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
-	if !s.memo.placed {
-		s.memo.placed = true
-		s.memo.changing = call.mayChange()
+	if !s.memo.hasCall {
+		s.memo.hasCall = true
+		s.memo.mayChange = call.mayChange()
 		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls
 	}
 	return call
 }
 
 func (s *step) identity() uint64 {
-	if !s.memo.keyed {
-		s.memo.key, s.memo.keyed = callKey(s.call.result.tool, s.call.result.args), true
+	if !s.memo.hasKey {
+		s.memo.key, s.memo.hasKey = callKey(s.call.result.tool, s.call.result.args), true
 		if call := s.toolCall(); len(call.shell.parts) > 0 {
-			if _, where := call.known.spelling(call.command); where != "" {
+			if _, where := call.phrases.spelling(call.command); where != "" {
 				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
 			}
 		}
@@ -67,18 +67,18 @@ func (s *step) identity() uint64 {
 
 // words returns literals of the arguments: see toolCall.literals.
 func (s *step) words() []string {
-	if !s.memo.read {
-		s.memo.words, s.memo.read = s.toolCall().literals(s.call.result.args), true
+	if !s.memo.hasWords {
+		s.memo.words, s.memo.hasWords = s.toolCall().literals(s.call.result.args), true
 	}
 	return s.memo.words
 }
 
 func (s *step) outcome() Judgement {
 	v := s.call.outcome()
-	if s.memo.weighed {
+	if s.memo.hasOutcome {
 		return v
 	}
-	s.memo.weighed = true
+	s.memo.hasOutcome = true
 	call := s.toolCall()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
@@ -89,11 +89,11 @@ func (s *step) outcome() Judgement {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
 		s.memo.repeats = false
 	case call.kind == kindWait && v.Outcome == Error: // an error of the wait itself, or its time was up
-		s.memo.waited = wording().passing(v, s.call.result.text)
+		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
-		s.memo.waited = call.kind == kindWait || call.shell.waits
+		s.memo.timePassed = call.kind == kindWait || call.shell.waits
 	}
-	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().unfinished(s.call.result.text)
+	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
 	return v
 }
 
@@ -101,49 +101,49 @@ func (s *step) outcome() Judgement {
 // started a side effect, or time passed.
 func (s *step) reopens() bool {
 	v := s.outcome()
-	return s.memo.waited || s.memo.changing && (v.Outcome == OK || v.Outcome == Pending)
+	return s.memo.timePassed || s.memo.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// passes reports whether the failure of a step may pass without a change.
-func (s *step) passes() bool { return wording().passing(s.outcome(), s.call.result.text) }
+// passes reports whether the failure of a step may end without a change.
+func (s *step) passes() bool { return wording().isTransient(s.outcome(), s.call.result.text) }
 
 func (s *step) result() uint64 {
-	if !s.memo.summed {
+	if !s.memo.hasSum {
 		text := s.call.result.text
 		if call := s.toolCall(); call.kind == kindExec {
-			text = call.known.unframe(text).body
+			text = call.phrases.unframe(text).body
 		}
-		s.memo.sum, s.memo.summed = resultSum(text)^s.beside, true
+		s.memo.sum, s.memo.hasSum = resultSum(text)^s.beside, true
 	}
 	return s.memo.sum
 }
 
-// goesNowhere reports whether a step is not part of a loop: the step may have had side effects, is
-// meant to be repeated, or was not carried out.
-func (s *step) goesNowhere() bool {
+// cannotLoop reports whether a step is no part of a loop: the step may have had side effects, is meant to
+// be repeated, or was not carried out.
+func (s *step) cannotLoop() bool {
 	v := s.outcome()
-	return s.memo.repeats || s.memo.changing || v.Outcome == Pending || v.Outcome == Refusal
+	return s.memo.repeats || s.memo.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
-// opens reports whether the person says that something changed.
-func (s *step) opens() bool {
-	if !s.turn.heard {
-		s.turn.heard, s.turn.reopens = true, wording().reopening(s.turn.words)
+// reportsChange reports whether the person says that something changed.
+func (s *step) reportsChange() bool {
+	if !s.turn.parsed {
+		s.turn.parsed, s.turn.reopens = true, wording().mentionsChange(s.turn.words)
 	}
 	return s.turn.reopens
 }
 
-// unfinished reports whether a short result describes an unfinished task. The agent then asks until the
-// task is finished.
-func (p *phrases) unfinished(text string) bool {
+// isUnfinished reports whether a short result describes an unfinished task, so that the agent asks again
+// until the task is finished.
+func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
 	return len(text) <= short && strings.Count(text, "\n") < lines &&
 		phrase(strings.ToLower(text), p.lists["unfinished"]...)
 }
 
-// reopening reports whether the person says that something changed, or asks for a second attempt.
-func (p *phrases) reopening(words string) bool {
+// mentionsChange reports whether the person says that something changed, or asks for a second attempt.
+func (p *phrases) mentionsChange(words string) bool {
 	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
@@ -154,7 +154,7 @@ func (c *toolCall) mayChange() bool {
 		return true
 	case kindExec:
 		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
-			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.known.is("program sets", part.prog) })
+			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.is("program sets", part.prog) })
 		}
 		if k := c.verifies(); k == "test" || k == "lint" {
 			return c.writesFixes()
@@ -168,8 +168,8 @@ func (c *toolCall) mayChange() bool {
 		// Tools that get, list or search change nothing; tools that update, book or send do. A name
 		// with neither verb counts as unchanging: an equal failure of a later call confirms that
 		// nothing changed.
-		return len(c.words) > 0 && !c.known.is("verb looks", c.words[0]) &&
-			slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("verb changes", w) })
+		return len(c.words) > 0 && !c.phrases.is("verb looks", c.words[0]) &&
+			slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.is("verb changes", w) })
 	}
 	return false
 }
@@ -182,8 +182,8 @@ func (c *toolCall) writesFixes() bool {
 			hasAny(part.args, "-w", "-u", "--update", "--updateSnapshot") {
 			return true
 		}
-		k := c.known.verifier(part.prog, part.args)
-		if k == "" && !c.known.looksOnly(part.prog, part.args) || k == "build" {
+		k := c.phrases.verifier(part.prog, part.args)
+		if k == "" && !c.phrases.looksOnly(part.prog, part.args) || k == "build" {
 			return true
 		}
 	}

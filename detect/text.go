@@ -145,9 +145,9 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// speech is the words of a person in lower case, with folded white space, and a set of the byte
+// personText is the words of a person in lower case, with folded white space, and a set of the byte
 // triples in the text. The set excludes nearly all of the several hundred phrases without a search.
-type speech struct {
+type personText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of hashes; a triple that is not in the set is not in the text
 }
@@ -155,8 +155,8 @@ type speech struct {
 // tripleBits is the size of the set, large enough for the 4,000 bytes that are read.
 const tripleBits = 14
 
-func listen(low string) *speech {
-	s := &speech{text: low}
+func newPersonText(low string) *personText {
+	s := &personText{text: low}
 	for i := 2; i < len(low); i++ {
 		h := triple(low[i-2], low[i-1], low[i])
 		s.triples[h>>6] |= 1 << (h & 63)
@@ -171,7 +171,7 @@ func triple(a, b, c byte) uint32 {
 }
 
 // mayHold reports whether p can be in the text.
-func (s *speech) mayHold(p string) bool {
+func (s *personText) mayHold(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := triple(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
 			return false
@@ -181,11 +181,11 @@ func (s *speech) mayHold(p string) bool {
 }
 
 // phrase reports whether one of the phrases is in the text on word boundaries.
-func (s *speech) phrase(phrases ...string) bool {
+func (s *personText) phrase(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && phrase(s.text, p) })
 }
 
 // hasWord reports whether one of the words is in the text, also inside of a word.
-func (s *speech) hasWord(words ...string) bool {
+func (s *personText) hasWord(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
 }

@@ -37,7 +37,7 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	if words == "" {
 		return Opinion{Feeling: Neutral, Rule: "no-words"}
 	}
-	if rule, ok := p.begunByAgent(words); ok {
+	if rule, ok := p.isSynthetic(words); ok {
 		return Opinion{Feeling: Neutral, Rule: rule}
 	}
 	if previous == "" {
@@ -62,9 +62,9 @@ func interrupted(text string) (string, bool) {
 
 // Synthetic reports whether an agent wrote the words in the role of the user: resumptions,
 // continuations after a compaction, nudges.
-func Synthetic(words string) (rule string, ok bool) { return wording().begunByAgent(words) }
+func Synthetic(words string) (rule string, ok bool) { return wording().isSynthetic(words) }
 
-func (p *phrases) begunByAgent(words string) (rule string, ok bool) {
+func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	w := strings.TrimSpace(words)
 	for i := range p.synthetic {
 		s := &p.synthetic[i]
@@ -86,7 +86,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		}
 		return Neutral, ""
 	}
-	opening, said := p.opener(low), listen(low)
+	opening, said := p.opener(low), newPersonText(low)
 	switch {
 	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
@@ -129,18 +129,18 @@ func begins(opening string, phrases, but []string) bool {
 }
 
 // asksAnother reports whether the person asks for another way.
-func (p *phrases) asksAnother(said *speech) bool {
+func (p *phrases) asksAnother(said *personText) bool {
 	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) ||
 		said.hasWord(p.lists["another-way-anywhere"]...)
 }
 
 // tweaks reports whether the person asks for a little more or a little less.
-func (p *phrases) tweaks(said *speech) bool {
+func (p *phrases) tweaks(said *personText) bool {
 	return said.phrase(p.lists["tweak"]...) && !strings.HasSuffix(said.text, "thanks")
 }
 
 // praises reports whether the person approves of the work.
-func (p *phrases) praises(said *speech) bool {
+func (p *phrases) praises(said *personText) bool {
 	if said.phrase(p.lists["praise"]...) {
 		return !said.hasWord(p.lists["no-praise"]...)
 	}
@@ -153,9 +153,9 @@ func (p *phrases) agrees(opening string) bool {
 		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
-// agreed reports whether a yes answers a question. Without a question, or before another order,
-// "ok" means nothing.
-func (p *phrases) agreed(opening string, said *speech, previous string) (Feeling, string) {
+// agreed reads a turn that begins with a yes. "ok" is an approval only as the answer to a question, and
+// not before another order.
+func (p *phrases) agreed(opening string, said *personText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
 	rest := len(strings.Fields(said.text))
 	switch {
@@ -221,6 +221,6 @@ func (p *phrases) opener(low string) string {
 }
 
 func (p *phrases) asks(previous string) bool {
-	const end = 600 // bytes: the question stands at the end
+	const end = 600 // bytes: a question is at the end
 	return phrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -121,7 +121,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
-			t.Fatalf("nobody spoke, and yet %+v", got)
+			t.Fatalf("a request without new words: got %+v", got)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestSignals(t *testing.T) {
 	}
 	headless := chat([]did{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
-		t.Errorf("nobody was there to refuse: %+v", got)
+		t.Errorf("a headless refusal is no feedback: got %+v", got)
 	}
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {

@@ -16,12 +16,12 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun {
 		return "", false
 	}
-	body := call.known.unframe(text).body
+	body := call.phrases.unframe(text).body
 	switch {
-	case v.Outcome == Error && (v.Rule == "text:shell" || call.known.allComplain(body) ||
+	case v.Outcome == Error && (v.Rule == "text:shell" || call.phrases.allShellErrors(body) ||
 		strings.HasPrefix(strings.ToLower(body), "command timed out")):
 		return "", false
-	case v.Outcome == OK && call.shell.masked && !v.Sure && !call.known.soundsDone(body):
+	case v.Outcome == OK && call.shell.masked && !v.Sure && !call.phrases.endsInSuccess(body):
 		return "", false
 	}
 	return kind, v.Outcome == OK
@@ -32,14 +32,14 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 func (c *toolCall) verifies() string {
 	kind := ""
 	for _, part := range c.shell.parts {
-		if k := c.known.verifier(part.prog, part.args); k != "" {
+		if k := c.phrases.verifier(part.prog, part.args); k != "" {
 			kind = k
 		}
 	}
 	if kind != "" || c.kind != kindExec && c.kind != kindOther || !c.named("verifies") {
 		return kind
 	}
-	return c.known.verifies("tool", c.words...)
+	return c.phrases.verifies("tool", c.words...)
 }
 
 // verifies returns the first kind of run with one of the words in its list.

@@ -48,11 +48,11 @@ func TestVerification(t *testing.T) {
 			"exit code", jsonArgs("cmd", "pytest"),
 			"Process exited with code 1\nOutput:\nsome words", "test", false,
 		},
-		{"behind tail, told", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
+		{"behind tail, with a summary", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
 		{"build and test: the test", mk("npm run build && npm test"), "ok\n<exit>", "test", true},
 		{"gradle wrapper", mk("./gradlew test"), "BUILD FAILED in 3s", "test", false},
 		{
-			"behind head, not told", mk("pytest | head -1"), "==== test session starts ====", "",
+			"behind head, without a summary", mk("pytest | head -1"), "==== test session starts ====", "",
 			false,
 		},
 		{"no such command", mk("pytest"), "bash: pytest: command not found", "", false},

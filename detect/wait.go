@@ -100,12 +100,12 @@ func (p *phrases) asksHealth(prog string, args []string) bool {
 // namesWait reports whether a tool of many actions gets the action to wait: {"action":"wait"}.
 func (c *toolCall) namesWait() bool {
 	action, _ := c.args.get("action", "type")
-	return action.kind == stringValue && c.known.is("tool wait", strings.ToLower(action.raw))
+	return action.kind == stringValue && c.phrases.is("tool wait", strings.ToLower(action.raw))
 }
 
-// passing reports whether a failure may pass without a change: a busy service, a time-out, a reset
+// isTransient reports whether a failure may pass without a change: a busy service, a time-out, a reset
 // connection, a lock.
-func (p *phrases) passing(v Judgement, text string) bool {
+func (p *phrases) isTransient(v Judgement, text string) bool {
 	if passingStatus(v.Code) || v.Rule == "text:timeout" || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
 	}

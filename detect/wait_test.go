@@ -6,7 +6,7 @@ import (
 )
 
 // refused is what curl prints for a port without a server.
-const refused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
+const callRefusal = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
 // A wait between two equal failures, or inside of the command, is no loop.
 func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
@@ -55,17 +55,17 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 // A command that waits or asks for a state may be repeated for as long as the agent likes.
 func TestPollingIsNoLoop(t *testing.T) {
 	for command, result := range map[string]string{
-		"sleep 2; curl localhost:3000":                                             refused,
+		"sleep 2; curl localhost:3000":                                             callRefusal,
 		"sleep 5 && make deploy-check":                                             "boom\n\nCommand exited with code 2",
-		"curl localhost:3000; sleep 2":                                             refused,
+		"curl localhost:3000; sleep 2":                                             callRefusal,
 		"until curl -sf http://localhost:3000; do echo waiting; done":              "waiting\n\nCommand exited with code 124",
 		"while ! nc -z localhost 5432; do sleep 1; done":                           "\n\nCommand exited with code 1",
 		"timeout 60 bash -c 'until pg_isready; do sleep 1; done'":                  "no response\n\nCommand exited with code 124",
 		"for i in $(seq 9); do curl -sf localhost:3000 && break; sleep 1; done":    "\n\nCommand exited with code 7",
-		"curl -sf http://localhost:3000/health":                                    refused,
+		"curl -sf http://localhost:3000/health":                                    callRefusal,
 		"curl -s -o /dev/null -w '%{http_code}' localhost:8080/api/healthz?full=1": "503\n\nCommand exited with code 22",
 		"wget -qO- http://db/actuator/health/readiness":                            "\n\nCommand exited with code 4",
-		"curl --retry 5 --retry-connrefused http://localhost:3000":                 refused,
+		"curl --retry 5 --retry-connrefused http://localhost:3000":                 callRefusal,
 		"pg_isready -h db -p 5432":                                                 "db:5432 - no response\n\nCommand exited with code 2",
 		"pg_isready || echo no":                                                    "no",
 		"docker compose exec -T db pg_isready":                                     "db:5432 - no response\n\nCommand exited with code 2",
@@ -99,7 +99,7 @@ func TestPollingIsNoLoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"pg_isready":              "bash: pg_isready: command not found\n\nCommand exited with code 127",
 		"make && pg_isready":      "make: *** [all] Error 2\n\nCommand exited with code 2",
-		"curl localhost:3000":     refused,
+		"curl localhost:3000":     callRefusal,
 		"curl localhost/user/7":   "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22",
 		"docker build .":          "boom\n\nCommand exited with code 1",
 		"kubectl apply -f x.yaml": "boom\n\nCommand exited with code 1",

@@ -6,27 +6,28 @@ import (
 )
 
 // A chat front end asks for tags, follow-up questions or a title in a single message: an instruction, and
-// the conversation as a quotation. The wording differs from program to program, and operators write
-// templates of their own.
+// the quoted conversation. The wording differs from program to program, and operators write their own
+// templates.
 
-// orderOfQuotation returns the kind of housekeeping that a text with a quoted conversation asks for, ""
-// for none. The first instruction before the quotation, or of the paragraph after the quotation, decides:
-// an agent that keeps its history in a single message has other instructions first. low is in lower case.
-func (p *phrases) orderOfQuotation(low string) string {
-	before, after, ok := p.aroundQuotation(low)
+// chatOrder returns the kind of housekeeping that a text with a quoted conversation asks for, "" for
+// none. The first instruction before the conversation decides, then the first instruction of the paragraph
+// after the conversation. An agent that keeps its history in a single message begins with other
+// instructions. low is in lower case.
+func (p *phrases) chatOrder(low string) string {
+	before, after, ok := p.splitChat(low)
 	if !ok {
 		return ""
 	}
-	return cmp.Or(p.firstOrder(before), p.firstOrder(after))
+	return cmp.Or(p.firstInstruction(before), p.firstInstruction(after))
 }
 
-// aroundQuotation returns the text before a quoted conversation and the last paragraph after the
-// conversation. ok reports that the text quotes a conversation: in tags, or with lines of both speakers.
-func (p *phrases) aroundQuotation(low string) (before, after string, ok bool) {
+// splitChat returns the text before a quoted conversation and the last paragraph after the
+// conversation. ok is true if the text quotes a conversation: in tags, or with lines of both speakers.
+func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, at := -1, 0, 0
 	tagged, asks, answers := false, false, false
 	for line := range strings.Lines(low) {
-		tag, asked, answered := p.quotes(line)
+		tag, asked, answered := p.quoteLine(line)
 		if tag || asked || answered {
 			if first < 0 {
 				first = at
@@ -46,8 +47,9 @@ func (p *phrases) aroundQuotation(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// quotes reports whether a line opens or closes a quotation, or quotes a person or a model.
-func (p *phrases) quotes(line string) (tag, asks, answers bool) {
+// quoteLine reports whether a line is a tag around a quoted conversation (tag), or quotes a person (asks)
+// or a model (answers).
+func (p *phrases) quoteLine(line string) (tag, asks, answers bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
 		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")
@@ -61,8 +63,8 @@ func (p *phrases) quotes(line string) (tag, asks, answers bool) {
 	return false, ok && p.is("side-asks", speaker), ok && p.is("side-answers", speaker)
 }
 
-// firstOrder returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
-func (p *phrases) firstOrder(text string) string {
+// firstInstruction returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
+func (p *phrases) firstInstruction(text string) string {
 	for line := range strings.Lines(cutText(text, sideHead)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -82,7 +84,7 @@ func (p *phrases) firstOrder(text string) string {
 				}
 				return ""
 			}
-			for _, o := range p.orders {
+			for _, o := range p.sideOrders {
 				if strings.Contains(sentence, o.text) {
 					return o.rule
 				}
