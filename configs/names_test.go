@@ -68,7 +68,7 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 	for _, n := range Names() {
 		switch n.Path {
 		case "listen":
-			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free one (restart)." {
+			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free port (restart)." {
 				t.Errorf("listen: %q", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {

@@ -24,10 +24,10 @@ func (w *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration and the lessons, all faults at once",
-		Long: "Check reads the configuration as serve would, with its flags and variables, and " +
-			"the lessons that it names. Exit code 0: serve would start and every lesson can be " +
-			"read; 2: the configuration has faults; 1: a lesson has.",
+		Short: "Check the configuration and the lessons, and report all faults",
+		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
+			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
+			"readable; 1: a lesson has faults; 2: the configuration has faults.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)

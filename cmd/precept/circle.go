@@ -58,14 +58,14 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 	client := &http.Client{Transport: transport}
 	say := func(format string, args ...any) { fmt.Fprintf(c.outside.out, format+"\n", args...) }
 
-	say("Agents book rooms. They know one thing of precept: OPENAI_BASE_URL=%s", base)
+	say("Agents book rooms. Their only setting for precept: OPENAI_BASE_URL=%s", base)
 	say("Dashboard: %s\n", admin.LoginLink(c.admin, c.server.Token()))
 	if err := c.play.Play(ctx, base, client, c.flags.agents, circleBefore); err != nil {
 		return err
 	}
 	done, success := c.play.Done()
 	say(
-		"1. They fail: their tool refuses what they give it. %d of %d bookings went well.", success,
+		"1. The agents fail, because the booking tool rejects their arguments. %d of %d bookings succeeded.", success,
 		done,
 	)
 
@@ -74,7 +74,7 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 		return err
 	}
 	say(
-		"2. precept distils a lesson of it, out of %d sessions, by rules. Nobody sees it yet: it is %s.\n\n   [%s] %s",
+		"2. precept distils a lesson from %d sessions, by rules. The lesson is %s, so no agent gets the lesson yet.\n\n   [%s] %s",
 		l.Support(), l.State, l.Slug, l.Headline(),
 	)
 	for line := range strings.SplitSeq(strings.TrimSpace(l.Advice), "\n") {
@@ -89,10 +89,10 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 		}
 	}
 	say(
-		"4. You read it and approve it. From now on it stands in the refusals of the tool, in most sessions; a coin withholds it in some.",
+		"4. A person reads and approves the lesson. precept now inserts the lesson into the tool's errors in most sessions; a coin withholds the lesson in the others.",
 	)
 	say(
-		"   The bank held another rule about that, which somebody wrote long ago: [%s].\n",
+		"   The bank also holds an older, harmful lesson on the same subject: [%s].\n",
 		demo.CircleHarm,
 	)
 	if err := server.Pause(ctx, 2500*time.Millisecond); err != nil { // the lesson takes effect within two seconds
@@ -102,7 +102,7 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 		return err
 	}
 	all, ok := c.play.Done()
-	say("5. %d of the next %d bookings went well.", ok-success, all-done)
+	say("5. %d of the next %d bookings succeeded.", ok-success, all-done)
 	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *circle) distilled(ctx context.Context) (*lesson.Lesson, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("no lesson was distilled; this is a fault of precept's")
+	return nil, errors.New("no lesson was distilled within 30 s; the demo is defective: report the output as a bug of precept")
 }
 
 // poisoned proposes a lesson that steals a key, and prints the refusal.
@@ -140,7 +140,7 @@ func (c *circle) poisoned(ctx context.Context, say func(string, ...any)) error {
 	}
 	_, err := c.outside.tools.Writer(bank.Directory(c.cfg.Lessons)).Propose(
 		ctx,
-		bank.Proposal{Lesson: bad, Source: "api", By: "somebody", Scope: lesson.Scope{
+		bank.Proposal{Lesson: bad, Source: "api", By: "attacker", Scope: lesson.Scope{
 			Tenant: "default", Agent: "mallory",
 		}},
 	)
@@ -149,7 +149,7 @@ func (c *circle) poisoned(ctx context.Context, say func(string, ...any)) error {
 		return fmt.Errorf("the poisoned lesson was not refused: %w", err)
 	}
 	say(
-		"\n3. Somebody writes poison into the tool's errors, and proposes [%s]. The distiller takes no words of a session that are nobody's, and the bank refuses:",
+		"\n3. An attacker writes instructions into the tool's errors and proposes the lesson [%s]. The distiller ignores words of unknown origin, and the bank refuses the proposal:",
 		circleBad,
 	)
 	say("   %s\n", refused.Faults[0].Message)
@@ -171,13 +171,13 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
-	say("6. What each rule is worth, by the coins alone:\n")
+	say("6. The measured effect of each lesson (percentage points of success):\n")
 	for i := range rep.Lessons {
 		r := &rep.Lessons[i]
 		if !slices.Contains([]string{demo.CircleLesson, demo.CircleHarm}, r.Slug) {
 			continue
 		}
-		effect := "not known yet"
+		effect := "unknown"
 		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
 			effect = fmt.Sprintf(
 				"%+.0f points (%+.0f to %+.0f)", 100**r.Effect, 100**r.Lo, 100**r.Hi,
@@ -186,7 +186,7 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), r.State)
 	}
 	_, stolen := c.play.Seen(demo.CircleLesson)
-	say("\n   Poisoned words that reached a model as a lesson: %d.", stolen)
+	say("\n   Attacker's texts that reached a model as a lesson: %d.", stolen)
 	if g := rep.Global; g.Effect != nil && g.Lo != nil && g.Hi != nil {
 		say(
 			"   All lessons together: %+.0f points (%+.0f to %+.0f).", 100**g.Effect, 100**g.Lo,

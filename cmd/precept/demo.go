@@ -46,11 +46,11 @@ func (w *invocation) demo() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "See precept learn: a fleet of simulated agents against a model with known truth",
-		Long: "Demo runs a whole precept in one process, on loopback and in a temporary " +
-			"directory: a built-in model, eight lessons whose true effects are known, and a " +
-			"fleet of simulated agents that know nothing of precept but its base URL. It prints " +
-			"the report beside the truth, and keeps the dashboard up until it is stopped.",
+		Short: "Show how precept learns: simulated agents, and a model whose true effects are known",
+		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a " +
+			"built-in model, eight lessons with known true effects, and simulated agents that are " +
+			"configured only with the base URL of precept. The demo prints the report next to the " +
+			"true effects, and serves the dashboard until the demo is stopped.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle {
@@ -61,16 +61,17 @@ func (w *invocation) demo() *cobra.Command {
 	}
 	c.Flags().BoolVar(
 		&f.circle, "circle", false,
-		"see one rule's whole way instead: agents fail, a lesson is distilled, approved, injected, measured",
+		"follow one lesson instead: agents fail, the distiller proposes a lesson, a person "+
+			"approves the lesson, and precept injects and measures the lesson",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate of the circle: human or auto")
 	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person
 	c.Flags().BoolVar(
-		&f.exit, "exit", false, "end after the table instead of keeping the dashboard up",
+		&f.exit, "exit", false, "exit after the table; do not keep the dashboard running",
 	)
-	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "sessions to play")
-	c.Flags().IntVar(&f.agents, "agents", 16, "agents at work at a time")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the world")
+	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "number of sessions")
+	c.Flags().IntVar(&f.agents, "agents", 16, "number of simultaneous agents")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
 	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "address of the dashboard")
 	return c
 }
@@ -165,7 +166,7 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 		played = play(ctx, srv, at[0], at[1])
 		if played == nil && !f.exit {
 			fmt.Fprintf(
-				out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n",
+				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
 				admin.LoginLink(at[1], srv.Token()),
 			)
 			<-ctx.Done()
@@ -183,10 +184,10 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 	out := d.outside.out
 	fmt.Fprintf(
 		out,
-		"A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n",
+		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		d.flags.agents, d.flags.sessions, data,
 	)
-	fmt.Fprintf(out, "Watch the lessons prove themselves on the dashboard: %s\n", admin.LoginLink(adminURL, on.Token()))
+	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, on.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	fleet := &demo.Fleet{
@@ -204,12 +205,12 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 		return err
 	}
 	fmt.Fprintf(
-		out, "\nWhat is true, and what precept found out (points of success):\n\n%s\n%s\n",
+		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
 		demoTable(d.world.Truths, r.Lessons, columns(d.outside.out)), d.model.Score().Summary(),
 	)
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
-			out, "A warning ended %s; the first agent had made %s.\n",
+			out, "A warning ended %s. The first agent had repeated its call: %s.\n",
 			amount(caught, "loop"), amount(calls, "equal call"),
 		)
 	}
@@ -248,7 +249,7 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 		}
 		b.WriteString(" " + verdict + "\n")
 	}
-	line("lesson", "truth", "found", "95% interval", "in/out", "verdict")
+	line("lesson", "true", "found", "95% interval", "in/out", "verdict")
 	widened := false
 	for _, l := range truths {
 		r := report.Row{Verdict: "not matched yet"}
@@ -264,8 +265,8 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 		line(l.Slug, points(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), string(r.Verdict))
 	}
 	if widened {
-		b.WriteString("\nA claim rests on what was known when it was made, and stays. From then on only\n" +
-			"5% are withheld, which widens the interval again, to where it may hold 0.\n")
+		b.WriteString("\nA verdict is final. After the verdict only 5% of the picks are withheld, so the interval\n" +
+			"can become wider again and include 0.\n")
 	}
 	return b.String()
 }

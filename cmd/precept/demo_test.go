@@ -19,7 +19,7 @@ func someRows() []report.Row {
 	}
 }
 
-const goldenTable = `lesson                      truth  found  95% interval       in/out  verdict
+const goldenTable = `lesson                       true  found  95% interval       in/out  verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   1234/310  proven helps
 read-the-failing-assertion  +14.0      -  -                    12/0  unproven
 pin-the-dependency           +9.0      -  -                     0/0  not matched yet
@@ -31,7 +31,7 @@ ask-for-a-screenshot         +0.0      -  -                     0/0  not matched
 `
 
 // goldenNarrow is the table on a terminal of 80 columns.
-const goldenNarrow = `lesson                      truth  found  95% interval     verdict
+const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven
 pin-the-dependency           +9.0      -  -                not matched yet
@@ -42,7 +42,7 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table shows the truth next to the report, and the sessions of both arms if the width permits.
+// The table shows the true effects next to the report, and the sessions of both arms if the width permits.
 func TestDemoTableShowsTruthBesideReport(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
@@ -51,7 +51,7 @@ func TestDemoTableShowsTruthBesideReport(t *testing.T) {
 	}
 	rows := someRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
-	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA claim rests on what was known when it was made") {
-		t.Errorf("%s\nsays nothing of a claim beside an interval that holds 0", text)
+	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
+		t.Errorf("%s\nthe table with an interval that contains 0 lacks the note about verdicts", text)
 	}
 }

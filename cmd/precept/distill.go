@@ -36,16 +36,14 @@ func (w *invocation) distill() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
 		Use:   "distill",
-		Short: "Make candidate lessons out of past sessions",
-		Long: "Distill reads the sessions that are new since it last ran, and proposes lessons: " +
-			"by rules (a failed call and what then worked, what people corrected), " +
-			"or by a model behind an OpenAI-compatible API. What it proposes waits for approval " +
-			"(`precept lessons list --state quarantined`), or goes to a trial with " +
-			"distill.gate: auto. " +
-			"It works beside a running server; one distiller works at a tenant at a time. A " +
-			"session is read once for each state of its content. " +
-			"--follow goes on until it is stopped. Exit code 1: the store, the lessons or the " +
-			"judge could not be reached.",
+		Short: "Propose lessons from past sessions",
+		Long: "Distill reads the sessions that are new since its last run, and proposes lessons. The " +
+			"judge is a set of rules (a failed call and the call that then succeeded; corrections by " +
+			"people) or a model behind an OpenAI-compatible API. A proposed lesson waits for approval " +
+			"(`precept lessons list --state quarantined`), or starts a trial with distill.gate: " +
+			"auto.\n\nDistill can run at the same time as a server. Each tenant has one distiller at " +
+			"a time. A session is read once for each state of its content. --follow runs until it is " +
+			"stopped. Exit code 1: the store, the lessons or the judge cannot be reached.",
 		Args: arguments(cobra.NoArgs),
 	}
 	shown := append(
@@ -53,25 +51,25 @@ func (w *invocation) distill() *cobra.Command {
 		"distill.max_cost", "distill.prompts", "distill.api_key", "distill.every",
 	)
 	flags := w.addConfigFlags(c, shown...)
-	c.Flags().BoolVar(&f.once, "once", false, "read what is new and end (the default)")
+	c.Flags().BoolVar(&f.once, "once", false, "read the new sessions and exit (default)")
 	c.Flags().BoolVar(
 		&f.follow, "follow", false,
-		"do so every distill.every until stopped, for sessions that are closed",
+		"read new closed sessions every distill.every until stopped",
 	)
 	c.Flags().StringVar(
 		&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)",
 	)
-	c.Flags().StringVar(&f.model, "model", "", "the model that judges (distill.model)")
+	c.Flags().StringVar(&f.model, "model", "", "model of the judge (distill.model)")
 	c.Flags().StringVar(
 		&f.since, "since", "",
-		"only sessions that began from this time on (2026-01-31, or RFC 3339)",
+		"only sessions that began at or after this time (2026-01-31, or RFC 3339)",
 	)
-	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what would be proposed, and write nothing")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the proposals and write nothing")
 	addJSON(c, &f.asJSON)
 	c.Flags().StringVar(
 		&f.printPrompts, "print-prompts", "",
-		"write the judge's prompts into this directory, to be read and changed (distill.prompts), and end",
+		"write the judge's prompts into this directory for editing (distill.prompts), and exit",
 	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.printPrompts != "" {
@@ -79,7 +77,7 @@ func (w *invocation) distill() *cobra.Command {
 				return err
 			}
 			_, err := fmt.Fprintf(
-				w.out, "the prompts are in %s; files that were there already are as they were\n",
+				w.out, "prompts written to %s; existing files are unchanged\n",
 				f.printPrompts,
 			)
 			return err
@@ -93,7 +91,7 @@ func (w *invocation) distill() *cobra.Command {
 	return c
 }
 
-// override puts the verb's flags over the configuration.
+// override applies the flags of the verb to the configuration.
 func (f *distillFlags) override(cfg *configs.Config) error {
 	if f.judge != "" {
 		cfg.Distill.Judge = f.judge
@@ -158,7 +156,7 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, f *dis
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		remedy := "wait for it"
+		remedy := "try again when the other distiller has ended"
 		if server.IsRedis(cfg.StoreURL()) {
 			remedy += "; the claim of a distiller that was killed ends within two minutes"
 		}
@@ -186,7 +184,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		}
 		if d.Contradicts != "" {
 			fmt.Fprintf(
-				out, "            says the opposite of %s; both are kept\n",
+				out, "            contradicts %s; both lessons are kept\n",
 				report.Printable(d.Contradicts),
 			)
 		}
@@ -195,7 +193,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		_, err := fmt.Fprintf(out, "read %s, none of them new\n", amount(s.Read, "session"))
 		return err
 	}
-	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d could not be; %s: %d proposed, %d merged into lessons that are there, %d refused\n",
+	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
 		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, server.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
@@ -204,11 +202,11 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		fmt.Fprintf(out, "  %s waits for a person: %s\n", report.Printable(s.Waiting[i].Slug), report.Printable(s.Waiting[i].Reason))
 	}
 	if s.Opinions > 0 {
-		fmt.Fprintf(out, "%s on lessons in force\n", amount(s.Opinions, "opinion"))
+		fmt.Fprintf(out, "%s on injected lessons\n", amount(s.Opinions, "opinion"))
 	}
 	if s.Tokens > 0 {
 		fmt.Fprintf(
-			out, "the judge took %s, %.4f in the prices of the configuration\n", amount(s.Tokens, "token"),
+			out, "the judge used %s; cost by the configured prices: %.4f\n", amount(s.Tokens, "token"),
 			s.Cost,
 		)
 	}
@@ -218,7 +216,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if s.Proposed > 0 && !f.dryRun {
 		fmt.Fprintln(
 			out,
-			"`precept lessons list --state quarantined` lists what waits; `precept lessons approve SLUG` sets one in force",
+			"`precept lessons list --state quarantined` lists the waiting lessons; `precept lessons approve SLUG` activates a lesson",
 		)
 	}
 	return nil

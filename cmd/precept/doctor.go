@@ -29,20 +29,12 @@ type diagnosis struct {
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
-	Note    string          `json:"note,omitempty"` // facts without a figure
 }
 
-// ownMarks informs the operator of a fleet about opt-outs (decision 14).
-const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a " +
-	"session on one " +
-	"replica by its name, or opt out by key, tenant or agent, which all of them know"
-
 // missing informs the operator about exchanges that the store has lost.
-const missing = "%d exchanges that the store had taken are not there any more, nor in the outbox: " +
-	"it was emptied, it lost them " +
-	"in a crash (a Redis that does not write to its disk), or store.url names another one than " +
-	"before; what was forgotten " +
-	"on its way there counts as well"
+const missing = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
+	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
+	"`precept forget` deleted the exchanges before they were stored"
 
 // setAside counts and lists the data at which a step of learning panicked.
 type setAside struct {
@@ -85,7 +77,7 @@ func (w *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what became of every exchange, and what the store holds",
+		Short: "Show the fate of all exchanges, and the content of the store",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
@@ -108,9 +100,6 @@ func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (dia
 	}
 	if r, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &r
-	}
-	if server.IsRedis(cfg.StoreURL()) {
-		d.Note = ownMarks
 	}
 	return d, nil
 }
@@ -155,12 +144,9 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	if d.Missing > 0 {
 		say(out, columns, missing, d.Missing)
 	}
-	if d.Note != "" {
-		say(out, columns, "note: %s", d.Note)
-	}
 	if d.Running != nil {
 		say(
-			out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID,
+			out, columns, "run file: pid %d, data %s, admin %s (outdated if the server crashed)", d.Running.PID,
 			d.Running.Data, d.Running.Admin,
 		)
 	}

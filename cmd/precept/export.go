@@ -35,36 +35,39 @@ func (w *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write what was learned to standard output",
-		Long: "Export writes, as JSON lines: mplp, the learning samples; openai, the " +
-			"conversations in the form of OpenAI's fine-tuning files; " +
-			"preference, pairs of a better and a worse answer; experiment, every draw with its " +
-			"propensity and what came of it, from which the report can be computed again. " +
-			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were " +
-			"rated instead of writing them. It works beside a running server.",
+		Short: "Write samples, conversations or experiment data to standard output",
+		Long: "Export writes JSON lines. The formats: mplp, the learning samples; openai, the " +
+			"conversations as OpenAI's fine-tuning format; preference, pairs of a better and a worse " +
+			"answer; experiment, every decision of a coin with its propensity and the outcome, " +
+			"sufficient to recompute the report; parquet, the samples as a Parquet file. --stats " +
+			"prints the ratings of the selected samples instead. Export can run at the same time as a " +
+			"server.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
-	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
-	c.Flags().StringVar(&f.until, "until", "", "before this time")
-	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
+	c.Flags().StringVar(&f.since, "since", "", "only data at or after this time (2026-01-31, or RFC 3339)")
+	c.Flags().StringVar(&f.until, "until", "", "only data before this time")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only data of this tenant")
 	c.Flags().StringVar(
-		&f.lesson, "lesson", "", "only where this lesson was injected, or drawn (experiment)",
+		&f.lesson, "lesson", "", "only sessions in which this lesson was injected; with --format experiment: injected or "+
+			"withheld",
 	)
 	c.Flags().StringSliceVar(
 		&f.families, "family", nil,
-		"of these sample families only; of sessions: that gave one (not experiment)",
+		"only samples of these families, or sessions with such a sample (not with --format "+
+			"experiment)",
 	)
 	c.Flags().StringSliceVar(
 		&f.quality, "quality", nil,
-		"good, acceptable, poor or unrated only; of sessions: that gave such a sample (not experiment)",
+		"only good, acceptable, poor or unrated samples, or sessions with such a sample (not with "+
+			"--format experiment)",
 	)
 	c.Flags().StringVarP(
 		&f.output, "output", "o", "", "write to this file instead of standard output",
 	)
 	c.Flags().BoolVar(
 		&f.stats, "stats", false,
-		"tell how many samples there are and how they were rated, as JSON",
+		"print the number and the ratings of the samples as JSON",
 	)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runExport(c.Context(), cfg, &f)
@@ -122,7 +125,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	}
 	if f.format == "experiment" && !f.stats && len(f.families)+len(f.quality) > 0 {
 		return nil, errors.New(
-			"a draw has no family and no quality: --family and --quality are not for --format experiment",
+			"--format experiment does not support --family and --quality; omit both flags",
 		)
 	}
 	var err error

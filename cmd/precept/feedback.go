@@ -43,11 +43,13 @@ type dataFlags struct{ url, key string }
 func (f *dataFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
-		"precept's data listener (PRECEPT_URL, else the running precept of the data directory)",
+		"URL of precept's data listener (PRECEPT_URL; default: the running server of the data "+
+			"directory)",
 	)
 	c.Flags().StringVar(
 		&f.key, "key", "",
-		"the API key that the agent uses, where tenants go by keys (PRECEPT_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY)",
+		"API key of the agent, if the tenant depends on the key (PRECEPT_KEY, OPENAI_API_KEY or "+
+			"ANTHROPIC_API_KEY)",
 	)
 }
 
@@ -55,33 +57,32 @@ func (w *invocation) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct TEXT|@FILE",
-		Short: "Say what a session or a run was worth, for scripts and CI",
-		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the " +
-			"id in the model's own answer (chatcmpl-, resp_, msg_); within precept run it is the " +
-			"run (PRECEPT_RUN), or the session that it was given (PRECEPT_SESSION), unless " +
-			"something else is named. " +
-			"--source user is a person's word and outweighs a verifier's (system), which " +
-			"outweighs what the traffic says.",
+		Short: "Post feedback on a session or a run, for scripts and CI",
+		Long: "Feedback posts to /v1/feedback of a running server. --response takes the id of the " +
+			"model's response (chatcmpl-, resp_, msg_). Inside of `precept run` the default is the " +
+			"run (PRECEPT_RUN) or the session (PRECEPT_SESSION). A person's feedback (--source user) " +
+			"has priority over a verifier's (--source system), and a verifier's has priority over " +
+			"feedback from the traffic.",
 		Args: arguments(cobra.NoArgs),
 	}
 	f.at.add(c)
 	s := c.Flags()
-	s.StringVar(&f.session, "session", "", "the session, as its client named it or as precept did")
-	s.StringVar(&f.run, "run", "", "the run, as its client named it: all of its sessions")
-	s.StringVar(&f.request, "request", "", "the request (Precept-Request-Id)")
-	s.StringVar(&f.response, "response", "", "the id in the model's answer")
-	s.StringVar(&f.sample, "sample", "", "the sample")
-	s.Float64Var(&f.score, "score", 0, "what it was worth, 0 to 1")
-	s.BoolVar(&f.approve, "approve", false, "it was right")
-	s.BoolVar(&f.reject, "reject", false, "it was wrong")
+	s.StringVar(&f.session, "session", "", "session, by the name of its client or by the name of precept")
+	s.StringVar(&f.run, "run", "", "run, by the name of its client: all sessions of the run")
+	s.StringVar(&f.request, "request", "", "request (Precept-Request-Id)")
+	s.StringVar(&f.response, "response", "", "id of the model's response")
+	s.StringVar(&f.sample, "sample", "", "sample")
+	s.Float64Var(&f.score, "score", 0, "score from 0 to 1")
+	s.BoolVar(&f.approve, "approve", false, "the result was right")
+	s.BoolVar(&f.reject, "reject", false, "the result was wrong")
 	s.StringVar(
-		&f.correct, "correct", "", "what would have been right: text, or @FILE (@- for standard input)",
+		&f.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
 	)
-	s.StringVar(&f.comment, "comment", "", "why")
-	s.StringVar(&f.source, "source", "user", "who says so: user or system")
-	s.StringVar(&f.rater, "rater", "", "the person or the program that says so")
+	s.StringVar(&f.comment, "comment", "", "reason")
+	s.StringVar(&f.source, "source", "user", "source of the feedback: user or system")
+	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
-	s.StringVar(&f.id, "id", "", "a name of this feedback; the same name twice counts once")
+	s.StringVar(&f.id, "id", "", "id of this feedback; a second feedback with the same id is ignored")
 	addJSON(c, &f.asJSON)
 	return w.configured(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.scored = c.Flags().Changed("score")
@@ -111,7 +112,7 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 		return writeJSON(w.out, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(w.out, "parked: it joins what it is about when that is stored")
+		_, err = fmt.Fprintln(w.out, "parked: the feedback takes effect when its session is stored")
 		return err
 	}
 	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+answer.Session+answer.Run))
@@ -135,20 +136,20 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		targets = withinRun(env, body)
 	}
 	if targets != 1 {
-		return nil, errors.New("name one of --session, --run, --request, --response and --sample")
+		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response and --sample")
 	}
-	says := 0
-	for kind, said := range map[string]bool{
+	ratings := 0
+	for kind, given := range map[string]bool{
 		"score": f.scored, "approval": f.approve, "rejection": f.reject,
 		"correction": f.correct != "",
 	} {
-		if said {
+		if given {
 			body["type"] = kind
-			says++
+			ratings++
 		}
 	}
-	if says != 1 {
-		return nil, errors.New("say one of --score N, --approve, --reject and --correct TEXT|@FILE")
+	if ratings != 1 {
+		return nil, errors.New("the rating is missing or ambiguous; give one of --score N, --approve, --reject and --correct TEXT|@FILE")
 	}
 	if f.scored {
 		if !(f.score >= 0 && f.score <= 1) {
@@ -200,7 +201,7 @@ func correction(in io.Reader, given string) (any, error) {
 	case len(begin) == 0 && fromFile:
 		return nil, fmt.Errorf("%s is empty", name)
 	case len(begin) == 0:
-		return nil, errors.New("the text is empty; write what would have been right")
+		return nil, errors.New("the text is empty; write the right result")
 	case len(text) > maxCorrection:
 		return nil, fmt.Errorf("the text has more than the %d bytes allowed", maxCorrection)
 	case json.Valid(text) && (fromFile || begin[0] == '{' || begin[0] == '['):

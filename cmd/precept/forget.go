@@ -32,24 +32,23 @@ func (w *invocation) forget() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
-		Short: "Delete everything that is kept of a session or of a tenant",
-		Long: "Forget deletes the record, the exchanges, the samples, the feedback and the " +
-			"echoes of a session, or of all sessions of a tenant, from the store and from the " +
-			"memory of a running server, and overwrites their place in the files. " +
-			"What a session added to the lessons' counters stays: sums, which name nobody. A " +
-			"session is named as its client named it, as precept named it (the " +
-			"Precept-Session header), or by its id. " +
-			"It asks the running server of the data directory, or works on the store when there " +
-			"is none. Where replicas share a Redis, do it beside each of them: each has a " +
-			"memory and an outbox of its own.",
+		Short: "Delete all data of a session or of a tenant",
+		Long: "Forget deletes the record, exchanges, samples, feedback and echoes of one session, or of " +
+			"all sessions of a tenant, from the store and from the memory of a running server, and " +
+			"overwrites the deleted parts of the files. The session's contribution to the counters of " +
+			"lessons remains, because a counter is a sum without a reference to sessions.\n\nA " +
+			"session has three names: the name of its client, the name of precept (the header " +
+			"Precept-Session), and its id. Forget asks the running server of the data directory; " +
+			"without a server, forget changes the store directly. With several replicas and one " +
+			"Redis, run forget at each replica, because each replica has its own memory and outbox.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.session, "session", "", "the session")
+	c.Flags().StringVar(&f.session, "session", "", "session")
 	c.Flags().StringVar(
 		&f.tenant, "tenant", "",
-		"the tenant; alone: everything of it, with --session: whose session it is (default)",
+		"tenant of the session (default); without --session: all data of this tenant",
 	)
-	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runForget(c.Context(), cfg, &f)
@@ -62,7 +61,7 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",
 		))
 	}
-	what := "everything of the tenant " + f.tenant
+	what := "all data of the tenant " + f.tenant
 	if f.session != "" {
 		if f.tenant == "" {
 			f.tenant = "default"
@@ -80,18 +79,18 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 		n, err = forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not forgotten: %w", report.Printable(what), err)
+		return fmt.Errorf("%s was not deleted: %w", report.Printable(what), err)
 	}
 	if f.asJSON {
 		return writeJSON(w.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", report.Printable(
-			strings.TrimPrefix(what, "everything of "),
+		_, err = fmt.Fprintf(w.out, "no data of %s is stored\n", report.Printable(
+			strings.TrimPrefix(what, "all data of "),
 		))
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "forgotten: %s (%s)\n", report.Printable(what), amount(n, "session"))
+	_, err = fmt.Fprintf(w.out, "deleted: %s (%s)\n", report.Printable(what), amount(n, "session"))
 	return err
 }
 
@@ -100,7 +99,7 @@ func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if f.yes {
 		return nil
 	}
-	fmt.Fprintf(console, "Delete %s? It cannot be undone. [yes/no] ", what)
+	fmt.Fprintf(console, "Delete %s? The deletion cannot be undone. [yes/no] ", what)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "yes" || answer == "y" {
 		return nil

@@ -36,7 +36,7 @@ func (w *invocation) importVerb() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Take past transcripts in as samples",
+		Short: "Import past transcripts as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
 			"one JSON document, an array of them, or JSON lines {source, id, messages} or " +
 			"{source, id, input}; FILE - is standard input. " +
@@ -48,9 +48,9 @@ func (w *invocation) importVerb() *cobra.Command {
 			"all others were taken in. Of a file that cannot be opened nothing is taken in, nor of those beside it.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the imported sessions")
 	c.Flags().StringVar(
-		&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import",
+		&f.agent, "agent", "", "agent of the imported sessions; default: the transcript's source, or import",
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {

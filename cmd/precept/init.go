@@ -33,26 +33,26 @@ func (w *invocation) initVerb() *cobra.Command {
 	var b beginning
 	c := &cobra.Command{
 		Use:   "init",
-		Short: "Write a commented configuration, and tell how to point your agents at it",
-		Long: "Init writes precept.yaml and a directory of lessons for the upstreams and agents " +
-			"that it is told of. It never overwrites a file.\n\n" +
-			"    precept init --upstream https://api.openai.com/v1 --agent codex",
+		Short: "Write a commented configuration, and print the settings of your agents",
+		Long: "Init writes precept.yaml and a lessons directory for the given upstreams and agents. " +
+			"Init never overwrites a file.\n\n    precept init --upstream https://api.openai.com/v1 " +
+			"--agent codex",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&b.dir, "dir", ".", "where to write")
+	c.Flags().StringVar(&b.dir, "dir", ".", "directory for the files")
 	c.Flags().StringArrayVar(
 		&b.upstreams, "upstream", nil,
-		"an upstream, as one would set OPENAI_BASE_URL; may be given several times (default those of OpenAI and Anthropic)",
+		"upstream in the form of OPENAI_BASE_URL; repeatable (default: OpenAI and Anthropic)",
 	)
 	c.Flags().StringSliceVar(
 		&b.agents, "agent", nil,
-		"an agent that is to use it: "+strings.Join(knownAgents(), ", ")+"; may be given several times, or with commas",
+		"agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
-		&b.starter, "starter", false, "write the starter lessons that come with precept, too",
+		&b.starter, "starter", false, "also write the starter lessons of precept",
 	)
 	c.Flags().BoolVar(
-		&b.full, "full", false, "write every key with its comment, not only the usual ones",
+		&b.full, "full", false, "write every key with its comment, not only the usual keys",
 	)
 	c.RunE = func(*cobra.Command, []string) error { return w.writeFiles(&b) }
 	return c
@@ -63,7 +63,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
 			return misuse(fmt.Errorf(
-				"--agent %s is not known; use one of %s, or none and see README", a,
+				"--agent %s is unknown; use one of %s, or omit --agent and read README", a,
 				strings.Join(knownAgents(), ", "),
 			))
 		}
@@ -90,16 +90,16 @@ func (w *invocation) writeFiles(b *beginning) error {
 	if err := b.lessons(lessons, w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w.out, "\nStart it:\n    precept serve --config %s\n", file)
+	fmt.Fprintf(w.out, "\nStart precept:\n    precept serve --config %s\n", file)
 	if len(b.agents) == 0 {
 		fmt.Fprintf(
 			w.out,
-			"\nPoint an agent at it: most read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
+			"\nSet the base URL of your agent; most agents read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
 			dataAddress, dataAddress,
 		)
 		return nil
 	}
-	fmt.Fprintln(w.out, "\nPoint your agents at it; they keep their own keys:")
+	fmt.Fprintln(w.out, "\nSet the base URL of your agents; the agents keep their own API keys:")
 	for _, a := range b.agents {
 		fmt.Fprintf(w.out, "    %-12s %s\n", a, strings.ReplaceAll(
 			pointingLines()[a], "{}", dataAddress,
@@ -179,7 +179,7 @@ func (b *beginning) lessons(dir string, w *invocation) error {
 		return err
 	}
 	fmt.Fprintln(
-		w.out, "wrote", file, "(an example that says nothing to anybody: it is quarantined)",
+		w.out, "wrote", file, "(a quarantined example; no agent gets the example)",
 	)
 	return nil
 }
@@ -213,7 +213,7 @@ func create(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf(
-			"%s exists already and stays unchanged; move the file away, or use --dir", file,
+			"%s exists and is unchanged; move the file, or use --dir", file,
 		)
 	}
 	if err != nil {

@@ -18,14 +18,15 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "inspect FILE...",
-		Short: "Tell tool errors, loops and feedback in transcripts",
-		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: " +
-			"one JSON document, an array of them, or JSON lines {source, id, messages}. " +
-			"It prints what precept would see in them. FILE - is standard input. Exit code 1: a " +
-			"line or a transcript could not be read; the error names its line, and the findings of all others are printed.",
+		Short: "Find tool errors, loops and feedback in transcripts",
+		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one " +
+			"JSON document, an array of documents, or JSON lines {source, id, messages}. Inspect " +
+			"prints the findings of precept in the transcripts. FILE - is standard input. Exit code " +
+			"1: a line or a transcript is unreadable; the error names the line, and all other " +
+			"findings are printed.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")
 	c.RunE = func(_ *cobra.Command, files []string) error {
 		emit := func(f detect.Finding) error { return printFinding(out, f) }
 		if asJSON {

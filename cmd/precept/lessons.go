@@ -40,7 +40,7 @@ type lessonRow struct {
 func (w *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
-		Short: "List, show and check the lessons; share them with a fleet",
+		Short: "List, show, check and change lessons; share lessons with a fleet",
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -79,7 +79,7 @@ func loadBook(
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf(
-			"the directory %s does not exist; make it and add LESSON.md files, or name another one with --lessons",
+			"the directory %s does not exist; create the directory and add LESSON.md files, or give another directory with --lessons",
 			cfg.Lessons,
 		)
 	}
@@ -98,11 +98,11 @@ func isDirectory(path string) bool {
 // actions returns the verbs that change the state of a lesson.
 func (w *invocation) actions() []*cobra.Command {
 	return []*cobra.Command{
-		w.action(lesson.Approve, "Set a lesson in force, in the text that it has now"),
-		w.action(lesson.Reject, "Refuse a lesson for good"),
+		w.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
+		w.action(lesson.Reject, "Reject a lesson permanently"),
 		w.lessonsTrial(),
-		w.action(lesson.Pause, "Take a lesson out of force until it is approved again"),
-		w.action(lesson.Retire, "Take a lesson out of force for good; its numbers stay"),
+		w.action(lesson.Pause, "Pause a lesson until the next approval"),
+		w.action(lesson.Retire, "Deactivate a lesson permanently; its numbers are kept"),
 	}
 }
 
@@ -124,7 +124,7 @@ func stands(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
-	c.Long = short + ". A running precept takes it into force within two seconds."
+	c.Long = short + ". A running server applies the change within two seconds."
 	addJSON(c, &asJSON)
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
@@ -138,7 +138,7 @@ func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	})
 }
 
-const forceHelp = "approve against the checks: you have read the lesson and want this text"
+const forceHelp = "approve despite findings of the checks; read the lesson first"
 
 // change applies an action to a lesson in the name of the user, and prints the findings of the checks.
 func (w *invocation) change(
@@ -160,7 +160,7 @@ func (w *invocation) change(
 		return nil, noLesson(slug)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(
-			"%s is unchanged; correct the lesson, or read it and add --force:\n%w", slug, err,
+			"%s is unchanged; correct the lesson, or read the lesson and add --force:\n%w", slug, err,
 		)
 	}
 	return r.Lesson, err

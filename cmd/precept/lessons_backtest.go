@@ -29,18 +29,18 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
-		Short: "Tell in which captured sessions lessons would have fired",
-		Long: "Backtest shows the captured sessions to a lesson of the bank, or to a LESSON.md " +
-			"file that is in none: in how many of how many it would have fired, by which words, " +
-			"and what those sessions were worth. " +
-			"The mean reward is of the sessions that were told of; it is not an effect of the " +
-			"lesson, which the holdout measures. Targets by role and skill, which a capture " +
-			"does not tell, are taken for met. It works beside a running server.",
+		Short: "Count the captured sessions in which lessons would have fired",
+		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug of the bank " +
+			"or a LESSON.md file outside of the bank. The result: the number of sessions in which the " +
+			"lesson would have fired, the matching words, and the mean reward of these sessions. The " +
+			"mean reward covers rewarded sessions only and is not an effect of the lesson; only a " +
+			"holdout measures the effect. Targets by role and skill count as met, because captured " +
+			"sessions do not contain role and skill. Backtest can run at the same time as a server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "", "sessions of this tenant only")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
 	c.Flags().StringVar(
-		&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)",
+		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -150,16 +150,16 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 	mean := func(m *float64, n int) string {
 		if m == nil {
-			return "nobody told"
+			return "unknown"
 		}
-		return fmt.Sprintf("%s (of %d told)", strconv.FormatFloat(*m, 'f', 3, 64), n)
+		return fmt.Sprintf("%s (%d rewarded)", strconv.FormatFloat(*m, 'f', 3, 64), n)
 	}
 	fmt.Fprintf(
-		out, "  mean reward: there %s, elsewhere %s; this is not an effect of the lesson\n",
+		out, "  mean reward: in these sessions %s, in the others %s; the difference is not an effect of the lesson\n",
 		mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest),
 	)
 	if len(r.Examples) > 0 {
-		fmt.Fprintf(out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
+		fmt.Fprintf(out, "  examples: %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
 	if r.Near.Sessions > 0 {
 		fmt.Fprintf(out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))

@@ -43,11 +43,10 @@ func (w *invocation) lessonsPush() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
-		Short: "Make a directory the lessons of the fleet",
-		Long: "Push checks the lessons of DIR and makes them the whole bank at URL (default: " +
-			"lessons, else store.url, where they are in Redis). " +
-			"Every replica has them in force within two seconds. Lessons with faults are " +
-			"refused, and nothing is changed then.",
+		Short: "Replace the lessons of the fleet with the lessons of a directory",
+		Long: "Push checks the lessons of DIR and replaces the whole bank at URL (default: lessons, or " +
+			"store.url if the lessons are in Redis). Every replica uses the new lessons within two " +
+			"seconds. If a lesson has faults, push refuses the lesson and changes nothing.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -59,8 +58,8 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		defer place.Close() //nolint:errcheck // everything was answered
 		texts, err := readTexts(w.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
-			err = fmt.Errorf("%s holds no lessons, and the push changed nothing; to empty the bank, "+
-				"take each lesson out of it with: precept lessons archive SLUG", args[0])
+			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
+				"archive each lesson: precept lessons archive SLUG", args[0])
 		}
 		if err != nil {
 			return err
@@ -70,7 +69,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, who(w.env))
 		printFindings(w.err, findings)
 		if err != nil {
-			return fmt.Errorf("the push changed nothing: %w", err)
+			return fmt.Errorf("push failed and changed nothing: %w", err)
 		}
 		return reply(w.out,
 			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
@@ -84,8 +83,8 @@ func (w *invocation) lessonsPull() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons of the fleet into a directory",
-		Long: "Pull writes the lessons of the bank at URL (default: lessons, else store.url, " +
-			"where they are in Redis) into DIR. Files that the bank does not have are left alone.",
+		Long: "Pull writes the lessons of the bank at URL (default: lessons, or store.url if the " +
+			"lessons are in Redis) into DIR. Files that are not in the bank stay unchanged.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -146,14 +145,14 @@ func tally(events []lesson.Event) string {
 	}
 	var parts []string
 	for _, p := range []struct{ action, word string }{
-		{"create", "new"}, {"edit", "changed"}, {"remove", "taken out"},
+		{"create", "new"}, {"edit", "changed"}, {"remove", "removed"},
 	} {
 		if n := count[p.action]; n > 0 {
 			parts = append(parts, fmt.Sprint(n, " ", p.word))
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing is new"
+		return "no changes"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -37,13 +37,12 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
-		Short: "Tell how two banks differ, lesson by lesson, with the checks on what is new",
-		Long: "Diff compares two banks: directories, redis:// addresses, or git:REV, which is " +
-			"the bank's directory at a revision (git:origin/main for a pull request). NEW is the " +
-			"configured bank unless it is given. " +
-			"It tells for each lesson its states, whether its text lost its approval, the lines " +
-			"that differ, and what the checks find. Exit code 1: the checks refuse something " +
-			"new.",
+		Short: "Compare two banks, lesson by lesson, and check the new lessons",
+		Long: "Diff compares two banks: directories, redis:// URLs, or git:REV, the directory of the " +
+			"bank at a git revision (git:origin/main for a pull request). NEW is by default the " +
+			"configured bank. Diff prints for each different lesson the states, a lost approval, the " +
+			"changed lines, and the findings of the checks. Exit code 1: the checks refuse a new " +
+			"lesson.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -191,13 +190,13 @@ func printChange(out io.Writer, c *change) {
 	}
 	if c.Kind == "changed" && c.Content {
 		fmt.Fprintln(
-			out, "  the text or the trigger is another: what was measured of it begins anew",
+			out, "  the text or the trigger differs: the measurement of the lesson starts from zero",
 		)
 	}
 	if c.Lost {
 		fmt.Fprintln(
 			out,
-			"  its approval was for another text: it is out of force until somebody approves it",
+			"  the approval was for another text: the lesson is inactive until a person approves the lesson",
 		)
 	}
 	for _, f := range c.Findings {

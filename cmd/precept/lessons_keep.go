@@ -22,14 +22,14 @@ func (w *invocation) lessonsArchive() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
 		Use:   "archive [SLUG...]",
-		Short: "Put lessons away; their numbers stay",
-		Long: "Archive moves lessons into _archive, where only --archived finds them. Their " +
-			"slugs stay taken, and what was measured of them stays in the store. `lessons " +
-			"restore` takes one back.",
+		Short: "Archive lessons; their numbers are kept",
+		Long: "Archive moves lessons into _archive; `lessons list --archived` lists archived lessons. " +
+			"Slugs of archived lessons cannot be reused, and the measurements remain in the store. " +
+			"`lessons restore` returns a lesson to the bank.",
 	}
-	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
+	c.Flags().BoolVar(&expired, "expired", false, "all expired lessons")
 	c.Flags().BoolVar(
-		&superseded, "superseded", false, "all that are superseded by a lesson in force",
+		&superseded, "superseded", false, "all lessons that an active lesson supersedes",
 	)
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
@@ -59,7 +59,7 @@ func (w *invocation) lessonsArchive() *cobra.Command {
 		case asJSON:
 			return writeJSON(w.out, map[string][]string{"archived": append([]string{}, slugs...)})
 		case len(slugs) == 0:
-			fmt.Fprintln(w.out, "there is nothing to archive")
+			fmt.Fprintln(w.out, "no lesson to archive")
 		}
 		return nil
 	})
@@ -68,9 +68,9 @@ func (w *invocation) lessonsArchive() *cobra.Command {
 func (w *invocation) lessonsRestore() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "restore SLUG", Short: "Take an archived lesson back",
-		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is " +
-			"approved again.",
+		Use: "restore SLUG", Short: "Return an archived lesson to the bank",
+		Long: "Restore moves a lesson from _archive into the bank. The lesson is quarantined until the " +
+			"next approval.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	addJSON(c, &asJSON)
@@ -89,10 +89,10 @@ const eventsRead = 1000
 func (w *invocation) lessonsLog() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
+		Use: "log [SLUG]", Short: "Show the audit log of the lessons, oldest event first",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		events, err := b.Log(ctx, eventsRead)
 		if err != nil {
@@ -119,7 +119,7 @@ func (w *invocation) lessonsLog() *cobra.Command {
 		case asJSON:
 			return nil
 		case len(rows) == 1:
-			_, err := fmt.Fprintln(w.out, "nothing of it was logged")
+			_, err := fmt.Fprintln(w.out, "no events")
 			return err
 		}
 		return table(w.out, rows, columns(w.out))
@@ -131,15 +131,15 @@ func (w *invocation) lessonsExport() *cobra.Command {
 	var states []string
 	c := &cobra.Command{
 		Use:   "export [DIR]",
-		Short: "Write the lessons for others to read",
-		Long: "Export writes the lessons as they are: jsonl, a JSON object a line on standard " +
-			"output; aip11, LESSON.md files in DIR, as the bank has them; " +
-			"gptme, files of that form in DIR. Lessons of one tenant or agent alone are left out.",
+		Short: "Write lessons in a format for other programs",
+		Long: "Export writes the lessons unchanged. The formats: jsonl, one JSON object per line on " +
+			"standard output; aip11, LESSON.md files in DIR; gptme, files of the gptme form in DIR. " +
+			"Lessons of a single tenant or agent are omitted.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(
-		&states, "state", []string{"active", "caution", "trial"}, "lessons in these states",
+		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
 	)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
@@ -166,7 +166,7 @@ func (w *invocation) lessonsExport() *cobra.Command {
 		switch {
 		case format == "jsonl":
 		case n == 0:
-			fmt.Fprintln(w.out, "there are no such lessons; nothing was written")
+			fmt.Fprintln(w.out, "no lessons in these states; nothing was written")
 		default:
 			fmt.Fprintf(w.out, "%s written into %s\n", amount(n, "lesson"), args[0])
 		}

@@ -27,12 +27,12 @@ func (w *invocation) lessonsLint() *cobra.Command {
 	var asJSON, alone bool
 	c := &cobra.Command{
 		Use:   "lint",
-		Short: "Run every check over the lessons",
-		Long: "Lint runs the checks that a lesson passes before it may speak: form, triggers " +
-			"that are too broad, orders to the model, secrets and personal data, links, expiry. " +
-			"Where sessions were captured, the triggers are tried on them (lessons backtest): " +
-			"one that fires in more than 60% of them is too broad, one that fires in none is " +
-			"dead. Exit code 1: there are errors; warnings alone give 0.",
+		Short: "Check all lessons",
+		Long: "Lint runs the checks of a lesson: form, over-broad triggers, orders to the model, " +
+			"secrets and personal data, links, expiry. If sessions were captured, lint tries the " +
+			"triggers on the sessions (`lessons backtest`): a lesson that fires in more than 60% of " +
+			"the sessions is too broad; a lesson that fires in no session is dead. Exit code 1: there " +
+			"are errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
@@ -52,7 +52,7 @@ func (w *invocation) lessonsLint() *cobra.Command {
 		if !alone && !storeless(cfg) {
 			run, err := runBacktest(c.Context(), w.err, w.tools, cfg, book.Lessons(), "", time.Time{})
 			if err != nil {
-				return fmt.Errorf("%w; --no-backtest does without the captured sessions", err)
+				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
 			}
 			checks.Backtest, answer.Sessions = run.Checks, run.Sessions()
 		}
@@ -71,7 +71,7 @@ func (w *invocation) lessonsLint() *cobra.Command {
 // warnOfFaults warns about lesson files that a verb leaves out.
 func warnOfFaults(console io.Writer, files int) {
 	fmt.Fprintf(
-		console, "precept: faults in %s; precept lessons lint tells them\n", amount(files, "file"),
+		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(files, "file"),
 	)
 }
 

@@ -30,18 +30,17 @@ func (w *invocation) lessonsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List tells the lessons of the bank with their states; ! marks those that " +
-			"contradict another one, which is listed below. " +
-			"What was put away (lessons archive) is listed with --archived only. The queue of " +
-			"those who approve is --state quarantined.",
+		Long: "List prints the lessons of the bank with their states. ! marks a lesson that contradicts " +
+			"another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
+			"wait for approval. --archived lists the archived lessons instead.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &f.asJSON)
 	c.Flags().StringSliceVar(
-		&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...",
+		&f.states, "state", nil, "only lessons in these states: quarantined, trial, active, ...",
 	)
-	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
-	c.Flags().BoolVar(&f.archived, "archived", false, "what was put away, which nothing else lists")
+	c.Flags().BoolVar(&f.expired, "expired", false, "only expired lessons")
+	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons instead of the bank")
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
@@ -87,7 +86,7 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 		return writeJSON(w.out, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w.out, "there are no such lessons")
+		_, err := fmt.Fprintln(w.out, "no lessons")
 		return err
 	}
 	if err := table(w.out, rows, columns(w.out)); err != nil {
@@ -128,17 +127,15 @@ func (w *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
 		Use:   "show SLUG",
-		Short: "Print one lesson as its file has it",
-		Long: "Show prints a lesson's file, byte for byte. On standard error it tells what else " +
-			"there is to know: a companion file (knowledge/lessons/SLUG.md, which no model is " +
-			"ever shown), " +
-			"lessons that contradict it, those that supersede it, and what a judge thought " +
-			"became of this text in sessions (see precept distill; the store is read for it " +
-			"when there is one).",
+		Short: "Print the file of a lesson",
+		Long: "Show prints the file of a lesson byte for byte. On standard error follow: the companion " +
+			"file (knowledge/lessons/SLUG.md, which no model gets), contradicting lessons, " +
+			"superseding lessons, and the opinions of judges about this text (`precept distill`), if " +
+			"the store exists.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	addJSON(c, &asJSON)
-	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
+	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		book, _, err := listed(c.Context(), w.tools, cfg, archived)
 		if err != nil {
@@ -158,7 +155,7 @@ func (w *invocation) lessonsShow() *cobra.Command {
 			}{row, companion, opinions, l.Body})
 		}
 		if n := l.Support(); n > len(l.Evidence) {
-			fmt.Fprintf(w.err, "evidence: %d sessions, of which the file names %d\n", n, len(l.Evidence))
+			fmt.Fprintf(w.err, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
 		}
 		if companion != "" {
 			fmt.Fprintln(w.err, "companion:", companion)

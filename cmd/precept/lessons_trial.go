@@ -36,17 +36,17 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	switch {
 	case !in(f.plan.Epsilon) || f.plan.Until != 0 && !in(f.plan.Until):
 		return errors.New(
-			"--epsilon and --until-halfwidth lie between 0 and 1; 0.5 and 0.03 are usual",
+			"--epsilon and --until-halfwidth must be between 0 and 1; usual values are 0.5 and 0.03",
 		)
 	case f.goal.Picks < 0 || f.goal.Detect != 0 && !in(f.goal.Detect) || !in(f.goal.Power):
 		return errors.New(
-			"--picks is a number such as 800, --detect and --power lie between 0 and 1; 0.05 and 0.8 are usual",
+			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
 	case f.planned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
-		return errors.New("a trial ends in one way: give --picks, --detect or --until-halfwidth")
+		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give one of them")
 	case !f.planned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
 		return errors.New(
-			"--power, --dry-run and --json are of a planned trial: add --picks or --detect",
+			"--power, --dry-run and --json need a planned trial; add --picks or --detect",
 		)
 	}
 	return nil
@@ -54,39 +54,38 @@ func (f *trialFlags) check(c *cobra.Command) error {
 
 func (w *invocation) lessonsTrial() *cobra.Command {
 	var f trialFlags
-	const short = "Measure a lesson fast: it is picked whenever it matches, and withheld more often"
+	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
-		Long: short + ". A running precept takes it into force within two seconds.\n\n" +
-			"With --picks or --detect the trial is planned and ends after this number of rewarded picks " +
-			"with one look, whose interval is about 0.65 as wide as the one " +
-			"that may be looked at always. What it costs is told first; on a terminal it then " +
-			"takes --yes to begin.",
+		Long: short + ". A running server applies the change within two seconds.\n\n" +
+			"With --picks or --detect the trial is planned: the trial ends after this number of rewarded picks with one " +
+			"evaluation. The interval of a planned evaluation is about 0.65 as wide as the interval that is valid at " +
+			"any time. The verb prints the cost before the start; on a terminal, --yes is required.",
 	}
-	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
+	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of the picks that are withheld")
 	c.Flags().Float64Var(
 		&f.plan.Until, "until-halfwidth", 0,
-		"end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it",
+		"end the trial at this half-width of the interval: 0.03 is 3 points; 0: no automatic end",
 	)
 	c.Flags().Int64Var(
-		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned look",
+		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned evaluation",
 	)
 	c.Flags().Float64Var(
 		&f.goal.Detect, "detect", 0,
-		"the same, with as many picks as it takes to find an effect of this size: 0.05 is 5 points",
+		"planned trial with enough picks to detect an effect of this size: 0.05 is 5 points",
 	)
 	c.Flags().Float64Var(
-		&f.goal.Power, "power", 0.8, "the chance with which --detect is to find it",
+		&f.goal.Power, "power", 0.8, "probability that --detect finds the effect",
 	)
 	c.Flags().StringVar(
-		&f.tenant, "tenant", "default", "the tenant whose numbers the forecast is of",
+		&f.tenant, "tenant", "default", "tenant whose measurements the forecast uses",
 	)
 	c.Flags().BoolVar(
-		&f.dryRun, "dry-run", false, "tell what a planned trial costs, and do not begin it",
+		&f.dryRun, "dry-run", false, "print the cost of a planned trial and do not start the trial",
 	)
-	c.Flags().BoolVar(&f.yes, "yes", false, "begin a planned trial on a terminal, too")
+	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal without a question")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
-	c.Flags().BoolVar(&f.asJSON, "json", false, "tell what a planned trial costs as JSON")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the cost of a planned trial as JSON")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(c); err != nil {
 			return misuse(err)
@@ -110,7 +109,7 @@ func (w *invocation) planTrial(
 		}
 		fmt.Fprintln(
 			w.err,
-			"No numbers can be read yet; the forecast is of a lesson of which nothing is known.",
+			"precept: the store does not exist yet; the forecast assumes a lesson without measurements",
 		)
 	}
 	if err != nil {

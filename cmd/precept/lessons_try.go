@@ -50,32 +50,30 @@ func (w *invocation) lessonsTry() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
-		Short: "Tell which lessons a text would match, and why others do not",
-		Long: "Try matches a text as the proxy would match it as the newest words of a user, or, " +
-			"with --tool-error, as the result of a tool call that failed. It tells what is taken " +
-			"out of the text first " +
-			"(reminders, environment blocks, precept's own blocks), which lessons match, by " +
-			"which trigger, and why those do not of which a trigger stands in the text. " +
-			"Which of the matches a session gets is the " +
-			"chooser's matter. The text is TEXT, the content of --file, or standard input. No " +
-			"server is needed.",
+		Short: "Show the lessons that a text would match, and the reason for each near miss",
+		Long: "Try matches a text as the proxy matches the newest words of a user, or, with " +
+			"--tool-error, the result of a failed tool call. Try prints the parts that are removed " +
+			"before the match (reminders, environment blocks, precept's own blocks), the matching " +
+			"lessons with their triggers, and the lessons whose trigger occurs in the text but does " +
+			"not fire, with the reason. The chooser decides later which matching lessons a session " +
+			"gets. The text is TEXT, the content of --file, or standard input. Try needs no server.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant of the request")
-	c.Flags().StringVar(&f.agent, "agent", "default", "the agent of the request")
-	c.Flags().StringVar(&f.role, "role", "", "the agent's role")
-	c.Flags().StringVar(&f.skill, "skill", "", "the agent's skill")
-	c.Flags().StringVar(&f.model, "model", "", "the model that the request names")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the request")
+	c.Flags().StringVar(&f.agent, "agent", "default", "agent of the request")
+	c.Flags().StringVar(&f.role, "role", "", "role of the agent")
+	c.Flags().StringVar(&f.skill, "skill", "", "skill of the agent")
+	c.Flags().StringVar(&f.model, "model", "", "model of the request")
 	c.Flags().StringSliceVar(
 		&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags",
 	)
 	c.Flags().StringVar(
 		&f.tool, "tool", "",
-		"a tool that the request offers; with --tool-error the one that failed",
+		"tool of the request; with --tool-error: the failed tool",
 	)
 	c.Flags().BoolVar(
-		&f.toolError, "tool-error", false, "the text is the result of a tool call that failed",
+		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -102,7 +100,7 @@ func (w *invocation) lessonsTry() *cobra.Command {
 // tryText returns the text to try: the arguments, the file or standard input.
 func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
-		return "", misuse(errors.New("give the text or --file, not both"))
+		return "", misuse(errors.New("TEXT and --file exclude each other; omit one of them"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
@@ -171,11 +169,11 @@ func printTried(out io.Writer, t *tried) {
 	switch {
 	case t.Outcome != "" && t.Outcome != string(detect.Error):
 		fmt.Fprintf(
-			out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n",
+			out, "searched  nothing: precept classifies this result as %s, and lessons fire on errors only\n",
 			t.Outcome,
 		)
 	case t.Searched == "":
-		fmt.Fprintln(out, "searched  nothing: no words of a person are left")
+		fmt.Fprintln(out, "searched  nothing: the text contains no words of a person")
 	default:
 		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
 	}

@@ -35,9 +35,9 @@ func (w *invocation) lessonsNew() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new SLUG",
 		Short: "Write a new lesson into the bank",
-		Long: "New writes a LESSON.md with the fields that you give and runs every check. With " +
-			"--advice it is in force at once, for a person wrote it; without, it is a candidate: " +
-			"write the advice into the file, then `precept lessons approve SLUG`.",
+		Long: "New writes a LESSON.md with the given fields and runs all checks. With --advice the " +
+			"lesson is active at once, because a person wrote the lesson. Without --advice the lesson " +
+			"is a candidate: write the advice into the file, then run `precept lessons approve SLUG`.",
 		Args:    arguments(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
 	}
@@ -56,7 +56,7 @@ func (w *invocation) lessonsNew() *cobra.Command {
 		if book, _, err := b.List(ctx); err == nil {
 			if old, ok := book.Get(l.Slug); ok {
 				return fmt.Errorf(
-					"slug_collision: there is a lesson %s already, in %s; edit it, or choose another slug",
+					"slug_collision: the lesson %s exists in %s; edit the lesson, or choose another slug",
 					l.Slug, old.Path,
 				)
 			}
@@ -77,30 +77,30 @@ func (w *invocation) lessonsNew() *cobra.Command {
 // add registers the flags of a draft with a verb.
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
-		&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug",
+		&f.title, "title", "", "what to do or avoid, in the imperative; default: made of the slug",
 	)
 	c.Flags().StringVar(
-		&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input",
+		&f.advice, "advice", "", "what to do or avoid, in Markdown; - is standard input",
 	)
-	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
+	c.Flags().StringVar(&f.when, "when", "", "situation in which the lesson applies")
 	c.Flags().StringVar(
-		&f.counter, "counter-example", "", "a case in which the advice does not hold, in markdown",
+		&f.counter, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
 	)
 	c.Flags().StringVar(
-		&f.outcome, "outcome", "success", "success, failure or mixed: failure makes it a caution",
+		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a caution",
 	)
-	c.Flags().StringVar(&f.category, "category", "", "the subfolder")
+	c.Flags().StringVar(&f.category, "category", "", "subfolder")
 	c.Flags().StringSliceVar(
 		&f.keywords, "keyword", nil,
-		"a phrase of the user's words or of an error that fires it; may be repeated",
+		"phrase of user words or of a tool error that triggers the lesson; repeatable",
 	)
 	c.Flags().StringSliceVar(
-		&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated",
+		&f.errors, "error", nil, "phrase of a tool error that triggers the lesson; repeatable",
 	)
-	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
+	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
 	c.Flags().StringSliceVar(
 		&f.evidence, "evidence", nil,
-		"KIND:REF, such as run:ci/4711; may be repeated; empty: you, today",
+		"KIND:REF, such as run:ci/4711; repeatable; default: your name and the date",
 	)
 }
 
@@ -117,7 +117,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 		l.Title = strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):] + "."
 	}
 	if l.Trigger.Description == "" {
-		l.Trigger.Description = "When this is met: " + strings.Join(
+		l.Trigger.Description = "On any of these words: " + strings.Join(
 			slices.Concat(f.keywords, f.errors, f.tags), ", ",
 		) + "."
 	}
@@ -169,20 +169,20 @@ func (w *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
-		Short: "Take lessons of others into the bank",
-		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, and " +
-			"the JSON lines of `precept lessons export`; FILE - is standard input. Import runs every check. What others wrote is quarantined: counts and approvals that " +
-			"it claims are dropped, " +
-			"and it is in force when you have read it and approved it. --approve says that you " +
-			"have. Exit code 1: something was refused; the rest was taken in all the same.",
+		Short: "Import lessons of others into the bank",
+		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), directories of such files, and " +
+			"the JSON lines of `precept lessons export`; FILE - is standard input. Import runs all " +
+			"checks. Imported lessons are quarantined, and their counts and approvals are dropped. " +
+			"--approve activates the lessons that pass the checks. Exit code 1: at least one lesson " +
+			"was refused; all other lessons are imported.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(
-		&approve, "approve", false, "set what the checks let pass in force at once, in your name",
+		&approve, "approve", false, "approve the lessons that pass the checks, in your name",
 	)
 	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.tools.OpenWriter(cfg, func(o *bank.Options) { // a person's doing knows no limits
+		b, closeBank, err := w.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})
 		if err != nil {
@@ -202,12 +202,12 @@ func (w *invocation) lessonsImport() *cobra.Command {
 		state := ""
 		switch {
 		case approve && taken > 0:
-			state = ", in force"
+			state = ", active"
 		case taken > 0:
-			state = ", quarantined: read them (lessons list --state quarantined), then approve or reject"
+			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
 		}
 		counts := map[string]int{"taken": taken, "refused": failed}
-		if err := reply(w.out, asJSON, counts, "%s taken in%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
+		if err := reply(w.out, asJSON, counts, "%s imported%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return exit(failed == 0)

@@ -47,7 +47,7 @@ func amount[N int | int64](n N, thing string) string {
 
 // addJSON adds the flag --json.
 func addJSON(c *cobra.Command, asJSON *bool) {
-	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")
+	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
 // beneath is the indent of columns that do not fit in the row.

@@ -82,7 +82,7 @@ func (p *pointing) point() error {
 	case "cline":
 		fmt.Fprintln(
 			p.notes,
-			"precept: cline takes its base URL from its own settings; say `cline auth openai -k KEY -m MODEL -b "+base+"/v1` first",
+			"precept: cline reads its base URL from its own settings; run this command first: cline auth openai -k KEY -m MODEL -b "+base+"/v1",
 		)
 	}
 	return nil
@@ -126,7 +126,7 @@ func (p *pointing) redirect(what, base string) (string, bool) {
 	if !ok {
 		fmt.Fprintf(
 			p.notes,
-			"precept: %s talks to %s, which is not an upstream of precept; it is left as it is\n", what,
+			"precept: %s uses %s, which is not an upstream of precept; the setting is unchanged\n", what,
 			base,
 		)
 		return "", false

@@ -64,7 +64,7 @@ func (p *pointing) opencode() error {
 		if !gjson.ValidBytes(plain) {
 			fmt.Fprintf(
 				p.notes,
-				"precept: %s cannot be read as JSON; what it says of base URLs is left as it is\n",
+				"precept: %s is not valid JSON; the base URLs in the file are unchanged\n",
 				file,
 			)
 			continue
@@ -162,7 +162,7 @@ func (p *pointing) continueCLI() error {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintf(p.notes, "precept: %s is not there; Continue is left as it is\n", file)
+		fmt.Fprintf(p.notes, "precept: %s does not exist; the settings of Continue are unchanged\n", file)
 		return nil //nolint:nilerr // its assistant may come from elsewhere
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {

@@ -106,7 +106,7 @@ func TestPointOpencode(t *testing.T) {
 	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
 		t.Error(got)
 	}
-	if !strings.Contains(notes.String(), "far talks to http://elsewhere.test") {
+	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
 		t.Error(notes)
 	}
 }

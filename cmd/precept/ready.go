@@ -32,10 +32,11 @@ func (w *invocation) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
-		Short: "Ask whether the running precept takes requests, for health checks and scripts",
-		Long: "Ready asks /readyz of the precept that runs on the data directory, or, where " +
-			"nothing is written there, at the address of listen. " +
-			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
+		Short: "Report whether the running server accepts requests, for health checks",
+		Long: "Ready asks /readyz of the server that runs on the data directory. Without a run.json in " +
+			"the data directory, ready asks the address of the key listen. Exit code 0: the server " +
+			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
+			"seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
@@ -59,7 +60,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	defer cancel()
 	res, err := request(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
-		r.Says = "nobody answers: start it with precept serve, or name its --data-dir"
+		r.Says = "no server answers; start the server with `precept serve`, or give its --data-dir"
 		return r
 	}
 	defer res.Body.Close() //nolint:errcheck // only read

@@ -18,7 +18,7 @@ type ledgerFlags struct{ file string }
 func (f *ledgerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.file, "ledger-file", "",
-		"the ledger (PRECEPT_LEDGER_FILE, else AGENT.md in this folder)",
+		"ledger (PRECEPT_LEDGER_FILE; default: AGENT.md in the working directory)",
 	)
 }
 
@@ -35,24 +35,21 @@ func (w *invocation) record() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record --intent-id ID --type lint|test|static-analysis --file F --error E --cause C --resolution R --rule L",
 		Short: "Append a failure and its lesson to AGENT.md",
-		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md, which it makes when it is missing; nothing that stands there is touched. " +
-			"The same failure (file and error summary) is recorded once. With --json the entry " +
-			"is read from standard input and the result is written as JSON, both by " +
-			"docs/contracts/record.schema.json. " +
-			"A ledger that cannot be written is not a failure of yours: it is tried again after 100 " +
-			"ms, then .orchestration/agent_trace.jsonl holds the entry and the exit code is " +
-			"0.",
+		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md. Record creates a missing file or section and keeps all other content. " +
+			"A failure (file and error summary) is recorded once. With --json, record reads the entry from standard input and prints the result as JSON; " +
+			"docs/contracts/record.schema.json describes both. If the ledger cannot be written, record tries again after 100 ms, then writes the entry to " +
+			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
 		Args: arguments(cobra.NoArgs),
 	}
 	at.add(c)
-	c.Flags().StringVar(&e.IntentID, "intent-id", "", "what you were about")
+	c.Flags().StringVar(&e.IntentID, "intent-id", "", "id of the task")
 	c.Flags().StringVar(&e.Type, "type", "", "lint, test or static-analysis")
-	c.Flags().StringVar(&e.File, "file", "", "the file involved, relative to the project")
-	c.Flags().StringVar(&e.Error, "error", "", "what was said; cut at 500 characters")
-	c.Flags().StringVar(&e.Cause, "cause", "", "why it happened")
-	c.Flags().StringVar(&e.Resolution, "resolution", "", "what mended it")
-	c.Flags().StringVar(&e.Rule, "rule", "", "what prevents it")
-	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, answer as JSON")
+	c.Flags().StringVar(&e.File, "file", "", "file of the failure, relative to the project")
+	c.Flags().StringVar(&e.Error, "error", "", "error message; cut at 500 characters")
+	c.Flags().StringVar(&e.Cause, "cause", "", "cause of the failure")
+	c.Flags().StringVar(&e.Resolution, "resolution", "", "correction of the failure")
+	c.Flags().StringVar(&e.Rule, "rule", "", "rule that prevents the failure")
+	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := at.open(w)
 		if err := entry(w.in, c, &e, asJSON); err != nil {
@@ -81,7 +78,7 @@ func entry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	} {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf(
-				"--json reads the whole entry from standard input; leave out --%s, or --json", name,
+				"--json reads the whole entry from standard input; omit --%s, or omit --json", name,
 			)
 		}
 	}

@@ -45,28 +45,27 @@ func (w *invocation) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Tell which lesson helped, by how much and how sure that is",
-		Long: "Report asks the running server of the data directory, which knows the newest " +
-			"sessions, or reads the store when there is none.\n\n" +
-			"verdict: what the interval allows to be said; docs/EXPERIMENT.md lists them. " +
-			"effect: what the lesson adds to a session's reward, in points of 100, with the 95% " +
-			"interval that holds however often you look. It is drawn " +
-			"beside it where there is room. with/out: the sessions that got the lesson, and " +
-			"those in which a coin withheld it; of the first row, those that can get lessons, " +
-			"and the control sessions. ! and indented lines are what must be known of a row; " +
-			"--explain tells how one came about.",
+		Short: "Show the effect of each lesson, with its interval and verdict",
+		Long: "Report asks the running server of the data directory, which knows the newest sessions, " +
+			"or reads the store if no server runs.\n\nverdict: the conclusion that the interval " +
+			"permits; docs/EXPERIMENT.md lists the verdicts. effect: the change of the reward of a " +
+			"session by the lesson, in points of 100, with a 95% interval that is valid however often " +
+			"you read the report; on a wide terminal also as a drawing. with/out: the number of " +
+			"sessions with the lesson, and the number of sessions in which a coin withheld the " +
+			"lesson; in the first row, treated sessions and control sessions. ! and the indented " +
+			"lines below a row qualify the row; --explain shows the derivation of a row.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
+	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant")
 	c.Flags().StringVar(
-		&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all",
+		&f.window, "window", "", "only sessions that began within this time (24h, 30d); default: all",
 	)
 	c.Flags().BoolVar(
-		&f.query.Provisional, "provisional", false, "count sessions that have not closed yet",
+		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
 	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
 	c.Flags().StringVar(
-		&f.query.Explain, "explain", "", "tell how the row of this lesson came about",
+		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
 	addJSON(c, &f.asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {

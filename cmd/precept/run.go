@@ -30,36 +30,36 @@ func (w *invocation) runVerb() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
-		Short: "Run an agent through precept, and tell how it went",
-		Long: "Run starts an unmodified agent whose requests go through precept, in one run: " +
-			"each agent of the command has a session of its own, and what is drawn for one is " +
-			"drawn for all of them. The variables that agents read for a base URL are set for " +
-			"that process alone, and where an agent wants more " +
-			"(codex, opencode, pi, qwen, Continue), its own flags or an edited copy of its " +
-			"settings say it; nothing of yours is changed. The running precept of the data " +
-			"directory is used; where none runs, one is started for as long as the agent " +
-			"runs, and says what it has to say in run.log of the data directory. " +
-			"With --verify a shell command judges the work when the agent has ended, and the " +
-			"verdict is the run's feedback. The exit status is the agent's.",
+		Short: "Run an agent through precept, and post the result of a verifier",
+		Long: "Run starts an unmodified agent whose requests go through precept. All agents of the " +
+			"command are one run: each agent has its own session, and all sessions of the run share " +
+			"the random decisions. Run sets the base-URL variables for the process of the agent only. " +
+			"Some agents need more (codex, opencode, pi, qwen, Continue): run uses flags of the agent " +
+			"or an edited copy of its settings; your files stay unchanged.\n\nRun uses the running " +
+			"server of the data directory. Without a running server, run starts a server until the " +
+			"agent ends; the server writes its messages to run.log in the data directory. With " +
+			"--verify, a shell command judges the work of the agent, and its exit code becomes the " +
+			"feedback of the run. The exit status is the status of the agent.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	flags := w.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
 	f.at.add(c)
 	c.Flags().StringVar(
-		&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good",
+		&f.verify, "verify", "", "shell command that succeeds if the agent's work is good",
 	)
 	c.Flags().BoolVar(
-		&f.record, "record", false, "record what the verifier complains of in AGENT.md",
+		&f.record, "record", false, "record the failures of the verifier in AGENT.md",
 	)
 	c.Flags().StringVar(
-		&f.run, "run", "", "the run's name (one is made, unless the session has one)",
+		&f.run, "run", "", "name of the run (default: a generated name, unless --session is given)",
 	)
 	c.Flags().StringVar(
 		&f.session, "session", "",
-		"one session's name for all that the command asks; its sub-agents are told apart by their tools",
+		"one session for all requests of the command; precept distinguishes sub-agents by their "+
+			"tools",
 	)
-	c.Flags().StringVar(&f.agent, "agent", "", "the agent's name (the program's)")
+	c.Flags().StringVar(&f.agent, "agent", "", "name of the agent (default: the name of the program)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
 			return misuse(errors.New(

@@ -19,14 +19,15 @@ func (w *invocation) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
-		Long: "Serve runs the proxy until SIGTERM or SIGINT; it then lets streams end for " +
-			"limits.drain_timeout, a second signal cuts them. SIGHUP, or a change of the file, " +
-			"reads the configuration again; one with faults leaves the old one in force.",
+		Long: "Serve runs the proxy until SIGTERM or SIGINT. At a stop, streams have " +
+			"limits.drain_timeout to end; a second signal cuts the streams. SIGHUP or a change of the " +
+			"configuration file reloads the configuration; a configuration with faults is ignored, " +
+			"and the old configuration stays in effect.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
 	show := c.Flags().Bool(
-		"print-config", false, "print the configuration in force, without secrets, and end",
+		"print-config", false, "print the effective configuration without secrets, and exit",
 	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		source := flags.source(w, false)
@@ -52,7 +53,7 @@ func printConfig(out io.Writer, cfg *configs.Config) error {
 	if keys := configs.Changed(cfg); len(keys) > 0 {
 		changed = strings.Join(keys, " ")
 	}
-	_, err = fmt.Fprintf(out, "%s# not at their defaults: %s\n", text, changed)
+	_, err = fmt.Fprintf(out, "%s# keys with values other than the default: %s\n", text, changed)
 	return err
 }
 

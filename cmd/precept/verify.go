@@ -39,19 +39,18 @@ func (w *invocation) verify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
 		Short: "Run a linter or a test and record its failures in AGENT.md",
-		Long: "Verify runs a command and passes its output through. When it fails, each distinct " +
-			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, " +
-			"tsc, cargo; with the name in COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet " +
-			"and 30 others) becomes an entry of AGENT.md; " +
-			"an output of another form becomes one entry. The exit status is the command's own. " +
-			"With --json the output goes to standard error, and standard output holds the " +
-			"result alone.",
+		Long: "Verify runs a command and passes its output through. If the command fails, each distinct " +
+			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, " +
+			"cargo; with the name in COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet and " +
+			"30 others) becomes an entry of AGENT.md. An output of another form becomes one entry. " +
+			"The exit status is the status of the command. With --json, the output of the command " +
+			"goes to standard error, and standard output holds only the result.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
 	at.add(c)
-	c.Flags().StringVar(&intent, "intent-id", "verify", "what the work is about, for the entries")
-	c.Flags().BoolVar(&dry, "dry-run", false, "tell the failures and record nothing")
+	c.Flags().StringVar(&intent, "intent-id", "verify", "id of the task, for the entries")
+	c.Flags().BoolVar(&dry, "dry-run", false, "print the failures and record nothing")
 	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		v, err := w.verifyCommand(args, asJSON)
@@ -109,7 +108,7 @@ func (w *invocation) verifyCommand(args []string, aside bool) (*verified, error)
 	}
 	if len(v.Failures) > maxFailures {
 		fmt.Fprintf(
-			w.err, "precept: %d distinct failures; the first %d are looked at\n", len(v.Failures),
+			w.err, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
 			maxFailures,
 		)
 		v.Failures = v.Failures[:maxFailures]
@@ -159,7 +158,7 @@ func printVerified(console io.Writer, v *verified, dry bool) {
 	}
 	if fresh+known > 0 {
 		fmt.Fprintf(
-			console, "precept: %s recorded in %s, %d were there already\n", amount(fresh, "failure"),
+			console, "precept: %s recorded in %s, %d already recorded\n", amount(fresh, "failure"),
 			v.Results[0].Ledger, known,
 		)
 	}

@@ -30,16 +30,14 @@ func (w *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
-		Short: "Follow a session: its turns as they come, with what precept inserted and withheld",
-		Long: "Watch asks the server that runs on the data directory for a session and tells " +
-			"each turn when it is over and stored, within some seconds: what was said and " +
-			"called, " +
-			"the blocks that precept inserted, the lessons that a coin withheld, loops, errors " +
-			"and tokens. It ends when the session closes, with its reward; control-C ends it " +
-			"before. " +
-			"A session is named as its client named it, as precept did (the Precept-Session " +
-			"header), or by its id; --latest takes the one that began last. " +
-			"It uses colours on a terminal, unless NO_COLOR is set.",
+		Short: "Follow a session: its turns, with the inserted and the withheld lessons",
+		Long: "Watch asks the running server of the data directory for a session, and prints each turn " +
+			"some seconds after the end of the turn: messages and calls, inserted blocks, lessons " +
+			"that a coin withheld, loops, errors and tokens. Watch ends when the session closes, and " +
+			"prints the reward; Ctrl-C ends watch earlier.\n\nA session has three names: the name of " +
+			"its client, the name of precept (the header Precept-Session), and its id. --latest " +
+			"selects the session that began last. Watch uses colours on a terminal, unless NO_COLOR " +
+			"is set.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
 				return misuse(errors.New(
@@ -50,9 +48,9 @@ func (w *invocation) watch() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
-	c.Flags().BoolVar(&f.once, "once", false, "tell what there is, and end")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "a line of JSON for each turn")
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "whose session it is")
+	c.Flags().BoolVar(&f.once, "once", false, "print the present turns and exit")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
 	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		x := &watching{
 			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
@@ -137,7 +135,7 @@ func (x *watching) wait(why string) (over bool, err error) {
 	}
 	if !x.waits && !x.flags.asJSON {
 		x.waits = true
-		fmt.Fprintln(x.world.err, why+"; waiting (control-C ends it)")
+		fmt.Fprintln(x.world.err, why+"; waiting (Ctrl-C to stop)")
 	}
 	return false, nil
 }

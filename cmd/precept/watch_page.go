@@ -54,14 +54,14 @@ func (p page) paint(i ink, text string) string {
 func (p page) head(t *store.Transcript) string {
 	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
-		text += "  (a control: it gets no lesson)"
+		text += "  (control: no lessons)"
 	}
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
 // end returns the lines about the end of a session.
 func (p page) end(t *store.Transcript) string {
-	text := fmt.Sprintf("closed after turn %d: nobody told what it was worth", t.SessionItem.Turns)
+	text := fmt.Sprintf("closed after turn %d: no reward", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
 		text = fmt.Sprintf(
 			"closed after turn %d: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value,
@@ -92,7 +92,7 @@ func (p page) turn(t *store.TurnItem) []string {
 		return append(
 			out,
 			p.lines(
-				inkFaint, "this turn names a path that has opted out since; it is not shown",
+				inkFaint, "hidden: the turn contains a path that was opted out later",
 			)...,
 		)
 	}
@@ -110,11 +110,11 @@ func (p page) entry(e *store.Entry) []string {
 	case store.KindWithheld:
 		label, i = "PRECEPT -", inkGhost
 		text = fmt.Sprintf(
-			"%s was withheld by a coin (it had a chance of %.2f to be shown)",
+			"%s was withheld by a coin (probability of injection: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Chance,
 		)
 		if e.Why == "control" {
-			text = strings.Join(e.Slugs, ", ") + " matched; this session is a control"
+			text = strings.Join(e.Slugs, ", ") + " matched; not injected, because the session is a control"
 		}
 	case sample.EventCall:
 		text = e.Tool + " " + e.Text
@@ -150,7 +150,7 @@ func (p page) short(e *store.Entry, text string) string {
 		lines = append(
 			lines,
 			p.wrap(
-				fmt.Sprintf("... %s more; precept export has them", amount(e.Cut, "byte")), p.width-labelWide,
+				fmt.Sprintf("... %s more; `precept export` has the whole text", amount(e.Cut, "byte")), p.width-labelWide,
 			)...,
 		)
 	}

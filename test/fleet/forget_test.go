@@ -80,7 +80,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
 		t.Errorf("a data directory was made: %v", err)
 	}
-	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "nothing was kept") {
+	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
 		t.Errorf("again: %s", out)
 	}
 	gone(third)

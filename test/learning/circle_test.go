@@ -24,7 +24,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	dir := t.TempDir()
 	out, done, stop := playCircle(t, dir, "--gate", "auto")
 	var states []lesson.State
-	for !strings.Contains(out.String(), "stays up") || states[len(states)-1] == lesson.Trial {
+	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
 			t.Fatalf("%v\n%s\n%v", err, out.String(), states)

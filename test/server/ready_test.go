@@ -31,7 +31,7 @@ func TestReadyVerbMatchesReadyz(t *testing.T) {
 	if err == nil || !strings.Contains(out, `"ready": false`) {
 		t.Errorf("%v: %q", err, out)
 	}
-	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: nobody answers: start it") {
+	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
 		t.Error(err)
 	}
 }
