@@ -35,6 +35,7 @@ func Build(in Input) Report {
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b.claim, b.nextClaim = b.claims(rows)
 	b.trials, r.Looks = b.looks(rows)
+	b.observed = b.outcomes(rows)
 	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
 	}
@@ -107,6 +108,8 @@ func (b *builder) row(l Lesson) Row {
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
+	r.Outcomes = b.outcomesOf(&r, l.Arm)
+	r.Guardrail = r.guardrail(b.in.Guardrails)
 	r.Retire = b.retire(&r, l, p)
 	if b.in.Explain == l.Slug {
 		b.explain(&r, s)

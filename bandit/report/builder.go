@@ -18,8 +18,9 @@ type builder struct {
 
 	nextProof, nextClaim float64 // thresholds if one more row passed
 
-	trials map[trial.Arm][]PlannedTrial
-	alarm  float64 // e-value at which a check of the coins fails
+	trials   map[trial.Arm][]PlannedTrial
+	observed [trial.OutcomeCount]outcomeBars
+	alarm    float64 // e-value at which a check of the coins fails
 }
 
 // States of rows whose arm no lesson of the bank has any more.

@@ -112,6 +112,12 @@ func (r *Row) explanation() []string {
 	for i := range r.Looks {
 		out = append(out, "  look      "+r.Looks[i].text())
 	}
+	for i := range r.Outcomes {
+		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())
+	}
+	if r.Guardrail != "" {
+		out = append(out, "  guardrail "+r.Guardrail+" (report.guardrails); the verdict stays")
+	}
 	if r.Opinions != nil {
 		out = append(out, "  judged    "+r.Opinions.String())
 	}

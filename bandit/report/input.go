@@ -19,9 +19,10 @@ type Input struct {
 	Lessons          []Lesson      // current or not; tested arms that are not listed get a row, too
 	Window           time.Duration // effects of sessions that started in the window; 0 all
 	Provisional      bool
-	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0: no projection
-	Bands            bool    // include the effect over time
-	Explain          string  // slug whose rows are explained; empty: none
+	WhatIf           float64  // an epsilon between 0 and 1 to project for; 0: no projection
+	Bands            bool     // include the effect over time
+	Explain          string   // slug whose rows are explained; empty: none
+	Guardrails       []string // outcomes of which a rise is shown beside the verdict
 }
 
 // Policy is the rule by which lessons are chosen at the time of the report.

@@ -150,22 +150,24 @@ type Row struct {
 	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
 	Verdict        Verdict        `json:"verdict"`
-	NeedsPicks     int64          `json:"needs_picks"`        // rewarded picks until a verdict is likely; 0 with a verdict
-	Needs3Points   int64          `json:"needs_3_points"`     // rewarded picks until the half-width is 3 points
-	PerWeek        float64        `json:"picks_per_week"`     // rewarded picks, over the last four weeks
-	Weeks          *float64       `json:"weeks_to_verdict"`   // needs_picks at this rate; null: no picks
-	EHelps         float64        `json:"e_helps"`            // running maxima of the e-values, capped at 1e12
-	EHarms         float64        `json:"e_harms"`            //
-	WorstLo        *float64       `json:"worst_lo"`           // invalid rows: lower bound if every unrewarded session had reward 0
-	WorstHi        *float64       `json:"worst_hi"`           // invalid rows: upper bound if every unrewarded session had reward 1
-	SRM            SRM            `json:"srm"`                //
-	Reporting      SRM            `json:"reporting"`          // check whether lessons change which sessions report a reward, in total and by tier
-	Retire         string         `json:"retire,omitempty"`   // reason for a proposal to retire the lesson
-	Note           string         `json:"note,omitempty"`     // limits of the verdict
-	WhatIf         *WhatIf        `json:"what_if,omitempty"`  // set if Input.WhatIf
-	Days           []Band         `json:"days,omitempty"`     // effect over time, if Input.Bands
-	Explain        *Explanation   `json:"explain,omitempty"`  // set if Input.Explain
-	Opinions       *Opinions      `json:"opinions,omitempty"` // opinions of judges, not measured and in no other field; nil: none (Annotate)
+	NeedsPicks     int64          `json:"needs_picks"`       // rewarded picks until a verdict is likely; 0 with a verdict
+	Needs3Points   int64          `json:"needs_3_points"`    // rewarded picks until the half-width is 3 points
+	PerWeek        float64        `json:"picks_per_week"`    // rewarded picks, over the last four weeks
+	Weeks          *float64       `json:"weeks_to_verdict"`  // needs_picks at this rate; null: no picks
+	EHelps         float64        `json:"e_helps"`           // running maxima of the e-values, capped at 1e12
+	EHarms         float64        `json:"e_harms"`           //
+	WorstLo        *float64       `json:"worst_lo"`          // invalid rows: lower bound if every unrewarded session had reward 0
+	WorstHi        *float64       `json:"worst_hi"`          // invalid rows: upper bound if every unrewarded session had reward 1
+	SRM            SRM            `json:"srm"`               //
+	Reporting      SRM            `json:"reporting"`         // check whether lessons change which sessions report a reward, in total and by tier
+	Retire         string         `json:"retire,omitempty"`  // reason for a proposal to retire the lesson
+	Note           string         `json:"note,omitempty"`    // limits of the verdict
+	WhatIf         *WhatIf        `json:"what_if,omitempty"` // set if Input.WhatIf
+	Days           []Band         `json:"days,omitempty"`    // effect over time, if Input.Bands
+	Explain        *Explanation   `json:"explain,omitempty"` // set if Input.Explain
+	Outcomes       []Outcome      `json:"outcomes,omitempty"`
+	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
+	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil: none (Annotate)
 }
 
 // Band is the effect at the end of a day.

@@ -209,6 +209,14 @@ func (t table) notes(r Row) {
 	if gone != "" {
 		notes = append(notes, gone)
 	}
+	if r.Guardrail != "" {
+		notes = append(notes, "GUARDRAIL: "+r.Guardrail)
+	}
+	for i := range r.Outcomes {
+		if x := &r.Outcomes[i]; x.Verdict.Direction() != 0 {
+			notes = append(notes, x.Name+" "+string(x.Verdict)+": "+x.Interval())
+		}
+	}
 	if r.NeedsPicks > 0 && gone == "" { // no more picks will come
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {

@@ -39,6 +39,7 @@ type Pick struct {
 	Turn       int     `json:"turn"`
 	Trial      string  `json:"tr,omitempty"` // name of the planned trial, empty for none
 	Propensity float64 `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
+	Watch      Watch   `json:"o,omitzero"`   // outcomes; set after the flip, from earlier sessions alone
 }
 
 // Assignment holds all random and all expected values of a session, frozen at the decision. The

@@ -50,6 +50,7 @@ func (a *Assignment) Closing() []Delta {
 		}
 	}
 	d.Add("", fAdded, a.Day, float64(added))
+	a.outcomes(&d)
 	return d
 }
 

@@ -24,6 +24,9 @@ type Counters struct {
 
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
+
+	poolMu sync.Mutex
+	pool   [OutcomeCount][ofPool]int64 // outcomes of all arms
 }
 
 // NewCounters returns counters without evidence and without a day.
@@ -60,16 +63,36 @@ func Together(ds []Delta) int {
 
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scope(name, true)
-	wagered := false
+	var wagered, pooled bool
+	var pool [OutcomeCount][ofPool]int64
 	s.mu.Lock()
 	for i := range ds {
-		wagered = s.add(&ds[i]) || wagered
+		at, ok := s.add(&ds[i])
+		wagered = wagered || ok && at.kind == bet
+		if ok && at.kind == observed && at.at%ofOutcome < ofPool {
+			pool[at.at/ofOutcome][at.at%ofOutcome] += ds[i].Value
+			pooled = true
+		}
 	}
 	s.mu.Unlock()
+	if pooled {
+		c.addPool(&pool)
+	}
 	if wagered {
 		c.dirtyMu.Lock()
 		c.dirty[Arm(name)] = struct{}{}
 		c.dirtyMu.Unlock()
+	}
+}
+
+// addPool adds the outcomes of one arm to the outcomes of all arms.
+func (c *Counters) addPool(sums *[OutcomeCount][ofPool]int64) {
+	c.poolMu.Lock()
+	defer c.poolMu.Unlock()
+	for o := range sums {
+		for i, v := range sums[o] {
+			c.pool[o][i] += v
+		}
 	}
 }
 
@@ -131,6 +154,9 @@ func (c *Counters) Clone() *Counters {
 		out.looks[scope] = p.clone()
 	}
 	out.global = c.global.clone()
+	c.poolMu.Lock()
+	defer c.poolMu.Unlock()
+	out.pool = c.pool
 	return out
 }
 

@@ -14,7 +14,8 @@ func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE returns the logarithm of the mean over the bets of exp(W), W in millionths: an e-value.
+// logE returns the logarithm of the mean over the bets of exp(W), W in millionths, one for each bet:
+// an e-value.
 // Under "no effect" the expectation is 1 at every moment, so 1/max E is a p-value that is valid at
 // any time.
 func logE(w []int64) float64 {
@@ -26,7 +27,7 @@ func logE(w []int64) float64 {
 	for _, x := range w {
 		sum += math.Exp(float64(x)/One - top)
 	}
-	return top + math.Log(sum/bets)
+	return top + math.Log(sum/float64(len(w)))
 }
 
 // PValue converts the logarithm of a running maximum to a p-value.
@@ -40,6 +41,23 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 		return q * float64(k) / float64(max(tests, 1))
 	}
 	return -1
+}
+
+// EvidenceBar returns the smallest logarithm of an e-value that is a discovery by the procedure for
+// e-values (Wang and Ramdas, False discovery rate control with e-values, 2022), which holds for any
+// dependence between the tests: the k-th largest of n e-values must reach n/(q k). Without a
+// discovery EvidenceBar returns the bar of a first one.
+func EvidenceBar(logEs []float64, q float64) float64 {
+	sorted := slices.Clone(logEs)
+	slices.Sort(sorted)
+	slices.Reverse(sorted)
+	n := float64(max(len(sorted), 1))
+	for i, e := range slices.Backward(sorted) {
+		if bar := math.Log(n / (q * float64(i+1))); e >= bar {
+			return bar
+		}
+	}
+	return math.Log(n / q)
 }
 
 // NextDiscovery returns the p-value at which one more arm is certain to be a discovery. A larger

@@ -65,6 +65,7 @@ const (
 	outlay               // one sum per day, of costs
 	overall              // one sum
 	bet                  // one sum per bet size
+	observed             // one sum of an outcome
 	coins                // one sum per propensity
 	maximum              // the largest value
 )
@@ -167,6 +168,11 @@ func table() map[string]place {
 			t[FieldTold+by], t[fHeard+by] = place{coins, iToldBy + tiers*arm + tier}, place{
 				coins, iHeardBy + tiers*arm + tier,
 			}
+		}
+	}
+	for o := range OutcomeCount {
+		for i, name := range outcomeFields[o] {
+			t[name] = place{observed, int(o)*ofOutcome + i}
 		}
 	}
 	for k := range bets {

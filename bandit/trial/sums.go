@@ -18,6 +18,8 @@ type sums struct {
 	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
 	any     Rows[int64, [coinSums]int64] // global: coin "any pick was injected", by the probability of none
 
+	outcomes [OutcomeCount][ofOutcome]int64
+
 	narrowest float64 // smallest half-width that a caller computed; 0: none
 }
 
@@ -25,18 +27,18 @@ type sums struct {
 func (s *sums) up() []int64   { return s.bets[:bets] }
 func (s *sums) down() []int64 { return s.bets[bets:] }
 
-// add adds one delta and reports whether the delta was a bet. The caller holds mu.
-func (s *sums) add(d *Delta) (wagered bool) {
+// add adds one delta and returns the place of the delta. The caller holds mu.
+func (s *sums) add(d *Delta) (at place, ok bool) {
 	at, eps, anything, ok := find(d.Key.Field)
 	if !ok {
-		return false
+		return at, false
 	}
 	switch at.kind {
 	case maximum:
 		s.maxima[at.at] = max(s.maxima[at.at], d.Value)
 	case daily, ofTenant:
 		if at.kind == ofTenant && d.Key.Scope != "" {
-			return false
+			return at, false
 		}
 		s.days.At(d.Key.Day)[at.at] += d.Value
 		s.total[at.at] += d.Value
@@ -48,6 +50,8 @@ func (s *sums) add(d *Delta) (wagered bool) {
 		s.overall[at.at] += d.Value
 	case bet:
 		s.bets[at.at] += d.Value
+	case observed:
+		s.outcomes[at.at/ofOutcome][at.at%ofOutcome] += d.Value
 	case coins:
 		of := &s.strata
 		if anything {
@@ -55,7 +59,7 @@ func (s *sums) add(d *Delta) (wagered bool) {
 		}
 		of.At(eps)[at.at] += d.Value
 	}
-	return at.kind == bet
+	return at, true
 }
 
 func (s *sums) clone() *sums {
@@ -64,6 +68,6 @@ func (s *sums) clone() *sums {
 	return &sums{
 		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays),
 		overall: s.overall, bets: s.bets, maxima: s.maxima,
-		strata: slices.Clone(s.strata), any: slices.Clone(s.any),
+		strata: slices.Clone(s.strata), any: slices.Clone(s.any), outcomes: s.outcomes,
 	}
 }

@@ -1,0 +1,286 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"precept/bandit/trial"
+)
+
+// Finding is the conclusion about one outcome of a lesson. No finding contains "helps", which is a
+// word of the reward.
+type Finding string
+
+// The findings. A finding with "proven: " before it survives the correction on exact evidence.
+const (
+	Prevents    Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
+	FewerErrors Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
+	MoreErrors  Finding = "more errors"                //
+	Shorter     Finding = "shorter"                    // fewer turns, tokens or seconds
+	Dearer      Finding = "dearer"                     //
+	NoChange    Finding = "no material effect"         // the interval is within a change that an operator would act on
+	NotProven   Finding = "unproven"                   // needs more picks
+	Broken      Finding = "invalid"                    // the coins are broken: no conclusion
+)
+
+// Direction reports whether the finding is a fall (-1) or a rise (+1) of the outcome, 0 for none.
+func (f Finding) Direction() int {
+	switch Finding(strings.TrimPrefix(string(f), provenMark)) {
+	case FewerErrors, Shorter, Prevents[len(provenMark):]:
+		return -1
+	case MoreErrors, Dearer:
+		return +1
+	default:
+		return 0
+	}
+}
+
+// Proven reports whether the finding is proven.
+func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenMark) }
+
+const provenMark = "proven: "
+
+// Outcome is one outcome of a row: what the sessions did after the pick, with and without the
+// lesson, by the same coins as the reward.
+type Outcome struct {
+	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
+	NInjected    int64    `json:"n_injected"` // closed picks with a coin, rewarded or not
+	NWithheld    int64    `json:"n_withheld"`
+	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric means
+	MeanWithheld *float64 `json:"mean_withheld"`
+	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
+	Lo           *float64 `json:"lo"`     // 95%, valid at any time
+	Hi           *float64 `json:"hi"`
+	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change of the geometric mean
+	Verdict      Finding  `json:"verdict"`
+	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
+	EFewer       float64  `json:"e_fewer"`     // present e-value for a fall, capped at 1e12
+	EMore        float64  `json:"e_more"`      // for a rise
+	P            *float64 `json:"p"`           // level at which the interval would exclude 0
+}
+
+// outcomeBars are the thresholds of one outcome over all lessons.
+type outcomeBars struct {
+	claim     float64 // largest p-value of an interval that excludes 0
+	fewer     float64 // smallest logarithm of an e-value that proves a fall
+	more      float64
+	lessons   int // lessons with a pick
+	nextClaim float64
+}
+
+// outcomeRate is the share of wrong rows among those called fewer, more, shorter or dearer.
+const outcomeRate = 0.10
+
+// outcomeArm is the minimum number of picks in each arm before the interval of an outcome supports a
+// word. The tail of the variance of a smaller arm is not known well enough.
+const outcomeArm = 15
+
+func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
+
+// claimable reports whether the interval of an outcome supports a word.
+func claimable(s sums) bool { return s.shown() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
+
+// outcomes returns the thresholds of each outcome. Each outcome has a separate correction over the
+// lessons, so that a lesson's many outcomes do not make its recurrence slower to prove.
+func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
+	var ps, fewer, more [trial.OutcomeCount][]float64
+	for _, l := range rows {
+		of := b.in.Counters.Outcomes(l.Arm)
+		for o := range trial.OutcomeCount {
+			s := &of[o]
+			if s.N1+s.N0 == 0 {
+				continue
+			}
+			bars[o].lessons++
+			fewer[o], more[o] = append(fewer[o], s.LogLow), append(more[o], s.LogUp)
+			if all := sumsOf(s); claimable(all) {
+				ps[o] = append(ps[o], all.exclusion())
+			}
+		}
+	}
+	for o := range bars {
+		slices.Sort(ps[o])
+		bar := &bars[o]
+		bar.claim = math.Min(trial.Discoveries(ps[o], bar.lessons, outcomeRate), trial.Alpha)
+		bar.nextClaim = math.Min(trial.NextDiscovery(ps[o], bar.lessons, outcomeRate), trial.Alpha)
+		bar.fewer, bar.more = trial.EvidenceBar(fewer[o], trial.DiscoveryRate), trial.EvidenceBar(more[o], trial.DiscoveryRate)
+	}
+	return bars
+}
+
+// outcomesOf returns the measured outcomes of a row. An outcome without a session is absent, as are
+// tokens and seconds that no session shows.
+func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
+	of := b.in.Counters.Outcomes(k)
+	for o := range trial.OutcomeCount {
+		s := &of[o]
+		if s.N1+s.N0 == 0 || o.Logarithmic() && s.Y1+s.Y0 == 0 {
+			continue
+		}
+		all := sumsOf(s)
+		x := Outcome{
+			Name: o.String(), NInjected: int64(s.N1), NWithheld: int64(s.N0), Unit: unitOf(o),
+			MeanInjected: meanOf(o, s.Y1, s.N1), MeanWithheld: meanOf(o, s.Y0, s.N0),
+			EFewer: math.Min(math.Exp(s.LogLow), capE), EMore: math.Min(math.Exp(s.LogUp), capE),
+		}
+		if all.shown() {
+			e, lo, hi := all.interval(trial.TightLesson)
+			x.Effect, x.Lo, x.Hi = new(shownAs(o, e)), new(shownAs(o, lo)), new(shownAs(o, hi))
+			x.P = new(all.exclusion())
+		}
+		x.Verdict = b.found(r, o, s)
+		if x.Verdict == NotProven {
+			x.NeedsPicks = needs(o, all)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// found returns the first finding that holds.
+func (b *builder) found(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
+	all, bar := sumsOf(s), &b.observed[o]
+	if !r.SRM.OK {
+		return Broken
+	}
+	if !all.shown() {
+		return NotProven
+	}
+	e, lo, hi := all.interval(trial.TightLesson)
+	switch {
+	case s.LogLow >= bar.fewer && e < 0:
+		if o == trial.Recurrence {
+			return Prevents
+		}
+		return provenMark + word(o, -1)
+	case s.LogUp >= bar.more && e > 0:
+		return provenMark + word(o, +1)
+	case claimable(all) && all.exclusion() <= bar.claim:
+		return word(o, e)
+	case lo >= -material(o) && hi <= material(o):
+		return NoChange
+	}
+	return NotProven
+}
+
+// word returns the word for a change of an outcome.
+func word(o trial.Outcome, effect float64) Finding {
+	switch {
+	case o.Logarithmic() && effect < 0:
+		return Shorter
+	case o.Logarithmic():
+		return Dearer
+	case effect < 0:
+		return FewerErrors
+	}
+	return MoreErrors
+}
+
+// material returns the smallest change that an operator would act on: 5 points, half a failed call,
+// 10 per cent.
+func material(o trial.Outcome) float64 {
+	if o.Logarithmic() {
+		return trial.EffectOf(10)
+	}
+	return 0.05
+}
+
+// needs returns the number of picks until the interval is as narrow as the distance of the present
+// effect from 0, at least the material change.
+func needs(o trial.Outcome, all sums) int64 {
+	if !all.shown() {
+		arm := math.Max(trial.MinArm-all.n1, trial.MinArm-all.n0)
+		return max(more(trial.MinPicks, all.n), int64(math.Ceil(arm)), 1)
+	}
+	return max(more(sessionsFor(math.Max(material(o), math.Abs(all.effect())), all.variance()), all.n), 1)
+}
+
+// Units of outcomes.
+const (
+	unitShare   = "share"
+	unitErrors  = "errors/10"
+	unitPercent = "percent"
+)
+
+func unitOf(o trial.Outcome) string {
+	switch {
+	case o.Logarithmic():
+		return unitPercent
+	case o == trial.Errors:
+		return unitErrors
+	}
+	return unitShare
+}
+
+// shownAs converts an effect to the unit of its outcome.
+func shownAs(o trial.Outcome, effect float64) float64 {
+	if o.Logarithmic() {
+		return trial.Change(effect)
+	}
+	return effect
+}
+
+func meanOf(o trial.Outcome, sum, n float64) *float64 {
+	m := mean(sum, n)
+	if m != nil && o.Logarithmic() {
+		return new(trial.Count(*m))
+	}
+	return m
+}
+
+// guardrail returns the rises among the outcomes that the operator guards (report.guardrails).
+func (r *Row) guardrail(guarded []string) string {
+	var out []string
+	for i := range r.Outcomes {
+		x := &r.Outcomes[i]
+		f := strings.TrimPrefix(string(x.Verdict), provenMark)
+		if x.Verdict.Direction() > 0 && slices.Contains(guarded, x.Name) && !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Sentence describes an outcome in one line.
+func (x *Outcome) Sentence() string {
+	s := fmt.Sprintf("%s %s", x.Name, x.Verdict)
+	if x.Effect != nil {
+		s += ": " + x.Interval()
+	}
+	s += fmt.Sprintf(" (%s with, %s without; %d/%d picks)", x.amount(x.MeanInjected), x.amount(x.MeanWithheld), x.NInjected, x.NWithheld)
+	if x.NeedsPicks > 0 {
+		s += fmt.Sprintf("; needs about %d more picks", x.NeedsPicks)
+	}
+	return s
+}
+
+// Interval formats effect and interval, empty while hidden.
+func (x *Outcome) Interval() string {
+	if x.Effect == nil {
+		return ""
+	}
+	factor, unit := 100.0, " points"
+	switch x.Unit {
+	case unitErrors:
+		factor, unit = 10, " failed calls"
+	case unitPercent:
+		factor, unit = 1, "%"
+	}
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", factor**x.Effect, factor**x.Lo, factor**x.Hi, unit)
+}
+
+// amount formats a mean in the unit of its outcome.
+func (x *Outcome) amount(m *float64) string {
+	switch {
+	case m == nil:
+		return "-"
+	case x.Unit == unitShare:
+		return fmt.Sprintf("%.0f%%", 100**m)
+	case x.Unit == unitErrors:
+		return fmt.Sprintf("%.1f", 10**m)
+	}
+	return fmt.Sprintf("%.*f", cmp.Or(1-min(1, int(*m/100)), 0), *m)
+}

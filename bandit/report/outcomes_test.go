@@ -1,0 +1,124 @@
+package report_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// effects are the expected observations of a session with a lesson and without.
+type effects struct {
+	recurs [2]float64 // withheld, injected
+	errors [2]int64
+	tokens [2]int64
+}
+
+// observed counts picks of a lesson with the given effects.
+func observed(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
+	for range picks {
+		a := &trial.Assignment{Decided: true, Day: 20000}
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1}
+		i := 0
+		if p.Injected {
+			i = 1
+		}
+		p.Watch = c.Watch(arm, p.Eps, 1<<trial.OutcomeCount-1, trial.Tally{})
+		p.Watch.Recurred = r.Float64() < e.recurs[i]
+		a.Picks = []trial.Pick{p}
+		a.Observe(trial.Tally{Errors: e.errors[i] + r.Int64N(3), Turns: 5 + r.Int64N(4), Tokens: e.tokens[i] + r.Int64N(500)})
+		c.Add(a.Closing())
+	}
+}
+
+func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
+	t.Helper()
+	for _, x := range row.Outcomes {
+		if x.Name == name {
+			return x
+		}
+	}
+	t.Fatalf("%s has no outcome %s: %+v", row.Slug, name, row.Outcomes)
+	return report.Outcome{}
+}
+
+// A lesson that prevents its error and costs tokens: both words, a guardrail beside a verdict that
+// stays the verdict of the reward, and no word about a lesson without an effect.
+func TestOutcomesHaveTheirOwnWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	observed(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
+	observed(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
+	observed(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
+	in := report.Input{Counters: c, Lessons: listed("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
+	got := report.Build(in)
+	good, idle, young := &got.Lessons[0], &got.Lessons[1], &got.Lessons[2]
+	for name, want := range map[string]report.Finding{
+		"recurrence": report.Prevents, "errors": "proven: " + report.FewerErrors, "tokens": "proven: " + report.Dearer,
+		"turns": report.NoChange, "loops": report.NoChange,
+	} {
+		if x := outcomeOf(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
+			t.Errorf("%s is %q with %d missing picks, want %q: %+v", name, x.Verdict, x.NeedsPicks, want, x)
+		}
+	}
+	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
+		t.Errorf("recurrence falls by 40 points: %+v", x)
+	}
+	if x := outcomeOf(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
+		t.Errorf("tokens rise by half: %+v", x)
+	}
+	if good.Guardrail != "dearer" || good.Verdict != report.Unproven || idle.Guardrail != "" {
+		t.Errorf("guardrails %q and %q, verdict %q: want dearer, none, and no verdict without a reward", good.Guardrail, idle.Guardrail, good.Verdict)
+	}
+	for _, x := range idle.Outcomes {
+		if x.Verdict.Direction() != 0 || x.Name == "seconds" {
+			t.Errorf("a lesson without an effect: %+v", x)
+		}
+	}
+	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
+		t.Errorf("20 picks show %+v", x)
+	}
+	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
+		t.Errorf("%v: a word of the reward in %s", err, data)
+	}
+	var b strings.Builder
+	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
+		t.Errorf("%v: the table is\n%s", err, &b)
+	}
+	b.Reset()
+	if err := got.Explain(&b, "good", 200); err != nil || !strings.Contains(b.String(), "outcome   tokens proven: dearer: +") || !strings.Contains(b.String(), "guardrail dearer") {
+		t.Errorf("%v: the explanation is\n%s", err, &b)
+	}
+}
+
+// Errors that a lesson brings are a guardrail, too; several rises are listed.
+func TestGuardrailsListEachRise(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	observed(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
+	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
+		got := report.Build(report.Input{Counters: c, Lessons: listed("bad"), Guardrails: strings.Fields(guarded)})
+		if got.Lessons[0].Guardrail != want {
+			t.Errorf("guarded %q: %q, want %q", guarded, got.Lessons[0].Guardrail, want)
+		}
+	}
+}
+
+// Broken coins leave no word about any outcome.
+func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
+	c := trial.NewCounters()
+	for i := range 300 {
+		a := &trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "bad", Arm: "bad@abc", Eps: 0.5, Injected: i > 20}}}
+		a.Picks[0].Watch = c.Watch("bad@abc", 0.5, trial.SetOf(trial.Recurrence), trial.Tally{})
+		a.Picks[0].Watch.Recurred = i <= 20
+		a.Observe(trial.Tally{})
+		c.Add(a.Closing())
+	}
+	got := report.Build(report.Input{Counters: c, Lessons: listed("bad")})
+	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
+		t.Errorf("%+v", x)
+	}
+}

@@ -1,0 +1,159 @@
+//go:build !race
+
+package report_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// prevention is a bank of lessons with known effects: the probability that the error of a lesson
+// occurs again without the lesson, the change with the lesson, and the change of the reward.
+type prevention struct {
+	r       *rand.Rand
+	eps     float64
+	lessons []report.Lesson
+	base    []float64
+	falls   []float64
+	gains   []float64
+	waiting []*trial.Assignment // picks of sessions that are still open
+	count   *trial.Counters
+	n       int
+}
+
+// openPicks is the number of picks of all lessons that are open at a time.
+const openPicks = 200
+
+func newPrevention(seed string, lessons int, falls []float64, eps float64) *prevention {
+	w := &prevention{r: seeded(seed), eps: eps, count: trial.NewCounters()}
+	for j := range lessons {
+		w.lessons = append(w.lessons, listed(fmt.Sprintf("l%02d", j))...)
+		fall := falls[j%len(falls)]
+		w.falls = append(w.falls, fall)
+		w.base = append(w.base, fall+0.1+(0.8-fall)*w.r.Float64())
+		w.gains = append(w.gains, 0.05*w.r.Float64())
+		if fall == 0 {
+			w.gains[j] = 0
+		}
+	}
+	return w
+}
+
+// pick runs a session with one pick of a lesson, and closes the oldest session.
+func (w *prevention) pick(j int) {
+	w.n++
+	name := strconv.Itoa(w.n)
+	a := &trial.Assignment{Decided: true, Day: 20000}
+	k := w.lessons[j].Arm
+	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, C: 0.5})
+	p := &a.Picks[0]
+	p.Watch = w.count.Watch(k, p.Eps, trial.SetOf(trial.Recurrence, trial.Tokens), trial.Tally{})
+	again, success := w.base[j], 0.5
+	if p.Injected {
+		again -= w.falls[j]
+		success += w.gains[j]
+	}
+	p.Watch.Recurred = w.r.Float64() < again
+	a.Observe(trial.Tally{Tokens: int64(10_000 * math.Exp(w.r.NormFloat64()))})
+	if w.r.Float64() < success {
+		a.First = &trial.AtClosing{Y: 1, Tier: 2}
+	} else {
+		a.First = &trial.AtClosing{Tier: 2}
+	}
+	w.waiting = append(w.waiting, a)
+	if len(w.waiting) > openPicks {
+		old := w.waiting[0]
+		w.waiting = w.waiting[1:]
+		w.count.Add(old.Closing())
+		w.count.Add(old.Contribution(old.First.Y, 2))
+	}
+}
+
+// result counts words over worlds, by the fall of a lesson.
+type result struct{ lessons, proven, fewer, wrong, otherwise, reward int }
+
+// run returns the words of a world after each number of picks of a lesson.
+func (w *prevention) run(picks []int, into map[[2]int]*result) {
+	done := 0
+	for _, until := range picks {
+		for ; done < until; done++ {
+			for j := range w.lessons {
+				w.pick(j)
+			}
+		}
+		got := report.Build(report.Input{Counters: w.count, Lessons: w.lessons})
+		for j := range got.Lessons {
+			row := &got.Lessons[j]
+			at := [2]int{int(math.Round(100 * w.falls[j])), until}
+			if into[at] == nil {
+				into[at] = &result{}
+			}
+			s := into[at]
+			s.lessons++
+			if row.Verdict == report.ProvenHelps || row.Verdict == report.Helps {
+				s.reward++
+			}
+			for _, o := range row.Outcomes {
+				d := o.Verdict.Direction()
+				switch {
+				case o.Name == "tokens" && d != 0:
+					s.otherwise++
+				case o.Name != "recurrence" || d == 0:
+				case d > 0 || w.falls[j] == 0:
+					s.wrong++
+				case o.Verdict.Proven():
+					s.proven++
+				default:
+					s.fewer++
+				}
+			}
+		}
+	}
+}
+
+// Recurrence finds lessons that prevent their error within hundreds of picks, and claims hardly
+// anything about lessons without an effect. WORLDS sets the number of worlds: 60 for the figures of
+// docs/decisions.
+func TestRecurrenceFindsPreventionInHundredsOfPicks(t *testing.T) {
+	worlds := 3
+	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
+		worlds = n
+	}
+	picks := []int{100, 300, 1000}
+	for _, eps := range []float64{0.2, 0.5} {
+		for name, falls := range map[string][]float64{"mixed": {0, 0, 0.2, 0.4}, "null": {0}} {
+			into := map[[2]int]*result{}
+			for i := range worlds {
+				newPrevention(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, into)
+			}
+			if s := into[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
+				t.Errorf("%s at %g: %d of %d lessons that prevent their error by 40 points are proven after 300 picks, want nine in ten", name, eps, s.proven, s.lessons)
+			}
+			for _, n := range picks {
+				right, wrong := 0, 0
+				for _, fall := range []int{0, 20, 40} {
+					if s := into[[2]int{fall, n}]; s != nil {
+						right, wrong = right+s.proven+s.fewer, wrong+s.wrong
+					}
+				}
+				if 10*(wrong-2) > right { // two for chance
+					t.Errorf("%s at %g: %d right and %d wrong words after %d picks, want one wrong word in ten at most", name, eps, right, wrong, n)
+				}
+			}
+			for _, fall := range []int{0, 20, 40} {
+				for _, n := range picks {
+					if s := into[[2]int{fall, n}]; s != nil {
+						t.Logf("%s eps %.1f fall %2d picks %4d: of %d lessons proven %d, fewer %d, wrong %d, wrong about tokens %d, reward %d", name, eps, fall, n, s.lessons, s.proven, s.fewer, s.wrong, s.otherwise, s.reward)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package trial
+
+import (
+	"math"
+	"strconv"
+)
+
+// The bets on an outcome, in multiples of the width of the pick: larger and fewer than the bets on a
+// reward, because an effect on an outcome is larger, and a session has seven outcomes.
+const outcomeBets = 4
+
+// outcomeLambda returns the k-th bet, for a pick with holdout eps.
+func outcomeLambda(k int, eps float64) float64 {
+	return min([outcomeBets]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
+}
+
+// Indices of the sums of one outcome. The sums are not dated.
+const (
+	oN1 = iota // closed picks with a coin, injected
+	oN0
+	oY1 // sums of the values
+	oY0
+	oZ // sums of z and of z squared
+	oZZ
+	oUp       // sums of ln(1 + lambda_k u), u the capped and scaled z
+	oDown     = oUp + outcomeBets
+	ofOutcome = oDown + outcomeBets
+)
+
+// outcomeFields are the stored names of the sums.
+var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
+
+func namesOfOutcomes() (out [OutcomeCount][ofOutcome]string) {
+	for o := range OutcomeCount {
+		sums := &out[o]
+		for i, name := range []string{"n1", "n0", "y1", "y0", "z", "zz"} {
+			sums[i] = o.String() + "." + name
+		}
+		for k := range outcomeBets {
+			sums[oUp+k], sums[oDown+k] = o.String()+"."+wUp+strconv.Itoa(k+1), o.String()+"."+wDown+strconv.Itoa(k+1)
+		}
+	}
+	return out
+}
+
+// outcomes adds the outcomes of each pick with a coin. A session closes once, so its outcomes count
+// once, with or without a reward.
+func (a *Assignment) outcomes(d *Deltas) {
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		for o := range OutcomeCount {
+			if y, ok := p.Watch.Value(o); ok {
+				p.outcome(d, o, y)
+			}
+		}
+	}
+}
+
+func (p *Pick) outcome(d *Deltas, o Outcome, y float64) {
+	z, ok := Z(y-p.Watch.C[o], p.Injected, p.Eps)
+	if !ok {
+		return
+	}
+	names, arm := &outcomeFields[o], string(p.Arm)
+	n, sum := oN0, oY0
+	if p.Injected {
+		n, sum = oN1, oY1
+	}
+	d.Add(arm, names[n], 0, 1)
+	d.Add(arm, names[sum], 0, y)
+	d.Add(arm, names[oZ], 0, z)
+	d.Add(arm, names[oZZ], 0, z*z)
+	width := p.Watch.Width[o]
+	if !(width > 0) {
+		return
+	}
+	// A cap that is symmetric around a centre fixed before the coin keeps the mean of u at 0 where
+	// the lesson changes nothing.
+	u, _ := Z(clip((y-p.Watch.C[o])/width, -1, 1), p.Injected, p.Eps)
+	for k := range outcomeBets {
+		l := outcomeLambda(k, p.Eps) * u
+		d.Add(arm, names[oUp+k], 0, math.Log1p(l))
+		d.Add(arm, names[oDown+k], 0, math.Log1p(-l))
+	}
+}
+
+// OutcomeStats is the input of the report for one outcome of an arm.
+type OutcomeStats struct {
+	N1, N0        float64 // closed picks with a coin: injected, withheld
+	Y1, Y0        float64 // sums of the values
+	Z, ZZ         float64
+	LogUp, LogLow float64 // logarithms of the present e-values: for larger and for smaller values with the lesson
+}
+
+// Outcomes returns the outcomes of an arm, all zero for an unknown arm.
+func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
+	s := c.scope(string(k), false)
+	if k == "" || s == nil {
+		return out
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for o := range OutcomeCount {
+		out[o] = outcomeStats(&s.outcomes[o])
+	}
+	return out
+}
+
+func outcomeStats(v *[ofOutcome]int64) OutcomeStats {
+	pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
+	return OutcomeStats{
+		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: real64(v[oZ]), ZZ: pos(oZZ),
+		LogUp: logE(v[oUp:oDown]), LogLow: logE(v[oDown:]),
+	}
+}
+
+// pseudoPicks is the number of picks with the mean of all lessons that each mean of a centre starts
+// with.
+const pseudoPicks = 10
+
+// startOf returns the mean of an outcome before any session: the centre only decides how narrow an
+// interval is.
+func startOf(o Outcome) float64 {
+	switch o {
+	case Recurrence:
+		return 0.5
+	case Tokens:
+		return 0.6 // some 20,000
+	case Seconds:
+		return 0.25 // a minute
+	default:
+		return 0.1
+	}
+}
+
+// capAt is the number of standard deviations from the centre at which a bet on a scaled outcome is
+// capped.
+const capAt = 3
+
+// Watch returns the measurement of a pick of an arm that is withheld with probability eps: the
+// centres eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm, and the scale
+// of the bets, from 50 closed picks on. Watch reads no session that is open.
+func (c *Counters) Watch(k Arm, eps float64, of OutcomeSet, from Tally) Watch {
+	w := Watch{Of: of, From: from}
+	all, own := c.pooled(), c.Outcomes(k)
+	for o := range OutcomeCount {
+		if !of.Has(o) {
+			continue
+		}
+		s := &own[o]
+		start := (all[o].sum + startOf(o)) / (all[o].n + 1)
+		with, without := (s.Y1+pseudoPicks*start)/(s.N1+pseudoPicks), (s.Y0+pseudoPicks*start)/(s.N0+pseudoPicks)
+		w.C[o] = Round(clip(eps*with+(1-eps)*without, 0, 1))
+		switch n := s.N1 + s.N0; {
+		case !o.scaled():
+			w.Width[o] = 1
+		case n >= MinPicks && eps > 0 && eps < 1:
+			_, v := Moments(n, s.Z, s.ZZ)
+			w.Width[o] = Round(min(1, capAt*math.Sqrt(v/Spread(eps))))
+		}
+	}
+	return w
+}
+
+// pool is the number of closed picks of all lessons, and the sum of the values of an outcome.
+type pool struct{ n, sum float64 }
+
+func (c *Counters) pooled() (out [OutcomeCount]pool) {
+	c.poolMu.Lock()
+	defer c.poolMu.Unlock()
+	for o := range OutcomeCount {
+		v := &c.pool[o]
+		out[o] = pool{math.Max(0, real64(v[oN1]+v[oN0])), math.Max(0, real64(v[oY1]+v[oY0]))}
+	}
+	return out
+}
+
+// ofPool is the number of the first sums of an outcome that the pool keeps.
+const ofPool = oZ

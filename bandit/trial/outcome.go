@@ -1,0 +1,156 @@
+package trial
+
+import (
+	"math"
+	"slices"
+)
+
+// Outcome is a quantity that the traffic of every session shows, with or without a reward.
+type Outcome uint8
+
+// The outcomes. The order is the order of the report and of the arrays of a Watch.
+const (
+	Recurrence  Outcome = iota // 1 if an error that the lesson is about occurs again
+	Errors                     // failed tool calls
+	Loops                      // 1 if a loop is found
+	Corrections                // 1 if a person corrects or rejects
+	Turns                      // requests of the agent
+	Tokens                     // tokens, as reported by the upstream
+	Seconds                    // time up to the newest request or reply
+	OutcomeCount
+)
+
+// outcomeNames are the names in reports, exports, lesson files and counters.
+var outcomeNames = [OutcomeCount]string{"recurrence", "errors", "loops", "corrections", "turns", "tokens", "seconds"} //nolint:gochecknoglobals // an immutable list
+
+func (o Outcome) String() string {
+	if o >= OutcomeCount {
+		return ""
+	}
+	return outcomeNames[o]
+}
+
+// ParseOutcome returns the outcome of a name.
+func ParseOutcome(name string) (o Outcome, ok bool) {
+	i := slices.Index(outcomeNames[:], name)
+	if i < 0 {
+		return 0, false
+	}
+	return Outcome(i), true //nolint:gosec // an index of the list
+}
+
+// OutcomeNames returns the names of all outcomes.
+func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
+
+// Logarithmic reports whether the value of the outcome is the logarithm of a count. Means of such an
+// outcome are geometric, and an effect is a change in per cent.
+func (o Outcome) Logarithmic() bool { return o >= Turns }
+
+// scaled reports whether the bets on the outcome need the spread of its values. The values of an
+// indicator are 0 and 1, so their bets need no scale.
+func (o Outcome) scaled() bool { return o == Errors || o.Logarithmic() }
+
+const (
+	mostErrors = 10 // a session with more failed calls counts as a session with ten
+	logRange   = 24 // the base-2 logarithm of the largest count: 16.7 million
+)
+
+// Value converts an observation to the scale of the experiment, 0 to 1. The unit of Seconds is a
+// millisecond.
+func (o Outcome) Value(x int64) float64 {
+	v := float64(max(x, 0))
+	switch {
+	case o == Errors:
+		return min(v, mostErrors) / mostErrors
+	case o == Seconds:
+		v /= 1000
+	case !o.Logarithmic():
+		return min(v, 1)
+	}
+	return min(math.Log2(1+v)/logRange, 1)
+}
+
+// Count converts a mean value of a logarithmic outcome back to a count, the geometric mean of 1 + x
+// less 1.
+func Count(value float64) float64 { return math.Exp2(logRange*value) - 1 }
+
+// Change converts an effect on a logarithmic outcome to a change in per cent.
+func Change(effect float64) float64 { return 100 * (math.Exp2(logRange*effect) - 1) }
+
+// EffectOf converts a change in per cent to an effect on a logarithmic outcome.
+func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
+
+// Tally holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are
+// the differences between the sums at the closing and the sums at the pick. The sums read the
+// traffic and never the arm.
+type Tally struct {
+	Errors      int64 `json:"e,omitempty"`
+	Loops       int64 `json:"l,omitempty"`
+	Corrections int64 `json:"c,omitempty"`
+	Turns       int64 `json:"t,omitempty"`
+	Tokens      int64 `json:"k,omitempty"`
+	At          int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
+}
+
+// Join joins the sums of one unit that two replicas counted. Each sum only grows, so the larger sum
+// is the newer sum.
+func (t *Tally) Join(o Tally) {
+	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
+	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
+}
+
+// since returns the observations after an earlier state, in the order of the outcomes.
+func (t *Tally) since(from *Tally) (after [OutcomeCount]int64) {
+	after[Errors], after[Loops], after[Corrections] = t.Errors-from.Errors, t.Loops-from.Loops, t.Corrections-from.Corrections
+	after[Turns], after[Tokens], after[Seconds] = t.Turns-from.Turns, t.Tokens-from.Tokens, t.At-from.At
+	return after
+}
+
+// OutcomeSet is a set of outcomes, one bit each.
+type OutcomeSet uint8
+
+// SetOf returns the set of the given outcomes.
+func SetOf(list ...Outcome) (s OutcomeSet) {
+	for _, o := range list {
+		s |= 1 << o
+	}
+	return s
+}
+
+// Has reports whether the set contains an outcome.
+func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
+
+// Watch is the measurement of a pick's outcomes: the measured outcomes, and numbers that are frozen
+// at the pick and follow from earlier sessions alone. So no number depends on the coin of the pick.
+type Watch struct {
+	Of       OutcomeSet            `json:"of,omitempty"` // the measured outcomes; 0: none
+	From     Tally                 `json:"from,omitzero"`
+	C        [OutcomeCount]float64 `json:"c,omitzero"`    // centres of the values
+	Width    [OutcomeCount]float64 `json:"w,omitzero"`    // distance from the centre at which a bet is capped; 0: no bet
+	Recurred bool                  `json:"rec,omitempty"` // an error that the lesson is about occurred after the pick
+	Closed   bool                  `json:"end,omitempty"` // After is set
+	After    [OutcomeCount]int64   `json:"after,omitzero"`
+}
+
+// Value returns the value of an outcome of a closed session. ok is false for an outcome that is not
+// measured.
+func (w *Watch) Value(o Outcome) (y float64, ok bool) {
+	if !w.Closed || !w.Of.Has(o) {
+		return 0, false
+	}
+	return Round(o.Value(w.After[o])), true
+}
+
+// Observe sets the outcomes of all picks at the closing of a session with the sums t.
+func (a *Assignment) Observe(t Tally) {
+	for i := range a.Picks {
+		w := &a.Picks[i].Watch
+		if w.Of == 0 {
+			continue
+		}
+		w.After, w.Closed = t.since(&w.From), true
+		if w.Recurred {
+			w.After[Recurrence] = 1
+		}
+	}
+}

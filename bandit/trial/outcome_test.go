@@ -1,0 +1,197 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"precept/bandit/trial"
+)
+
+// watched returns a session with one pick that measures all outcomes.
+func watched(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
+	a := &trial.Assignment{Decided: true, Day: 20000}
+	w := trial.Watch{Of: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
+	for o := range trial.OutcomeCount {
+		w.C[o], w.Width[o] = 0.5, 1
+	}
+	a.Picks = []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: injected, Watch: w}}
+	a.Observe(after)
+	return a
+}
+
+// The value of each outcome is the part of the session after the pick.
+func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
+	a := watched(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
+	want := map[trial.Outcome]float64{
+		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
+		trial.Turns: math.Log2(8) / 24, trial.Tokens: 10. / 24, trial.Seconds: math.Log2(16) / 24,
+	}
+	for o, y := range want {
+		if got, ok := a.Picks[0].Watch.Value(o); !ok || math.Abs(got-y) > 1e-6 {
+			t.Errorf("%s is %v, want %v", o, got, y)
+		}
+	}
+	if n := trial.Count(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
+		t.Errorf("the count of 7 turns is %v", n)
+	}
+	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
+		t.Errorf("a change of 40%% reads %v", c)
+	}
+	if y := trial.Errors.Value(50); y != 1 {
+		t.Errorf("50 errors have the value %v, want the cap 1", y)
+	}
+}
+
+// Every sum by hand, from the formulas, for both arms.
+func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
+	with := watched(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
+	without := watched(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
+	z := 0.5 / 0.8
+	for _, c := range []struct {
+		ds    []trial.Delta
+		field string
+		want  float64
+	}{
+		{with, "recurrence.n1", 1},
+		{with, "recurrence.n0", 0},
+		{with, "recurrence.y1", 1},
+		{with, "recurrence.z", z},
+		{with, "recurrence.zz", z * z},
+		{with, "recurrence.w+1", math.Log(1 + 0.03*z)},
+		{with, "recurrence.w-4", math.Log(1 - 0.18*z)}, // the cap 0.9 eps
+		{with, "errors.y1", 0},
+		{without, "recurrence.n0", 1},
+		{without, "recurrence.z", 0.5 / 0.2},
+		{without, "errors.y0", 0.2},
+		{without, "errors.z", (0.5 - 0.2) / 0.2},
+	} {
+		if got := of(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", c.field, got, c.want)
+		}
+	}
+}
+
+// The outcomes of a session count at the closing alone: a reward adds no outcome, and an excluded
+// session, an open one and a pick without a coin have none.
+func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
+	a := watched(true, true, trial.Tally{Errors: 4})
+	counted := trial.NewCounters()
+	counted.Add(a.Closing())
+	counted.Add(a.Contribution(1, 2))
+	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
+		t.Errorf("a rewarded session counts %+v", got)
+	}
+	certain, open := watched(true, true, trial.Tally{}), watched(true, true, trial.Tally{})
+	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
+	excluded := watched(true, true, trial.Tally{})
+	excluded.Excluded = true
+	for name, a := range map[string]*trial.Assignment{"without a coin": certain, "open": open, "excluded": excluded} {
+		none := trial.NewCounters()
+		none.Add(a.Closing())
+		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Sums agree in any order, after an undo, and over two replicas, and so do the numbers that a pick
+// freezes.
+func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	var all [][]trial.Delta
+	for range 80 {
+		all = append(all, watched(r.IntN(5) > 0, r.IntN(2) == 0, trial.Tally{
+			Errors: 3 + r.Int64N(12), Loops: r.Int64N(2), Turns: 2 + r.Int64N(40), Tokens: r.Int64N(1 << 20), At: 5000 + r.Int64N(1e6),
+		}).Closing())
+	}
+	one, two := trial.NewCounters(), trial.NewCounters()
+	for _, ds := range all {
+		one.Add(ds)
+	}
+	for _, i := range r.Perm(len(all)) {
+		two.Add(all[i])
+		two.Add(trial.Negate(all[i]))
+		two.Add(all[i])
+	}
+	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
+	for name, other := range map[string]*trial.Counters{"order and undo": two, "clone": one.Clone()} {
+		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
+			t.Errorf("%s changes the sums: %+v, %+v", name, one.Outcomes("in@1"), other.Outcomes("in@1"))
+		}
+		for _, arm := range []trial.Arm{"in@1", "fresh@1"} {
+			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
+				t.Errorf("%s changes the centres of %s", name, arm)
+			}
+		}
+	}
+}
+
+// The centre of a new lesson starts at the mean of all lessons. The bets on a scaled outcome begin
+// after 50 picks.
+func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
+	c := trial.NewCounters()
+	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
+	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
+		t.Errorf("before any session: %+v", w)
+	}
+	for i := range 60 {
+		c.Add(watched(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
+	}
+	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
+		t.Errorf("a new lesson: %+v", w)
+	}
+	w := c.Watch("in@1", 0.2, every, trial.Tally{})
+	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
+	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
+		t.Errorf("%+v, want the centre %v", w, want)
+	}
+	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
+		t.Errorf("an outcome that is not measured has a centre: %+v", w)
+	}
+}
+
+// A record that is stored and read keeps the measurement, and a record of an older precept has none.
+func TestWatchSurvivesAStore(t *testing.T) {
+	a := watched(true, true, trial.Tally{Errors: 9, At: 1})
+	data, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b trial.Assignment
+	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
+		t.Errorf("%v: %s", err, data)
+	}
+	var old trial.Assignment
+	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
+		t.Fatal(err)
+	}
+	old.Observe(trial.Tally{Turns: 5})
+	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
+		t.Error("a pick of an older precept has outcomes")
+	}
+}
+
+// The bar of e-values is the procedure of Benjamini and Hochberg for e-values.
+func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
+	for _, c := range []struct {
+		es   []float64
+		want float64
+	}{
+		{[]float64{1, 1, 1, 1}, 80},
+		{[]float64{100, 1, 1, 1}, 80},
+		{[]float64{50, 41, 1, 1}, 40},
+		{[]float64{21, 22, 23, 24}, 20},
+		{nil, 20},
+	} {
+		logs := make([]float64, len(c.es))
+		for i, e := range c.es {
+			logs[i] = math.Log(e)
+		}
+		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v: the bar is %v, want %v", c.es, got, c.want)
+		}
+	}
+}
