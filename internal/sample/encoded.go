@@ -58,12 +58,15 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Decode undoes Encode. Items that are not JSON are joined to one string, so that one unreadable
-// document does not block the others.
+// Decode undoes Encode. The items of the exchange are parts of enc.Items. Items that are not JSON are
+// joined to one string, so that one unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
-	if err := json.Unmarshal(enc.Data, &e); err != nil {
-		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
+	if !e.read(enc.Data) {
+		e = Exchange{}
+		if err := json.Unmarshal(enc.Data, &e); err != nil {
+			return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
+		}
 	}
 	e.New = splitItems(enc.Items)
 	if e.Prompt && len(e.New) > 0 {
@@ -112,7 +115,7 @@ func splitItems(b []byte) []json.RawMessage {
 	if b == nil {
 		return nil
 	}
-	items, ok := wire.Elements[json.RawMessage](bytes.Clone(b))
+	items, ok := wire.Elements[json.RawMessage](b)
 	if !ok {
 		text, _ := json.Marshal(string(b)) // a string always encodes
 		return []json.RawMessage{text}

@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Document reads a JSON document in one pass. After a read that does not fit the document, every
+// further read fails too, and returns the zero value.
+type Document struct {
+	scan scanner
+	text string // the same bytes: texts without an escape are parts of it
+	at   int    // offset of the next value, or bad
+}
+
+// NewDocument begins at the value of a document. The document must be UTF-8.
+func NewDocument(json []byte) *Document {
+	d := &Document{scan: scanner{b: json}, text: string(json)}
+	d.at = d.scan.blank(0)
+	return d
+}
+
+// Done reports whether the whole document was read without a failure.
+func (d *Document) Done() bool { return d.at >= 0 && d.scan.blank(d.at) == len(d.text) }
+
+// Fail makes every further read fail.
+func (d *Document) Fail() { d.at = bad }
+
+// Object reads an object. member reads the value of each member.
+func (d *Document) Object(member func(name string)) {
+	if !d.next('{') {
+		return
+	}
+	i, more := d.scan.open(d.at, '}', 1)
+	for more {
+		name, value := d.scan.key(i)
+		if d.at = value; value < 0 {
+			return
+		}
+		member(d.plain(name))
+		i, more = d.scan.next(d.at, '}')
+	}
+	d.at = i
+}
+
+// Array reads an array. element reads each element.
+func (d *Document) Array(element func()) {
+	if !d.next('[') {
+		return
+	}
+	i, more := d.scan.open(d.at, ']', 1)
+	for more {
+		d.at = i
+		element()
+		i, more = d.scan.next(d.at, ']')
+	}
+	d.at = i
+}
+
+// Text reads a string.
+func (d *Document) Text() string {
+	if !d.next('"') {
+		return ""
+	}
+	from := d.at + 1
+	if d.at = stringEnd(d.scan.b, from); d.at < 0 {
+		return ""
+	}
+	return d.plain(span{from, d.at - 1})
+}
+
+// plain returns the unescaped inside of a string literal.
+func (d *Document) plain(inner span) string {
+	if raw := inner.of(d.scan.b); bytes.IndexByte(raw, '\\') >= 0 {
+		return string(plain(raw))
+	}
+	return d.text[inner.start:inner.end]
+}
+
+// Raw reads a value of any kind, at most maxDepth deep, and returns its bytes.
+func (d *Document) Raw() []byte {
+	if d.at < 0 {
+		return nil
+	}
+	from := d.at
+	if d.at = d.scan.value(from, 0); d.at < 0 {
+		return nil
+	}
+	return d.scan.b[from:d.at]
+}
+
+// Int reads an integer.
+func (d *Document) Int() int {
+	n, err := strconv.Atoi(string(d.Raw()))
+	if err != nil {
+		d.Fail()
+		return 0
+	}
+	return n
+}
+
+// Float reads a number.
+func (d *Document) Float() float64 {
+	v, err := strconv.ParseFloat(string(d.Raw()), 64)
+	if err != nil {
+		d.Fail()
+		return 0
+	}
+	return v
+}
+
+// next reports whether a value with the given first byte follows; otherwise the read fails.
+func (d *Document) next(first byte) bool {
+	if d.at < 0 || d.at >= len(d.text) || d.text[d.at] != first {
+		d.Fail()
+		return false
+	}
+	return true
+}

@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestDocumentReadsEveryKindOfValue(t *testing.T) {
+	d := NewDocument([]byte(` {"t": "a\nb", "n" : [1, -2], "f":1.5e3,"o":{} , "raw":[null,{"x":true}]} `))
+	var text, raw string
+	var numbers []int
+	var float float64
+	d.Object(func(name string) {
+		switch name {
+		case "t":
+			text = d.Text()
+		case "n":
+			d.Array(func() { numbers = append(numbers, d.Int()) })
+		case "f":
+			float = d.Float()
+		case "o":
+			d.Object(func(string) { d.Fail() })
+		case "raw":
+			raw = string(d.Raw())
+		}
+	})
+	if !d.Done() || text != "a\nb" || !slices.Equal(numbers, []int{1, -2}) || float != 1500 || raw != `[null,{"x":true}]` {
+		t.Errorf("%v: %q %v %v %q", d.Done(), text, numbers, float, raw)
+	}
+}
+
+func TestDocumentFailsOnAnotherKindOfValue(t *testing.T) {
+	for _, text := range []string{``, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1}x`, `{"a":1,}`, `{"a":"x"}`, `{"a":1.5}`, `{"a":null}`, `[1]`, `{"a":01}`, `{"a":+1}`} {
+		d := NewDocument([]byte(text))
+		if d.Object(func(string) { d.Int() }); d.Done() {
+			t.Errorf("%s is read as an object of integers", text)
+		}
+	}
+	d := NewDocument([]byte(`{"a":[{"b":1}],"c":"x"}`))
+	d.Object(func(string) { d.Array(func() { d.Text() }) })
+	if d.Done() || d.Text() != "" || d.Raw() != nil || d.Int() != 0 || d.Float() != 0 {
+		t.Error("a read after a failure succeeds")
+	}
+}
+
+// FuzzDocument compares the texts of an object with encoding/json.
+func FuzzDocument(f *testing.F) {
+	f.Add(`{"a":"b","c":"d\u0041"}`)
+	f.Add(`{"a":"\ud83d\ude00\ud83d"}`)
+	f.Add("{\"a\":\"\x01\"}")
+	f.Fuzz(func(t *testing.T, text string) {
+		d := NewDocument([]byte(text))
+		got := map[string]string{}
+		if d.Object(func(name string) { got[name] = d.Text() }); !d.Done() || !utf8.ValidString(text) {
+			return
+		}
+		want := map[string]string{}
+		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%q: %q, want %q, %v", text, got, want, err)
+		}
+	})
+}
