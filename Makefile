@@ -1,6 +1,6 @@
-# make check   what a person runs before a commit: tidy, format, vet, lint, dead code, clones, prose, static build
-# make test    all that decides: check, fuzz, every test with the race detector
-# The other targets are told by make help.
+# make check   checks before a commit: tidy, format, vet, lint, dead code, clones, prose, static build
+# make test    all checks and tests: check, fuzz, every test with the race detector
+# make help    lists the other targets
 
 GO       ?= go
 LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
@@ -9,20 +9,20 @@ BENCH    ?= .
 COUNT    ?= 1
 CLONE    ?= 70
 
-# The race detector wants a C compiler on Linux. Without one the tests run all the same, and say what they did not look for.
+# The race detector needs a C compiler on Linux. Without a C compiler the tests run without the race detector and print a note.
 HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
 .PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
 
-help: ## Tell the targets
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build bin/precept, static
+build: ## Build bin/precept as a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
 
-check: tidy fmt vet lint dead clones prose build ## Tidy, format, vet, lint, no dead code, no clones, plain English, static build
+check: tidy fmt vet lint dead clones prose build ## Run tidy, format, vet, lint, dead code, clones, prose and the static build
 
 tidy:
 	$(GO) mod tidy -diff
@@ -39,54 +39,54 @@ vet:
 lint:
 	$(LINT) run
 
-dead: ## Functions that the program never reaches
+dead: ## Find unreachable functions
 	@GO="$(GO)" tools/dead.sh
 
-clones: ## The same code twice, from CLONE syntax nodes on; tests may repeat themselves
+clones: ## Find duplicate code of at least CLONE syntax nodes; tests are exempt
 	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|inject/bank/banktest|test)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
-		[ -z "$$found" ] || { echo "clones, make one of them:"; echo "$$found"; exit 1; }
+		[ -z "$$found" ] || { echo "duplicate code; merge these places:"; echo "$$found"; exit 1; }
 
-prose: ## Comments and pages in plain English; prose_test.go lists the packages that are not rewritten yet
+prose: ## Check comments and pages for plain English (prose_test.go)
 	$(GO) test -run Prose .
 
-test: check fuzz norace race ## All that decides
+test: check fuzz norace race ## Run all checks and tests
 
-race: ## Every test, shuffled, with the race detector
+race: ## Run every test, shuffled, with the race detector
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
 	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m ./...
 
-norace: ## The tests that the race detector is kept out of: simulations, timings, thousands of sessions
+norace: ## Run the tests that are too slow for the race detector: simulations, timings, thousands of sessions
 	@GO="$(GO)" tools/norace.sh
 
-fuzz: ## Every fuzz target on FUZZRUNS inputs
+fuzz: ## Run every fuzz target on FUZZRUNS inputs
 	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)
 
-chaos: ## The whole program killed, starved and damaged, for minutes (make test does it for seconds)
+chaos: ## Kill, starve and damage the whole program for minutes (make test: for seconds)
 	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -p 1 -timeout 30m -v ./test/chaos ./test/server
 
-bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
+bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-demo: build ## Everything in one process against a built-in upstream
+demo: build ## Run the demo: everything in one process against a built-in upstream
 	bin/precept demo
 
-release: ## Archives for six targets, checksums, bills of materials, into dist; one target built twice
+release: ## Build archives for six targets, checksums and bills of materials in dist; one target twice
 	GO="$(GO)" tools/release.sh
 
-real: build ## A real model of 270M parameters: the truth beside the report (a quarter of an hour, 330 MB)
+real: build ## Compare true and measured effects with a real model of 270M parameters (15 minutes, 330 MB)
 	bash tools/real/setup.sh
 	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
 
-agents: ## Real agents, from npm and PyPI, directly and through precept; prints the matrix (takes an hour and more)
+agents: ## Run real agents from npm and PyPI directly and through precept, and print the matrix (an hour or more)
 	GO="$(GO)" bash tools/agents.sh
 
-pictures: ## Pictures of the dashboard's pages, of a demo, into docs/img (needs chromium)
+pictures: ## Take pictures of the dashboard in a demo, into docs/img (needs chromium)
 	PRECEPT_PICTURES="$(CURDIR)/docs/img/pages" $(GO) test -count=1 -timeout 10m -run '^TestPictures$$' ./test/browser
 
-paint: ## First paint of every page over 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
+paint: ## Measure the first paint of every page with 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
 	PRECEPT_PAINT="2000 1000000" $(GO) test -count=1 -timeout 30m -run '^TestFirstPaint$$' -v ./test/browser
 
-e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clients of the end-to-end tests, into .cache
+e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## Install the clients of the end-to-end tests in .cache
 
 .cache/venv/.done: tools/e2e/requirements.txt
 	rm -rf .cache/venv
@@ -100,11 +100,11 @@ e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clien
 	cd .cache/node && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
-# promtool alone, out of Debian's package: the daemon beside it stays out. Without apt the test that wants it is skipped.
+# Only promtool of Debian's package prometheus, without the daemon. Without apt the test of promtool is skipped.
 .cache/promtool/.done:
 	rm -rf .cache/promtool && mkdir -p .cache/promtool
 	-command -v promtool >/dev/null || (cd .cache/promtool && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm -f *.deb)
 	touch $@
 
-clean: ## Remove what was built
+clean: ## Remove build output and caches
 	rm -rf bin dist .cache

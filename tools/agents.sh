@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# agents.sh [-i] [AGENT...]   real agents against a scripted model, directly and through precept; -i only installs them.
+# agents.sh [-i] [AGENT...]   runs real agents against a scripted model, directly and through precept; -i only installs the agents.
 #
-# What is missing is installed from npm and PyPI, at the versions below, into AGENTS_HOME (default: .cache/agents of this
-# clone), a folder an agent, each of Python's with an environment of its own. What cannot be installed is told, and skipped. Then TestAgents
-# runs every row whose name begins with one of the words and prints the matrix, and TestAgentsLoad fifty conversations of each of
-# Python's at once; without words they run all. Everything talks over loopback; homes and projects are temporary folders.
-# AGENTS_LIMIT is how long a call of an agent may last (90s). AGENTS_KEEP=DIR keeps what was sent there.
+# Missing agents are installed from npm and PyPI, in the versions below, into AGENTS_HOME (default: .cache/agents of this clone), one
+# folder per agent; each Python agent has its own environment. A failed installation is printed and skipped. Then TestAgents runs
+# the rows whose names begin with one of the arguments and prints the matrix, and TestAgentsLoad runs fifty simultaneous
+# conversations of each Python agent; without arguments both run all. All traffic is on loopback; homes and projects are temporary folders.
+# AGENTS_LIMIT: maximum duration of a call of an agent (90s). AGENTS_KEEP=DIR: writes the requests into DIR.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export AGENTS_HOME=${AGENTS_HOME:-$root/.cache/agents}
@@ -41,7 +41,7 @@ distributions() { # the PyPI packages of a folder
   autogen) echo autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5' ;;
   ag2) echo 'ag2[openai]==1.2.1' ;;
   agno) echo agno==3.1.10 openai==3.54.0 anthropic==2.12.0 ;;
-  litellm) echo litellm==1.106.2 mcp==2.3.0 ;; # it imports mcp, and does not ask for it
+  litellm) echo litellm==1.106.2 mcp==2.3.0 ;; # litellm imports mcp without a declared dependency
   strands) echo 'strands-agents[openai,anthropic]==1.62.0' ;;
   haystack) echo haystack-ai==3.4.0 ;;
   semantic-kernel) echo semantic-kernel==1.45.0 ;;
@@ -59,7 +59,7 @@ distributions() { # the PyPI packages of a folder
   esac
 }
 
-# python_of is the interpreter of a folder: most take any from 3.10 on, some want a certain one.
+# python_of prints the interpreter of a folder: any from 3.10 on for most agents, a certain version for some.
 python_of() {
   local wanted=
   case $1 in
@@ -74,7 +74,7 @@ python_of() {
   echo python3
 }
 
-# present says whether a folder holds all that it should: the version must begin with the one that is asked for.
+# present reports whether a folder holds all packages, each with the required version prefix.
 present() {
   local dir=$AGENTS_HOME/$1 spec name want have
   for spec in $(packages "$1"); do
@@ -90,7 +90,7 @@ install() {
     [ "$(cat "$dir/.installed" 2>/dev/null)" = "$list" ] && return 0
     echo "installing $list into $dir" >&2
     rm -rf "$dir"
-    # shellcheck disable=SC2086 # a word a package
+    # shellcheck disable=SC2086 # one word per package
     if "$(python_of "$1")" -m venv "$dir" && "$dir/bin/pip" install --quiet --disable-pip-version-check $list; then
       echo "$list" >"$dir/.installed"
     else
@@ -103,7 +103,7 @@ install() {
   echo "installing $(packages "$1") into $dir" >&2
   mkdir -p "$dir"
   [ -f "$dir/package.json" ] || echo '{"private": true}' >"$dir/package.json"
-  # shellcheck disable=SC2046 # a word a package
+  # shellcheck disable=SC2046 # one word per package
   npm install --prefix "$dir" --save-exact --legacy-peer-deps --loglevel=error $(packages "$1") ||
     echo "skipped: $1 cannot be installed here ($(packages "$1")); its rows fail" >&2
 }
@@ -136,10 +136,10 @@ for word in "$@"; do
 done
 [ $# -gt 0 ] || folders=("${known[@]}")
 install node22
-export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
+export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents need node 22, and npm selects versions for its own node
 for folder in "${folders[@]}"; do
   install "$folder"
-  case $folder in camel | gptme) install litellm ;; esac # whose tables of tokens they read
+  case $folder in camel | gptme) install litellm ;; esac # both read the token tables of litellm
 done
 [ -z "$only" ] || exit 0
 

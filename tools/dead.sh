@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Functions that the program never reaches, by x/tools' deadcode. What only tests call is dead, too; the exceptions say why not.
+# Lists unreachable functions, found by deadcode of x/tools. A function that only tests call is unreachable. The exceptions below have a reason each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 found=$("${GO:-go}" tool -modfile=tools/go.mod deadcode ./... | grep -vE "$(grep -v '^#' <<'EXCEPT' | paste -sd '|' -

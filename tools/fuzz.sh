@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fuzz.sh RUNS: runs every fuzz target of the module on RUNS inputs.
-# Inputs are counted, not seconds: when a time runs out, the fuzzer of Go up to 1.26 sometimes calls that a failure (go.dev/issue/75804).
-# A package is built once for all its targets. A failing input is left in the package's testdata/fuzz, to be kept as a test.
+# The limit is a number of inputs and not a time, because the fuzzer of Go up to 1.26 sometimes reports the end of the time as a failure (go.dev/issue/75804).
+# A package is built once for all its targets. A failing input remains in the package's testdata/fuzz as a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=$1
@@ -25,7 +25,7 @@ while IFS=: read -r file name; do
     "$go" test -c "${guide[@]}" -o "$bin" "./$dir"
     built=$dir
   fi
-  # An input worth keeping is cut down by 20 tries, not for a minute: the runs are for looking. Ten minutes are for one that hangs.
+  # A new input is minimised in at most 20 tries, so that the runs go into the search. The limit of ten minutes ends a target that hangs.
   if out=$(cd "$dir" && timeout 600 "$bin" -test.run '^$' -test.fuzz "^${name}\$" -test.fuzztime "${runs}x" -test.fuzzminimizetime 20x -test.fuzzcachedir "$work/corpus/$dir" 2>&1); then
     printf 'ok   %s %s %s\n' "$dir" "$name" "$(grep -o 'elapsed: [^,]*, execs: [0-9]*' <<<"$out" | tail -n 1)"
   else

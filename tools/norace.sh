@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# norace.sh: the tests of files that are built without the race detector: simulations, timings, and runs of thousands of sessions,
-# which one goroutine works through or which a neighbour plays with the detector. It would cost them ten times the time and find nothing.
+# norace.sh: runs the tests of files that are built without the race detector: simulations, timings, and thousands of sessions.
+# These tests use one goroutine, or another test covers the same code with the detector. The detector would make them ten times slower.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^//go:build !race')

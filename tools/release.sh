@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# release.sh [DIR]: what a release consists of, into DIR (dist): for each target an archive with the static binary, manual pages,
+# release.sh [DIR]: builds the files of a release in DIR (dist): for each target an archive with the static binary, manual pages,
 # completions, deploy/ and configs/; a bill of materials (CycloneDX) of each binary; SHA256SUMS.
-# A release is a commit: it is built from a clone of HEAD, and refused beside changes that are not in it. One target is then built a
-# second time, from another directory and without the build cache, and must come out byte for byte the same.
-#   TARGETS="linux/amd64" tools/release.sh     those targets only
+# A release is a commit: the script builds a clone of HEAD, and refuses a work tree with changes. One target is built a second time,
+# from another directory and without the build cache; both builds must be equal byte for byte.
+#   TARGETS="linux/amd64" tools/release.sh     only these targets
 #   tools/release.sh --list                    the targets
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ host=$("$go" env GOHOSTOS)/$("$go" env GOHOSTARCH)
 echo "precept $version with $("$go" env GOVERSION)"
 build "$source" "$host" "$work/precept"
 
-# What goes into every archive beside the binary.
+# The files of every archive in addition to the binary.
 common=$work/common
 mkdir -p "$common/completions"
 (cd "$source" && env -u GOFLAGS PRECEPT_MAN="$common/man/man1" "$go" test -count=1 -run '^TestManualPages$' ./cmd/precept >/dev/null)

