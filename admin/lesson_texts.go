@@ -129,6 +129,7 @@ func facetList(l *lesson.Lesson, never string) g.Node {
 		{"fires on the words", t.Keywords},
 		{"or on the tags", t.Tags},
 		{"or on errors like", t.ErrorPatterns},
+		{"or on errors of the kind", t.ErrorKinds},
 		{"not on", t.NotKeywords},
 		{"only with the tools", t.Tools},
 		{"only for the models", t.Models},

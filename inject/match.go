@@ -145,7 +145,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		}
 		if at, ok := w.result(found.Item, r.Block, r.CallID); ok {
 			spots[r.CallID] = at
-			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: detect.Kinds(r.Text, v)})
 		}
 	}
 	w.in.cfg.Tags.Tag(&q)

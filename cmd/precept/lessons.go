@@ -25,6 +25,7 @@ type lessonRow struct {
 	Confidence  float64      `json:"confidence"`
 	Category    string       `json:"category,omitempty"`
 	Keywords    []string     `json:"keywords,omitempty"`
+	ErrorKinds  []string     `json:"error_kinds,omitempty"`
 	Tags        []string     `json:"tags,omitempty"`
 	ContentHash string       `json:"content_hash"`
 	ExpiresAt   *time.Time   `json:"expires_at,omitempty"`
@@ -54,7 +55,7 @@ func row(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
 		Category: l.Category,
-		Keywords: l.Trigger.Keywords, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
+		Keywords: l.Trigger.Keywords, ErrorKinds: l.Trigger.ErrorKinds, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
 		Path:   l.Path,
 		Source: l.Approval.Source, Tenant: l.Scope.Tenant, Agent: l.Scope.Agent,
 	}

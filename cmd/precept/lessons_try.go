@@ -41,6 +41,7 @@ type tried struct {
 	Searched string          `json:"searched"` // the part of the text that is matched
 	Stripped []wire.Stripped `json:"stripped"`
 	Outcome  string          `json:"outcome,omitempty"` // what precept calls a tool error
+	Kinds    []detect.Kind   `json:"error_kinds"`       // kinds of a tool error, the most specific first
 	Tags     []string        `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
 	Matches  []triedLesson   `json:"matches"`
 	Near     []triedLesson   `json:"near"`
@@ -120,7 +121,7 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 // try matches the text.
 func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
 	out := tried{
-		Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{},
+		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Tags: []string{}, Matches: []triedLesson{},
 		Near: []triedLesson{},
 	}
 	q := lesson.Query{
@@ -134,7 +135,8 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		v := detect.Classify(f.tool, "", text, 1)
 		if out.Outcome = string(v.Outcome); v.Outcome == detect.Error {
 			out.Searched = detect.Signature(text)
-			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched}}
+			out.Kinds = append(out.Kinds, detect.Kinds(text, v)...)
+			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched, Kinds: out.Kinds}}
 		}
 	} else {
 		var cut []wire.Stripped
@@ -176,6 +178,9 @@ func printTried(out io.Writer, t *tried) {
 		fmt.Fprintln(out, "searched  nothing: the text contains no words of a person")
 	default:
 		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
+	}
+	if len(t.Kinds) > 0 {
+		fmt.Fprintf(out, "kinds     %s\n", strings.Trim(fmt.Sprint(t.Kinds), "[]"))
 	}
 	for _, l := range t.Matches {
 		fmt.Fprintf(

@@ -26,7 +26,7 @@ import (
 // draftFlags are the fields of a new lesson.
 type draftFlags struct {
 	title, advice, when, counter, outcome, category string
-	keywords, errors, tags, evidence                []string
+	keywords, errors, kinds, tags, evidence         []string
 }
 
 func (w *invocation) lessonsNew() *cobra.Command {
@@ -97,6 +97,10 @@ func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringSliceVar(
 		&f.errors, "error", nil, "phrase of a tool error that triggers the lesson; repeatable",
 	)
+	c.Flags().StringSliceVar(
+		&f.kinds, "error-kind", nil,
+		"kind of a tool error that triggers the lesson, such as command-not-found; repeatable",
+	)
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
 	c.Flags().StringSliceVar(
 		&f.evidence, "evidence", nil,
@@ -109,7 +113,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
 		Trigger: lesson.Trigger{
-			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, Tags: f.tags,
+			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, ErrorKinds: f.kinds, Tags: f.tags,
 		},
 	}
 	if l.Title == "" {
@@ -118,7 +122,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	if l.Trigger.Description == "" {
 		l.Trigger.Description = "On any of these words: " + strings.Join(
-			slices.Concat(f.keywords, f.errors, f.tags), ", ",
+			slices.Concat(f.keywords, f.errors, f.kinds, f.tags), ", ",
 		) + "."
 	}
 	for _, e := range f.evidence {

@@ -28,7 +28,7 @@ type Session struct {
 	Reward       float64           // 0 to 1, if Told
 }
 
-// Word is a phrase or tag of a lesson, with the number of sessions that contain the word.
+// Word is a phrase, an error kind or a tag of a lesson, with the number of sessions that contain the word.
 type Word struct {
 	Word     string `json:"word"`
 	Sessions int    `json:"sessions"`
@@ -40,7 +40,7 @@ type Result struct {
 	Sessions int      `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
 	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
 	Words    []Word   `json:"words"`
-	Silent   []string `json:"silent"` // phrases and tags that occur in no session
+	Silent   []string `json:"silent"` // phrases, kinds and tags that occur in no session
 	Worth    Worth    `json:"worth"`
 	Examples []string `json:"examples"` // names of some sessions with a match
 	Near     Near     `json:"near_misses"`
@@ -190,7 +190,7 @@ func (r *Run) Of(slug string) Result {
 		Near:  Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
-	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
+	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.Tags) {
 		if c.fired.words[w] == 0 {
 			out.Silent = append(out.Silent, w)
 		}

@@ -52,8 +52,10 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) 
 		if !ok {
 			call = calls[r.CallID]
 		}
-		if detect.Classify(call.Name, call.Args, r.Text, r.IsError).Outcome == detect.Error {
-			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
+		if v := detect.Classify(call.Name, call.Args, r.Text, r.IsError); v.Outcome == detect.Error {
+			q.Errors = append(q.Errors, lesson.ErrorText{
+				CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: detect.Kinds(r.Text, v),
+			})
 		}
 	}
 	return q, len(q.Words)+len(q.Errors) > 0

@@ -21,6 +21,7 @@ type Book struct {
 
 	compiled []compiled // active lessons, by slug
 	tags     map[string][]int32
+	kinds    map[string][]int32 // lessons by error kind
 	phrases  []ownedPhrase
 	machine  *automaton
 	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
@@ -78,7 +79,7 @@ func (b *Book) And(l *Lesson) *Book {
 }
 
 func newBook(lessons []*Lesson) *Book {
-	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}}
+	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}}
 	sorted := slices.Clone(lessons)
 	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
 		return cmp.Or(strings.Compare(x.Slug, y.Slug), strings.Compare(x.Path, y.Path))
@@ -108,6 +109,9 @@ func (b *Book) compile() {
 		for _, tag := range l.Trigger.Tags {
 			key := tagKey(tag)
 			b.tags[key] = append(b.tags[key], u)
+		}
+		for _, kind := range l.Trigger.ErrorKinds {
+			b.kinds[kind] = append(b.kinds[kind], u)
 		}
 		b.own(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
 		b.own(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"precept/detect"
 )
 
 // Severity of a finding.
@@ -19,7 +21,8 @@ const (
 )
 
 // Finding is the result of a check. The code is a code of AIP-11, or the name of the check:
-// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice, unread_field.
+// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice, unread_field,
+// unknown_kind.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -47,6 +50,7 @@ const (
 	codeFileName      Code = "file_name"
 	codeNoAdvice      Code = "no_advice"
 	codeUnread        Code = "unread_field"
+	codeUnknownKind   Code = "unknown_kind"
 )
 
 // Checks judges lessons before their activation. The zero value works without the hooks.
@@ -129,6 +133,7 @@ func soft(l *Lesson) Severity {
 
 func (c Checks) alone(l *Lesson, b *Book) []Finding {
 	out := append(unread(l), broad(l)...)
+	out = append(out, unknownKinds(l)...)
 	out = append(out, c.backtest(l)...)
 	out = append(out, Suspicious(l)...)
 	out = append(out, c.secrets(l)...)
@@ -148,7 +153,7 @@ func (c Checks) alone(l *Lesson, b *Book) []Finding {
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
-			"there is no tag, no keyword and no error pattern, so the lesson never fires; add a keyword")}
+			"there is no tag, no keyword, no error pattern and no error kind, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -160,6 +165,18 @@ func broad(l *Lesson) []Finding {
 		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\x00")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
+		}
+	}
+	return out
+}
+
+// unknownKinds finds error kinds that no failure has.
+func unknownKinds(l *Lesson) []Finding {
+	var out []Finding
+	for i, kind := range l.Trigger.ErrorKinds {
+		if nearest, known := detect.NearestKind(kind); !known {
+			out = append(out, finding(l, soft(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
+				"%q is no kind of error, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	return out

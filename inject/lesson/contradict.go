@@ -51,6 +51,9 @@ func triggerKeys(l *Lesson) []string {
 	for _, p := range phrases(&l.Trigger) {
 		keys = append(keys, readPhrase(p.text, l.Form).key)
 	}
+	for _, kind := range l.Trigger.ErrorKinds {
+		keys = append(keys, "\x00kind "+kind) // no phrase begins with this byte
+	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -200,7 +203,7 @@ func contradiction(a, b *Lesson) Finding {
 		how = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
 	}
 	return finding(a, Warning, codeContradiction, "trigger",
-		"fires on the same words as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
+		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
 }
 
 // Contradicts returns the lessons of the book that share a trigger with l and contradict l: all are

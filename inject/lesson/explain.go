@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"precept/detect"
 )
 
 // Cause is one matching trigger of a lesson.
 type Cause struct {
-	Kind  string `json:"kind"`  // keyword, tag, error_pattern, tool
+	Kind  string `json:"kind"`  // keyword, tag, error_pattern, error_kind, tool
 	Text  string `json:"text"`  // as written in the lesson
 	Where string `json:"where"` // words, tool error, request
 }
@@ -72,6 +74,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q stands in the words, and fires on tool errors only", p))
 		}
 	}
+	e.kinds(q.query)
 	if near := len(e.By) > 0 || len(e.Not) > 0; !near {
 		return false
 	}
@@ -81,6 +84,28 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 		}
 	}
 	return true
+}
+
+// kinds collects the error kinds in the query.
+func (e *Explanation) kinds(q *Query) {
+	u := compiled{lesson: e.Lesson}
+	for _, kind := range e.Lesson.Trigger.ErrorKinds {
+		failing, fires := []string(nil), false
+		for i := range q.Errors {
+			if x := &q.Errors[i]; slices.Contains(x.Kinds, detect.Kind(kind)) {
+				failing, fires = append(failing, x.Tool), fires || u.failedIn(&signs{}, q, x.Tool)
+			}
+		}
+		switch {
+		case fires:
+			e.By = append(e.By, Cause{"error_kind", kind, "tool error"})
+		case len(failing) > 0 && failing[0] != "":
+			e.Not = append(e.Not, fmt.Sprintf("its error kind %s fires on errors of its tools (%s), and this is an error of %s",
+				kind, strings.Join(e.Lesson.Trigger.Tools, ", "), strings.Join(failing, ", ")))
+		case len(failing) > 0:
+			e.By = append(e.By, Cause{"error_kind", kind, "tool error"})
+		}
+	}
 }
 
 // foldedQuery is a query with its texts in the form for comparison.

@@ -60,7 +60,7 @@ func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 func (l *Lesson) Clone() *Lesson {
 	c := *l
 	t := &c.Trigger
-	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.Models, &c.Supersedes} {
+	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.ErrorKinds, &t.Models, &c.Supersedes} {
 		*list = slices.Clone(*list)
 	}
 	t.Targets, c.Evidence = slices.Clone(t.Targets), slices.Clone(c.Evidence)
@@ -165,6 +165,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"trigger", "metadata", "precept", "keywords"}, texts(t.Keywords)},
 		{[]string{"trigger", "metadata", "precept", "not_keywords"}, texts(t.NotKeywords)},
 		{[]string{"trigger", "metadata", "precept", "error_patterns"}, texts(t.ErrorPatterns)},
+		{[]string{"trigger", "metadata", "precept", "error_kinds"}, texts(t.ErrorKinds)},
 		{[]string{"trigger", "metadata", "precept", "tools"}, texts(t.Tools)},
 		{[]string{"trigger", "metadata", "precept", "models"}, texts(t.Models)},
 		{[]string{"outcome"}, text(l.Outcome)},

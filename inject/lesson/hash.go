@@ -10,7 +10,7 @@ import (
 )
 
 // Hash computes the content hash: SHA-256 over the text for the model (slug, title, advice) and
-// over the triggers (tags, targets, keywords, error patterns, tools, models, scope; each list
+// over the triggers (tags, targets, keywords, error patterns, error kinds, tools, models, scope; each list
 // sorted). Counts, state and description are not included: they may change without a new arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
@@ -20,6 +20,9 @@ func (l *Lesson) Hash() string {
 	}
 	for _, list := range [][]string{t.Tags, t.Keywords, t.NotKeywords, t.Tools, t.ErrorPatterns, t.Models} {
 		hashList(h, list)
+	}
+	if len(t.ErrorKinds) > 0 { // lessons without kinds keep the hashes of their approvals
+		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
 	}
 	targets := make([]string, 0, len(t.Targets))
 	for _, g := range t.Targets {

@@ -51,11 +51,12 @@ type Trigger struct {
 	Targets     []Target
 	// trigger.metadata.precept:
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
+	ErrorKinds                                          []string // kinds of detect.Kinds
 }
 
-// Empty reports whether the trigger has no tag, no keyword and no error pattern.
+// Empty reports whether the trigger has no tag, no keyword, no error pattern and no error kind.
 func (t *Trigger) Empty() bool {
-	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0
+	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0
 }
 
 // Evidence is one AIP-11 reference.

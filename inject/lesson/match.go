@@ -88,16 +88,23 @@ func (b *Book) Match(q *Query) []Hit {
 		}
 	}
 	for i := range q.Errors {
-		b.tagError(s, q, i)
+		b.markError(s, q, i)
 	}
 	return b.hits(s, q)
 }
 
-// tagError matches the lessons of an error text's tags.
-func (b *Book) tagError(s *scratch, q *Query, i int) {
+// markError matches the lessons of an error text's tags and kinds.
+func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, u := range b.tags[tagKey(tag)] {
 			if m := s.touch(u); b.compiled[u].offered(m, q, q.Errors[i].Tool) {
+				m.err = max(m.err, int32(i+1))
+			}
+		}
+	}
+	for _, kind := range q.Errors[i].Kinds {
+		for _, u := range b.kinds[string(kind)] {
+			if m := s.touch(u); b.compiled[u].failedIn(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
@@ -149,6 +156,16 @@ func (u *compiled) offered(m *signs, q *Query, failing string) bool {
 		m.looked, m.found = true, anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)])
 	}
 	return m.found
+}
+
+// failedIn reports whether the lesson is for errors of the failing tool. A kind has the wording of
+// every tool, so the tools of a lesson narrow the kind to their own errors.
+func (u *compiled) failedIn(m *signs, q *Query, failing string) bool {
+	if failing == "" {
+		return u.offered(m, q, "")
+	}
+	tools := u.lesson.Trigger.Tools
+	return len(tools) == 0 || anyTool(tools, []string{failing})
 }
 
 func anyTool(patterns, names []string) bool {

@@ -1,6 +1,10 @@
 package lesson
 
-import "time"
+import (
+	"time"
+
+	"precept/detect"
+)
 
 // Query is the matcher's view of a turn: the new content only. The caller has removed reminders,
 // environment blocks and our own blocks.
@@ -20,7 +24,8 @@ type Query struct {
 // ErrorText is the error signature of a new tool result.
 type ErrorText struct {
 	CallID, Tool, Text string
-	Tags               []string // set by a Tagger
+	Tags               []string      // set by a Tagger
+	Kinds              []detect.Kind // kinds of the error
 }
 
 // Hit is a lesson with a matching target and trigger.

@@ -1,0 +1,284 @@
+package detect
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Kind is the kind of a failure. Many tools word one kind in different ways.
+type Kind string
+
+// KindInfo describes a kind.
+type KindInfo struct {
+	Name    Kind
+	Broader Kind   // kind that every failure of this kind has, too; "" for none
+	Meaning string // for people
+	rest    bool   // given only to failures without another kind
+}
+
+// maxKindText is the number of bytes that are searched at either end of a failed result, and
+// maxKindLine the number of bytes of a line.
+const (
+	maxKindText = 12 << 10
+	maxKindLine = 600
+	maxKinds    = 6
+)
+
+// Kinds returns the kinds of a failed tool result, the most specific first. The judgement is the
+// result of Classify: only an error has kinds.
+func Kinds(text string, j Judgement) []Kind {
+	if j.Outcome != Error {
+		return nil
+	}
+	search := kindScan{table: kindRows(), steps: maxKindSteps}
+	search.found = make([]bool, len(search.table.kinds))
+	search.result(text, j.Code)
+	return search.kinds()
+}
+
+// KnownKinds returns all kinds in the order of the table.
+func KnownKinds() []KindInfo { return slices.Clone(kindRows().kinds) }
+
+// NearestKind reports whether a kind exists, and returns the kind with the most similar name.
+func NearestKind(name string) (nearest Kind, known bool) {
+	best := len(name) + 64
+	for _, k := range kindRows().kinds {
+		if d := editDistance(name, string(k.Name)); d < best {
+			nearest, best = k.Name, d
+		}
+	}
+	return nearest, best == 0
+}
+
+// editDistance returns the number of inserted, deleted and replaced bytes between two names
+// (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// kindsText is the table of kinds: lines "kind" with the name, the broader kind and the meaning, in
+// the order of the result, and for each wording a line with the kind, the pattern and an example.
+//
+//go:embed kinds.tsv
+var kindsText string
+
+// kindTable is the compiled table. The patterns are found by one word that the pattern needs.
+type kindTable struct {
+	kinds  []KindInfo
+	byWord map[string][]kindPattern
+}
+
+// kindRow is a wording of a kind.
+type kindRow struct {
+	kind             int // index in kindTable.kinds
+	pattern, example string
+	line             string // file and line number
+}
+
+//nolint:gochecknoglobals // immutable, read at the first use
+var kindRows = sync.OnceValue(func() *kindTable {
+	table, _, err := readKinds(kindsText)
+	if err != nil {
+		panic(err) // the file is part of the program, and a test reads the file
+	}
+	return table
+})
+
+// readKinds reads the table of kinds.
+func readKinds(text string) (*kindTable, []kindRow, error) {
+	t := &kindTable{byWord: map[string][]kindPattern{}}
+	numbers := map[string]int{}
+	var rows []kindRow
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		at := fmt.Sprintf("kinds.tsv:%d", n)
+		f := strings.Split(line, "\t")
+		switch {
+		case (f[0] == "kind" || f[0] == "rest") && len(f) == 4:
+			numbers[f[1]] = len(t.kinds)
+			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), Kind(strings.TrimPrefix(f[2], "-")), f[3], f[0] == "rest"})
+			continue
+		case len(f) != 3 || slices.Contains(f, ""):
+			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", at)
+		}
+		kind, ok := numbers[f[0]]
+		if !ok {
+			return nil, nil, fmt.Errorf("%s: the kind %s has no line", at, f[0])
+		}
+		rows = append(rows, kindRow{kind, f[1], f[2], at})
+	}
+	for _, k := range t.kinds {
+		if _, ok := numbers[string(k.Broader)]; k.Broader != "" && !ok {
+			return nil, nil, fmt.Errorf("kinds.tsv: the broader kind %s of %s has no line", k.Broader, k.Name)
+		}
+	}
+	return t, rows, t.index(rows)
+}
+
+// index compiles the rows, each under the word that the fewest other patterns contain.
+func (t *kindTable) index(rows []kindRow) error {
+	patterns := make([]kindPattern, len(rows))
+	uses := map[string]int{}
+	for i, r := range rows {
+		patterns[i] = compileKind(r.kind, r.pattern)
+		for _, w := range patterns[i].words {
+			uses[w]++
+		}
+	}
+	for i, r := range rows {
+		p := &patterns[i]
+		if len(p.words) == 0 {
+			return fmt.Errorf("%s: the pattern %q holds no whole word", r.line, r.pattern)
+		}
+		word := slices.MinFunc(p.words, func(a, b string) int { return cmp.Or(uses[a]-uses[b], len(b)-len(a)) })
+		t.byWord[word] = append(t.byWord[word], *p)
+	}
+	return nil
+}
+
+// maxKindSteps bounds the work of one search, some milliseconds at most.
+const maxKindSteps = 1 << 19
+
+// kindScan is the search in one failed result.
+type kindScan struct {
+	table *kindTable
+	found []bool // by index in table.kinds
+	steps int    // left
+}
+
+// result searches a result and its exit code or HTTP status.
+func (s *kindScan) result(text string, code int) {
+	s.text(text)
+	switch {
+	case code >= 400 && code < 600:
+		s.line("http status " + strconv.Itoa(code))
+	case code != 0:
+		s.line("exit code " + strconv.Itoa(code))
+	}
+}
+
+// text searches the lines at both ends of a result. Of an answer in JSON the fields are searched
+// one by one, as "key: value".
+func (s *kindScan) text(text string) {
+	text = unwrapText(text)
+	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
+		s.fields("", v, 0)
+		return
+	}
+	body := wording().unframe(text).body
+	if v, ok := parseLenient(strings.TrimSpace(body)); ok && v.kind == objectValue {
+		s.fields("", v, 0)
+	}
+	s.lines(text)
+}
+
+// lines searches the lines of a text.
+func (s *kindScan) lines(text string) {
+	if len(text) > 2*maxKindText {
+		s.lines(text[:maxKindText])
+		text = text[len(text)-maxKindText:]
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		s.line(line)
+	}
+}
+
+// maxFieldDepth is the depth of the fields that are searched.
+const maxFieldDepth = 6
+
+// fields searches the strings and numbers of an answer.
+func (s *kindScan) fields(key string, v lenientValue, depth int) {
+	if depth > maxFieldDepth || s.steps <= 0 {
+		return
+	}
+	for i, val := range v.vals {
+		name := key
+		if i < len(v.keys) {
+			name = v.keys[i]
+		}
+		s.fields(name, val, depth+1)
+	}
+	switch v.kind {
+	case stringValue:
+		text := strings.TrimSpace(v.text())
+		if inner, ok := parseLenient(text); ok && (inner.kind == objectValue || inner.kind == arrayValue) {
+			s.fields(key, inner, depth+1)
+			return
+		}
+		s.lines(text)
+		if len(text) < 64 && !strings.Contains(text, "\n") {
+			s.line(key + ": " + text)
+		}
+	case numberValue:
+		s.line(key + ": " + v.raw)
+		if v.num >= 400 && v.num < 600 && wording().isKey("status", key) {
+			s.line("http status " + v.raw)
+		}
+	case noValue, objectValue, arrayValue, boolValue:
+	}
+}
+
+// line searches one line.
+func (s *kindScan) line(line string) {
+	line = kindLine(line)
+	for i := 0; i < len(line); {
+		if !isKindByte(line[i]) {
+			i++
+			continue
+		}
+		end := i + 1
+		for end < len(line) && isKindByte(line[end]) {
+			end++
+		}
+		for _, p := range s.table.byWord[line[i:end]] {
+			if !s.found[p.kind] && s.steps > 0 {
+				s.found[p.kind] = p.matches(line, &s.steps)
+			}
+		}
+		s.steps--
+		i = end
+	}
+}
+
+// kinds returns the found kinds with their broader kinds.
+func (s *kindScan) kinds() []Kind {
+	var out []Kind
+	for i, k := range s.table.kinds {
+		if s.found[i] && !(k.rest && len(out) > 0) && len(out) < maxKinds {
+			out = append(out, k.Name)
+		}
+	}
+	for i := 0; i < len(out); i++ {
+		at := slices.IndexFunc(s.table.kinds, func(k KindInfo) bool { return k.Name == out[i] })
+		if b := s.table.kinds[at].Broader; b != "" && !slices.Contains(out, b) {
+			out = append(out, b)
+		}
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package detect
+
+import (
+	"strings"
+)
+
+// kindPattern is the wording of one line of a failed result. The pattern covers the whole line, in
+// lower case: * stands for any text, % for text without a blank, # for digits. A backslash makes
+// the next character literal. Next to a *, a literal begins and ends at the boundary of a word.
+type kindPattern struct {
+	kind  int
+	parts []patternPart
+	words []string // whole words of the literals
+}
+
+// patternPart is a literal, or a wildcard with an empty text.
+type patternPart struct {
+	text     string
+	wildcard byte // 0 for a literal
+}
+
+// compileKind reads a pattern.
+func compileKind(kind int, pattern string) kindPattern {
+	p := kindPattern{kind: kind}
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			p.parts = append(p.parts, patternPart{text: literal.String()})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '*', '%', '#':
+			flush()
+			p.parts = append(p.parts, patternPart{wildcard: c})
+		case '\\':
+			if i+1 < len(pattern) {
+				i++
+			}
+			literal.WriteByte(pattern[i])
+		default:
+			literal.WriteByte(c)
+		}
+	}
+	flush()
+	for i, part := range p.parts {
+		if part.wildcard == 0 {
+			p.words = append(p.words, wholeWords(part.text, p.glued(i-1), p.glued(i+1))...)
+		}
+	}
+	return p
+}
+
+// glued reports whether a part may continue a word of its neighbour.
+func (p *kindPattern) glued(i int) bool {
+	return i >= 0 && i < len(p.parts) && p.parts[i].wildcard != 0 && p.parts[i].wildcard != '*'
+}
+
+// wholeWords returns the words of a literal without the words that a neighbour may continue.
+func wholeWords(text string, before, after bool) []string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindByte(byte(r)) })
+	if before && len(words) > 0 && isKindByte(text[0]) {
+		words = words[1:]
+	}
+	if after && len(words) > 0 && isKindByte(text[len(text)-1]) {
+		words = words[:len(words)-1]
+	}
+	return words
+}
+
+// isKindByte reports whether a byte is part of a word. Other scripts count as letters.
+func isKindByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
+
+// matches reports whether the pattern covers the line. Each comparison takes a step; without steps
+// nothing matches.
+func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
+
+func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
+	if *steps--; *steps < 0 {
+		return false
+	}
+	if part == len(p.parts) {
+		return at == len(line)
+	}
+	switch w := p.parts[part].wildcard; w {
+	case 0:
+		text := p.parts[part].text
+		return strings.HasPrefix(line[at:], text) && p.matchAt(line, at+len(text), part+1, steps)
+	case '*':
+		return p.matchRest(line, at, part+1, steps)
+	default:
+		end := at
+		for end < len(line) && (w == '#' && isDigit(line[end]) || w == '%' && line[end] != ' ') {
+			end++
+			if p.matchAt(line, end, part+1, steps) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// matchRest matches the parts after a * at the first possible place.
+func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
+	if part == len(p.parts) {
+		return at == 0 || at == len(line) || !joins(line, at)
+	}
+	if at > 0 && joins(line, at) {
+		return false
+	}
+	text := p.parts[part].text
+	for i := at; i <= len(line); i++ {
+		if text != "" {
+			next := strings.Index(line[i:], text)
+			if next < 0 {
+				return false
+			}
+			i += next
+		}
+		if !joins(line, i) && p.matchAt(line, i, part, steps) {
+			return true
+		}
+		if *steps < 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// joins reports whether the bytes around a place belong to one word.
+func joins(line string, at int) bool {
+	return at > 0 && at < len(line) && isKindByte(line[at-1]) && isKindByte(line[at])
+}
+
+// kindLine returns a line in lower case without colours, marks, tags and labels at its start. A
+// long line is cut.
+func kindLine(line string) string {
+	t := strings.ToLower(plain(cutRunes(strings.TrimSpace(line), maxKindLine)))
+	if strings.Contains(t, "\xe2\x80") {
+		t = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`, "…", "...").Replace(t)
+	}
+	for {
+		rest := strings.TrimLeft(t, " \t|>│║┃▌*●•✖✗✘×❌⚠⛔🚫🔴‼❗️!=~")
+		if tag, after, ok := strings.Cut(rest, ">"); ok && strings.HasPrefix(tag, "<") && !strings.Contains(tag, " ") && after != "" {
+			rest = after
+		}
+		for _, label := range kindLabels() {
+			if after, ok := strings.CutPrefix(rest, label); ok && after != "" {
+				rest = after
+				break
+			}
+		}
+		if rest == t {
+			break
+		}
+		t = rest
+	}
+	if i := strings.LastIndex(t, "</"); i > 0 && strings.HasSuffix(t, ">") {
+		t = t[:i]
+	}
+	return strings.TrimSpace(t)
+}
+
+// kindLabels are the words before the message of a line.
+func kindLabels() []string {
+	return []string{
+		"error: ", "[error] ", "(error) ", "err: ", "fatal: ", "fatal error: ", "stderr: ", "[stderr] ", "npm err! ",
+		"npm error ", "e   ", "error - ", "uncaught ", "exception: ", "error! ",
+	}
+}

@@ -1,0 +1,117 @@
+package lesson_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/detect"
+	"precept/inject/lesson"
+)
+
+// kinded is a lesson that fires on kinds of errors.
+func kinded(slug, kinds string, replaced ...string) string {
+	return written(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
+}
+
+// failedWith is a query with one failed tool result.
+func failedWith(tool, text string) *lesson.Query {
+	j := detect.Classify(tool, "", text, 1)
+	return &lesson.Query{
+		Tools:  []string{"bash", "read_file"},
+		Errors: []lesson.ErrorText{{CallID: "c1", Tool: tool, Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}},
+	}
+}
+
+func bookOf(t *testing.T, files ...string) *lesson.Book {
+	t.Helper()
+	texts := map[string][]byte{}
+	for i, f := range files {
+		texts[string(rune('a'+i))+".md"] = []byte(f)
+	}
+	book, problems, _ := lesson.NewTexts("bank").Load(texts)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return book
+}
+
+func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
+	t.Parallel()
+	book := bookOf(t, kinded("the-one", "command-not-found"))
+	for _, text := range []string{
+		"sh: 1: ps: not found", "bash: line 1: rg: command not found", "zsh: command not found: foo",
+		"'foo' is not recognized as an internal or external command,\noperable program or batch file.",
+	} {
+		q := failedWith("bash", text)
+		if hits := book.Match(q); len(hits) != 1 || hits[0].CallID != "c1" {
+			t.Errorf("%q: %d lessons fire", text, len(hits))
+		}
+		e := book.Explain(q)
+		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].By, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
+			t.Errorf("%q: explained as %+v", text, e)
+		}
+	}
+	if hits := book.Match(&lesson.Query{Words: []string{"sh: 1: ps: not found"}}); len(hits) > 0 {
+		t.Error("a kind fires on words of the user")
+	}
+	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) > 0 {
+		t.Error("a kind fires on an error of another kind")
+	}
+}
+
+func TestToolsNarrowAnErrorKind(t *testing.T) {
+	t.Parallel()
+	book := bookOf(t, written("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
+	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) != 1 {
+		t.Error("the lesson does not fire on an error of its tool")
+	}
+	q := failedWith("read_file", "ENOENT: no such file or directory, open '/x'")
+	if hits := book.Match(q); len(hits) != 0 {
+		t.Error("the lesson fires on an error of another tool")
+	}
+	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Not, " "), "this is an error of read_file") {
+		t.Errorf("the explanation is %+v", e)
+	}
+}
+
+func TestErrorKindsAreEditedInPlace(t *testing.T) {
+	t.Parallel()
+	file := kinded("the-one", "command-not-found, disk-full")
+	l, err := lesson.Parse("the-one.md", []byte(file))
+	if err != nil || !slices.Equal(l.Trigger.ErrorKinds, []string{"command-not-found", "disk-full"}) {
+		t.Fatalf("parse: %v, %v", l, err)
+	}
+	if same, err := lesson.Format(l); err != nil || string(same) != file {
+		t.Errorf("the file does not round trip: %v\n%s", err, same)
+	}
+	edited, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Trigger.ErrorKinds = []string{"timeout"} })
+	if err != nil || !slices.Equal(edited.Trigger.ErrorKinds, []string{"timeout"}) {
+		t.Fatalf("edit: %v", err)
+	}
+	if edited.ContentHash == l.ContentHash {
+		t.Error("another kind keeps the content hash of the approval")
+	}
+}
+
+func TestUnknownErrorKindNamesTheNearest(t *testing.T) {
+	t.Parallel()
+	found := lesson.Checks{}.Book(bookOf(t, kinded("the-one", "timeout, comand-not-found")))
+	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
+		t.Fatalf("findings %v", found)
+	}
+	for _, f := range found {
+		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the nearest kind is command-not-found")) {
+			t.Errorf("finding %v", f)
+		}
+	}
+}
+
+func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
+	t.Parallel()
+	book := bookOf(t, kinded("the-one", "timeout"), kinded("the-two", "timeout", "outcome: success", "outcome: failure"))
+	one, _ := book.Get("the-one")
+	if against := book.Contradicts(one); len(against) != 1 || against[0].Slug != "the-two" {
+		t.Errorf("contradicts %v", against)
+	}
+}
