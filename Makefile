@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## List the targets
 build: ## Build bin/precept as a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
 
-check: tidy fmt vet lint dead clones prose build ## Run tidy, format, vet, lint, dead code, clones, prose and the static build
+check: tidy fmt vet lint dead clones prose openapi build ## Run tidy, format, vet, lint, dead code, clones, prose, openapi and the static build
 
 tidy:
 	$(GO) mod tidy -diff
@@ -48,6 +48,9 @@ clones: ## Find duplicate code of at least CLONE syntax nodes; tests are exempt
 
 prose: ## Check comments and pages for plain English (prose_test.go)
 	$(GO) test -run Prose .
+
+openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./test/project -run OpenAPISchemasMatch -update
+	$(GO) test -run OpenAPISchemasMatch ./test/project
 
 test: check fuzz norace race ## Run all checks and tests
 
