@@ -84,9 +84,9 @@ func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// knows reports whether a Host header names this server. The port is ignored: a rebinding attack
+// isOwnHost reports whether a Host header names this server. The port is ignored: a rebinding attack
 // needs a name under its control, and containers map ports.
-func (a *access) knows(host string) bool {
+func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// known returns the response to an error. An unexpected error is answered by its status alone.
-func known(err error) *echo.HTTPError {
+// errorResponse returns the response to an error. An unexpected error is answered by its status alone.
+func errorResponse(err error) *echo.HTTPError {
 	if foreseen, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return foreseen
 	}
@@ -20,7 +20,7 @@ func known(err error) *echo.HTTPError {
 // explain returns the client's error for err and logs the cause. The message never repeats the
 // client's input.
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
-	k := known(err)
+	k := errorResponse(err)
 	if k.Internal != nil {
 		s.log(c).Error("admin request failed", "path", c.Path(), "error", k.Internal)
 	}

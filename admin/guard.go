@@ -56,7 +56,7 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 		case "/healthz", "/readyz":
 			return next(c)
 		}
-		if !s.access.Load().knows(c.Request().Host) {
+		if !s.access.Load().isOwnHost(c.Request().Host) {
 			return echo.NewHTTPError(http.StatusForbidden, "the host name is not served; list it in admin.hosts")
 		}
 		return next(c)
@@ -172,7 +172,7 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 			n.Detail = detail
 		}
 		if err != nil {
-			n.Status = known(err).Code
+			n.Status = errorResponse(err).Code
 		}
 		if e := s.audit.note(n); e != nil {
 			s.options.Log.Error("action could not be written to the audit log", "file", auditFile, "error", e)

@@ -24,12 +24,12 @@ func (s *Server) sessionPage(c echo.Context) error {
 	}
 	v := sessionView{t}
 	return s.show(c, shown{
-		Title: "session " + nameOf(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.goesOn(),
+		Title: "session " + nameOf(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.hasMoreTurns(),
 	})
 }
 
-// goesOn reports whether further turns exist.
-func (v *sessionView) goesOn() bool { return v.session.Next < v.session.Exchanges }
+// hasMoreTurns reports whether further turns exist.
+func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
@@ -84,7 +84,7 @@ func (v *sessionView) turns(f frame) g.Node {
 		"turns", "Conversation",
 		g.If(v.session.From > 0, to(max(0, v.session.From-store.TurnsShown), "prev", "Earlier turns")),
 		turns,
-		g.If(v.goesOn(), to(v.session.Next, "next", "Later turns")),
+		g.If(v.hasMoreTurns(), to(v.session.Next, "next", "Later turns")),
 	)
 }
 

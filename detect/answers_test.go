@@ -199,14 +199,14 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 		"Here's the result of the change":           worked("edited"),
 		"The edit was not successful":               worked(""),
 		"The file has been updated, but what failed is listed below": worked(""),
-		"No match for the old string":                                  failed("text:invalid"),
-		"The old text did not match":                                   failed("text:edit"),
-		"Found multiple matches for it":                                failed("text:edit"),
-		"old_string and new_string are exactly the same":               failed("text:edit"),
-		"The line 90 is out of range":                                  failed("text:no-such"),
-		"A file of that name already exists":                           failed("text:no-such"),
-		"Error: it is a folder":                                        failed("text:error-first"),
-		"Some words that report no outcome":                            worked(""),
+		"No match for the old string":                                failed("text:invalid"),
+		"The old text did not match":                                 failed("text:edit"),
+		"Found multiple matches for it":                              failed("text:edit"),
+		"old_string and new_string are exactly the same":             failed("text:edit"),
+		"The line 90 is out of range":                                failed("text:no-such"),
+		"A file of that name already exists":                         failed("text:no-such"),
+		"Error: it is a folder":                                      failed("text:error-first"),
+		"Some words that report no outcome":                          worked(""),
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 func (w *work) replay() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !w.due(b) {
+		if !w.isDue(b) {
 			continue
 		}
 		item, block, ok := w.find(b)
@@ -42,10 +42,10 @@ func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	return p
 }
 
-// due reports whether the block belongs into this request. A provider that keeps the history has
+// isDue reports whether the block belongs into this request. A provider that keeps the history has
 // the block, unless the request that brought the block is repeated. A full list needs every block,
 // wherever the block was inserted.
-func (w *work) due(b *session.Block) bool {
+func (w *work) isDue(b *session.Block) bool {
 	if !w.input.Request.Delta {
 		return true
 	}
@@ -159,7 +159,7 @@ func (w *work) newest(inSystem bool) (spot, bool) {
 // wordsOf returns the position before the words of an item, or at the end of the system prompt.
 func (w *work) wordsOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
-	return spot{item, -1, anchor}, w.holds(item, -1, anchor)
+	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }
 
 // firstResult returns the top of an item's first new result that can hold a text.
@@ -178,11 +178,11 @@ func (w *work) result(item, block int, callID string) (spot, bool) {
 		return spot{}, false
 	}
 	anchor := w.input.Request.AnchorAt(item, callID)
-	return spot{item, block, anchor}, w.holds(item, block, anchor)
+	return spot{item, block, anchor}, w.isStableAnchor(item, block, anchor)
 }
 
-// holds reports whether the anchor leads back to the place, as every later turn requires.
-func (w *work) holds(item, block int, a wire.Anchor) bool {
+// isStableAnchor reports whether the anchor leads back to the place, as every later turn requires.
+func (w *work) isStableAnchor(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.input.Request.Find(a)
 	return ok && i == item && b == block
 }

@@ -38,7 +38,7 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 	case writ.List, writ.Search:
 		said, lines, err = n.listed(ctx, c.Words)
 	case writ.Delete:
-		_, l, missing := n.known(ctx, c.ID)
+		_, l, missing := n.find(ctx, c.ID)
 		if err = missing; err == nil {
 			command, said = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
 			err = n.withdraw(ctx, l.Slug)

@@ -30,7 +30,7 @@ func (t *turn) decide() {
 	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
 		t.aside(why)
-		if (why == label.SideNoTools || why == label.SideTools) && rec.GoesOn(t.in.req) {
+		if (why == label.SideNoTools || why == label.SideTools) && rec.ContinuesUnderSystemText(t.in.req) {
 			t.plan.insert = t.set.injector.Replay(rec, view)
 		}
 		return
@@ -38,7 +38,7 @@ func (t *turn) decide() {
 	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.who.tenant), &t.plan.results
 	t.plan.insert = t.set.injector.Plan(rec, view)
 	t.session.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
-	t.p.resolver.Asked(rec, &t.query)
+	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
 		rec.Await(t.plan.number) // the recorder judges the turn after its search for paths with an opt-out
@@ -58,7 +58,7 @@ func (t *turn) repeat() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
-	if why, side := t.p.resolver.SideOf(rec, &t.query); side && (why != label.SideNoTools && why != label.SideTools || !rec.GoesOn(t.in.req)) {
+	if why, side := t.p.resolver.SideOf(rec, &t.query); side && (why != label.SideNoTools && why != label.SideTools || !rec.ContinuesUnderSystemText(t.in.req)) {
 		return
 	}
 	if !rec.State.Beyond {

@@ -62,20 +62,20 @@ func (p *Proxy) feedback(c echo.Context) error {
 func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
-	if !p.set.Load().heard(c.Request(), &who) {
+	if !p.set.Load().mayStoreFeedback(c.Request(), &who) {
 		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
 		return rated{ID: f.Entry.ID, Status: string(store.Ignored)}
 	}
 	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
-		return p.lost(c, f, err)
+		return p.notStored(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
 	return rated{ID: f.Entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
-// lost returns the answer for an entry that could not be stored.
-func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) rated {
+// notStored returns the answer for an entry that could not be stored.
+func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) rated {
 	count := func(status string) {
 		p.opts.Metrics.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, status).Inc()
 	}

@@ -210,13 +210,13 @@ func (f *forwarding) response(res *http.Response) error {
 // failed implements ReverseProxy.ErrorHandler for a request without a reply: failed answers the
 // client.
 func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
-	own := f.w.body.fault(spoken(f.r)) // a failed read of the client's body cancels the request as well
+	own := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
 	if own == nil {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
 		code, text := f.out.target.fault(err, leg(f.attempts.leg.Load()))
-		own = refusal(spoken(f.r), code, text)
+		own = refusal(errorDialect(f.r), code, text)
 		f.out.target.logFault(f.log(), f.p.opts.Now(), code, text)
 	}
 	f.observer.failed(w.Header(), own.status)

@@ -187,9 +187,9 @@ func (s *settings) learns(id *identity, agent string) bool {
 	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
 }
 
-// heard reports whether feedback of a client may be stored. Feedback is dropped if the tenant, the
+// mayStoreFeedback reports whether feedback of a client may be stored. Feedback is dropped if the tenant, the
 // key, or the agent in the path or in Precept-Agent opted out.
-func (s *settings) heard(r *http.Request, who *identity) bool {
+func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.Bounded(r.Header.Get("Precept-Agent")), form.Agent)}
 	who.claims(&named)

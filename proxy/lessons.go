@@ -66,8 +66,8 @@ type ownLessons struct {
 // answered as unknown.
 func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
-// known returns a lesson of the agent by its id: the slug, or the number that an answer shows.
-func (n ownLessons) known(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
+// find returns a lesson of the agent by its id: the slug, or the number that an answer shows.
+func (n ownLessons) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -124,7 +124,7 @@ func (c *bookCache) clear() {
 }
 
 func (n ownLessons) get(c echo.Context) error {
-	book, l, err := n.known(c.Request().Context(), c.Param("id"))
+	book, l, err := n.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (n ownLessons) create(c echo.Context) error {
 }
 
 func (n ownLessons) update(c echo.Context) error {
-	_, old, err := n.known(c.Request().Context(), c.Param("id"))
+	_, old, err := n.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Less
 
 // withdraw removes a lesson of the agent from the bank.
 func (n ownLessons) withdraw(ctx context.Context, slug string) error {
-	_, l, err := n.known(ctx, slug)
+	_, l, err := n.find(ctx, slug)
 	if err == nil {
 		err = n.shared.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
 	}

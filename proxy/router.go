@@ -112,7 +112,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.set.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
 			old: !r.ProtoAtLeast(1, 1),
 		}
-		defer p.answered(w, r)
+		defer p.endRequest(w, r)
 		if p.draining.Load() {
 			rw.Header().Set("Connection", "close") // the next request goes to another replica
 		}
@@ -125,9 +125,9 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// answered ends every request. A panic gives an error where the client has no byte yet, and a cut
+// endRequest ends every request. A panic gives an error where the client has no byte yet, and a cut
 // otherwise.
-func (p *Proxy) answered(w *clientWriter, r *http.Request) {
+func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		p.opts.Metrics.FailedOpen(label.StepHandler)
@@ -157,7 +157,7 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	switch {
 	case errors.As(err, &own):
 	case errors.As(err, &he):
-		own = refusal(spoken(r), he.Code, http.StatusText(he.Code))
+		own = refusal(errorDialect(r), he.Code, http.StatusText(he.Code))
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
@@ -168,7 +168,7 @@ func (p *Proxy) fault(err error, c echo.Context) {
 
 // unable returns the error for a fault of precept.
 func unable(r *http.Request) *problem {
-	return refusal(spoken(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
+	return refusal(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
 
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
@@ -219,8 +219,8 @@ func (p *problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // JSON, and its Content-Type says so
 }
 
-// spoken returns the dialect in which the client of a request reads errors.
-func spoken(r *http.Request) wire.Dialect {
+// errorDialect returns the dialect in which the client of a request reads errors.
+func errorDialect(r *http.Request) wire.Dialect {
 	_, path, _ := session.ParsePath(r.URL.EscapedPath())
 	return family(path, r.Header)
 }

@@ -171,7 +171,7 @@ func (t *turn) outcome() string {
 		return sample.Failed
 	case t.reply.whole():
 		return sample.Complete
-	case t.left():
+	case t.clientLeft():
 		return sample.Aborted
 	}
 	return sample.Incomplete

@@ -49,10 +49,10 @@ func newTarget(name, raw string) (*target, error) {
 func (t *target) place(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
-	if ok && (t.holds(rest) || isDeployment(rest)) { // the client's base URL holds too much, below a version
+	if ok && (t.covers(rest) || isDeployment(rest)) { // the client's base URL holds too much, below a version
 		p, ok = rest, false
 	}
-	if t.holds(p) {
+	if t.covers(p) {
 		return p
 	}
 	above, azure := strings.CutSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai")
@@ -65,10 +65,10 @@ func (t *target) place(p string) string {
 	return t.path + p
 }
 
-// holds reports whether a client's path begins with the path of the upstream. For requests other
+// covers reports whether a client's path begins with the path of the upstream. For requests other
 // than completions, the upstream's path must have a version: without a version, the path may occur
 // twice.
-func (t *target) holds(p string) bool {
+func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
 

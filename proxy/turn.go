@@ -93,7 +93,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	}
 
 	// Resolve: the session that the request belongs to.
-	if t.in.req != nil && !t.left() {
+	if t.in.req != nil && !t.clientLeft() {
 		t.runStep(label.StepIdentify, t.resolve)
 	}
 
@@ -193,8 +193,8 @@ func (t *turn) uninspected(why label.Reason) {
 // isMain reports whether the request is a turn of a session, and not a side request.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
-// left reports whether the client is gone. The remaining work on the request is then in vain.
-func (t *turn) left() bool { return t.in.r.Context().Err() != nil }
+// clientLeft reports whether the client is gone. The remaining work on the request is then in vain.
+func (t *turn) clientLeft() bool { return t.in.r.Context().Err() != nil }
 
 // runStep runs one step for the turn. See Options.runStep.
 func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }

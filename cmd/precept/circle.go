@@ -185,7 +185,7 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 		}
 		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), r.State)
 	}
-	_, stolen := c.play.Seen(demo.CircleLesson)
+	_, stolen := c.play.Deliveries(demo.CircleLesson)
 	say("\n   Attacker's texts that reached a model as a lesson: %d.", stolen)
 	if g := rep.Global; g.Effect != nil && g.Lo != nil && g.Hi != nil {
 		say(

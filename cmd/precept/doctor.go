@@ -135,17 +135,17 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	}
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]
-		say(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
+		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
 			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
 	}
 	if d.Trouble != "" {
-		say(out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
+		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
 	}
 	if d.Missing > 0 {
-		say(out, columns, missing, d.Missing)
+		printWrapped(out, columns, missing, d.Missing)
 	}
 	if d.Running != nil {
-		say(
+		printWrapped(
 			out, columns, "run file: pid %d, data %s, admin %s (outdated if the server crashed)", d.Running.PID,
 			d.Running.Data, d.Running.Admin,
 		)

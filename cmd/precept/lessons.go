@@ -107,18 +107,18 @@ func (w *invocation) actions() []*cobra.Command {
 	}
 }
 
-// standing is the answer of a verb that changes a lesson: the state of the lesson after the change.
-type standing struct {
+// stateAnswer is the answer of a verb that changes a lesson: the state of the lesson after the change.
+type stateAnswer struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
 	ContentHash string       `json:"content_hash"`
 	Path        string       `json:"path"`
 }
 
-// stands prints the state of a lesson.
-func stands(out io.Writer, l *lesson.Lesson, asJSON bool) error {
+// printState prints the state of a lesson.
+func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	return reply(out,
-		asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State,
+		asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State,
 	)
 }
 
@@ -135,7 +135,7 @@ func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return stands(w.out, l, asJSON)
+		return printState(w.out, l, asJSON)
 	})
 }
 

@@ -79,7 +79,7 @@ func (w *invocation) lessonsRestore() *cobra.Command {
 		if err != nil {
 			return slugError(args[0], err)
 		}
-		return stands(w.out, l, asJSON)
+		return printState(w.out, l, asJSON)
 	})
 }
 

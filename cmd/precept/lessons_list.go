@@ -96,7 +96,7 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 		for _, other := range list[i].Conflicts {
 			// Each pair is printed once, even if the other lesson is not listed.
 			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
-				say(
+				printWrapped(
 					w.out, columns(w.out),
 					"! %s and %s fire on the same words and contradict each other; both are kept",
 					list[i].Slug, other,

@@ -151,7 +151,7 @@ func (w *invocation) beginTrial(
 	if err != nil || f.asJSON {
 		return err
 	}
-	return stands(w.out, l, false)
+	return printState(w.out, l, false)
 }
 
 // blankReport returns the report of lessons without any measurement.

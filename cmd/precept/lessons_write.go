@@ -68,7 +68,7 @@ func (w *invocation) lessonsNew() *cobra.Command {
 		}
 		l = r.Lesson
 		return reply(w.out,
-			asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
+			asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
 			l.State, l.Path,
 		)
 	})

@@ -44,8 +44,8 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
 
-// meant returns the flag that a misspelt flag most likely means.
-func meant(c *cobra.Command, err error) string {
+// suggestedFlag returns the flag that a misspelt flag most likely means.
+func suggestedFlag(c *cobra.Command, err error) string {
 	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return ""

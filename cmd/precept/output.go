@@ -164,8 +164,8 @@ func align(rows [][]string, beside int) []string {
 	return out
 }
 
-// say writes a sentence, wrapped.
-func say(out io.Writer, columns int, format string, args ...any) {
+// printWrapped writes a sentence, wrapped.
+func printWrapped(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(folded(fmt.Sprintf(format, args...), columns), "\n"))
 }
 

@@ -38,7 +38,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	say(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
+	printWrapped(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
 			t.Errorf("too long: %q", line)

@@ -279,7 +279,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 		if r.Findings, err = b.judge(rest, l, nil); err != nil {
 			return Change{}, err
 		}
-		if rest.taken(l.Slug) {
+		if rest.isSlugUsed(l.Slug) {
 			return Change{}, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
 		}
 		r.Lesson = l

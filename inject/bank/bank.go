@@ -191,8 +191,8 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	return b.o.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
-// taken reports whether a lesson, archived or not, uses the slug.
-func (s *snapshot) taken(slug string) bool {
+// isSlugUsed reports whether a lesson, archived or not, uses the slug.
+func (s *snapshot) isSlugUsed(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)
 }

@@ -58,7 +58,7 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 		return errors.Join(ErrChanged, err)
 	}
 	for _, e := range c.Edits {
-		if err := d.holds(e); err != nil {
+		if err := d.checkUnchanged(e); err != nil {
 			return err
 		}
 	}
@@ -113,8 +113,8 @@ func (d Directory) note(c Change) error {
 	return nil
 }
 
-// holds reports an error if the file differs from the expectation of the edit.
-func (d Directory) holds(e Edit) error {
+// checkUnchanged reports an error if the file differs from the expectation of the edit.
+func (d Directory) checkUnchanged(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is not a name of a lesson", e.Name)
 	}

@@ -140,7 +140,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
 		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
 	}
-	l, err = written(l)
+	l, err = formatAndParse(l)
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
@@ -186,18 +186,18 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if !lesson.IsSlug(l.Slug) {
 		return nil, refuse(lesson.CodeInvalid, "slug", "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
 	}
-	if s.taken(l.Slug) {
+	if s.isSlugUsed(l.Slug) {
 		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
 	}
 	l.Path = s.where + "/" + p.Source + "/" + l.Slug + ".md"
 	if !IsName(s.name(l)) {
 		return nil, refuse(lesson.CodeInternal, "", "%q is not a source", p.Source)
 	}
-	return written(l)
+	return formatAndParse(l)
 }
 
-// written formats a lesson and parses the result.
-func written(l *lesson.Lesson) (*lesson.Lesson, error) {
+// formatAndParse formats a lesson and parses the result.
+func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
 		return nil, refusal(err)

@@ -19,7 +19,7 @@ func isForeign(n *node) bool {
 // aip11 reads the fields of a learning/v1 frontmatter, in the order of the published schema.
 func (r *reader) aip11(l *Lesson, n *node) {
 	l.Form = FormAIP11
-	r.known("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
+	r.refuseUnknownKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
 		"failure_count", "supersedes", "expires_at", "metadata")
 	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != Schema {
 		r.invalid("schema", lineIf(v), "must be the literal %s; write schema: %s", Schema, Schema)
@@ -57,7 +57,7 @@ func lineIf(v *node) int {
 func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
 
 func (r *reader) trigger(l *Lesson, n *node) {
-	r.known("trigger", n, "description", "tags", "targets", "metadata")
+	r.refuseUnknownKeys("trigger", n, "description", "tags", "targets", "metadata")
 	t := &l.Trigger
 	t.Description = r.text("trigger", n, "description", true, 1, maxDescription)
 	t.Tags = r.texts("trigger", n, "tags", maxTags, math.MaxInt, isTag, "a tag (lower-case letters, digits, dashes)")
@@ -70,7 +70,7 @@ func (r *reader) trigger(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "trigger.metadata.precept"
-	r.known(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "models")
+	r.refuseUnknownKeys(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "models")
 	list := func(key string) []string {
 		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
 	}
@@ -86,7 +86,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 		r.invalid(field, n.line, "is %s; write operator, role or skill", n.kind)
 		return t
 	}
-	r.known(field, n, "operator", "role", "skill")
+	r.refuseUnknownKeys(field, n, "operator", "role", "skill")
 	if len(n.keys) == 0 {
 		r.invalid(field, n.line, "is empty; write operator, role or skill, or remove it")
 	}
@@ -111,7 +111,7 @@ func (r *reader) evidence(n *node) []Evidence {
 			r.invalid(field, e.line, "is %s; write kind and ref", e.kind)
 			continue
 		}
-		r.known(field, e, "kind", "ref", "note")
+		r.refuseUnknownKeys(field, e, "kind", "ref", "note")
 		ev := Evidence{
 			Kind: r.text(field, e, "kind", true, 0, math.MaxInt),
 			Ref:  r.text(field, e, "ref", true, 1, maxRef),
@@ -143,7 +143,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "metadata.precept"
-	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
+	r.refuseUnknownKeys(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
 		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)

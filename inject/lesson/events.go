@@ -77,8 +77,8 @@ func (e *events) saw(event fsnotify.Event) {
 	}
 }
 
-// due reports whether the directory is to be walked at this poll.
-func (e *events) due() bool {
+// isWalkDue reports whether the directory is to be walked at this poll.
+func (e *events) isWalkDue() bool {
 	if e.kernel == nil {
 		return true
 	}

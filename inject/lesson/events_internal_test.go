@@ -27,7 +27,7 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, string(rune('a'+n))+".md"), []byte("no lesson"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if !w.events.due() {
+		if !w.events.isWalkDue() {
 			t.Errorf("poll %d does not walk the directory", n)
 		}
 		w.reload(t.Context())

@@ -142,11 +142,11 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		say("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	for _, heir := range b.above[l.Slug] {
-		if heir.InForce(q.query.Now) && heir.Scope.holds(q.query) {
+		if heir.InForce(q.query.Now) && heir.Scope.admits(q.query) {
 			say("%s supersedes it", heir.Slug)
 		}
 	}
-	if !l.Scope.holds(q.query) {
+	if !l.Scope.admits(q.query) {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {

@@ -75,8 +75,8 @@ type Approval struct {
 // means all. A scope is compared literally, unlike the globs of a Target.
 type Scope struct{ Tenant, Agent string }
 
-// holds reports whether the scope admits the tenant and the agent of a query.
-func (s Scope) holds(q *Query) bool {
+// admits reports whether the scope admits the tenant and the agent of a query.
+func (s Scope) admits(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 

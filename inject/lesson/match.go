@@ -176,7 +176,7 @@ func anyTool(patterns, names []string) bool {
 // of one tenant or agent supersedes others for this tenant or agent only.
 func (u *compiled) silenced(q *Query) bool {
 	return u.lesson.ExpiredAt(q.Now) ||
-		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.holds(q) })
+		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
 func (b *Book) hits(s *scratch, q *Query) []Hit {
@@ -187,7 +187,7 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	var out []Hit
 	for _, i := range s.touched {
 		m, u := &s.seen[i], &b.compiled[i]
-		if m.vetoed || u.silenced(q) || !u.lesson.Scope.holds(q) || !u.lesson.Trigger.addressed(q) {
+		if m.vetoed || u.silenced(q) || !u.lesson.Scope.admits(q) || !u.lesson.Trigger.addressed(q) {
 			continue
 		}
 		switch {

@@ -35,8 +35,8 @@ func (r *reader) invalid(field string, line int, format string, args ...any) {
 	r.fault(CodeInvalid, field, line, format, args...)
 }
 
-// known refuses every key of n outside of the list.
-func (r *reader) known(prefix string, n *node, keys ...string) {
+// refuseUnknownKeys refuses every key of n outside of the list.
+func (r *reader) refuseUnknownKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
 		if !slices.Contains(keys, p.key) {

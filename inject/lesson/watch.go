@@ -76,7 +76,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer w.events.close()
 	for {
-		if w.events.due() || w.again > 0 || w.fault != "" {
+		if w.events.isWalkDue() || w.again > 0 || w.fault != "" {
 			w.reload(ctx)
 		}
 		if !w.await(ctx, ticker.C) {

@@ -117,7 +117,7 @@ func (r *reader) read(said string) Command {
 	words = strings.TrimSpace(words)
 	switch {
 	case single:
-		return written(signature, text)
+		return createCommand(signature, text)
 	case verb == string(List) && words == "":
 		return Command{Verb: List}
 	case verb == string(Search) && words != "":
@@ -129,7 +129,7 @@ func (r *reader) read(said string) Command {
 	if !ok {
 		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; one of one line is /lesson SIGNATURE: TEXT"}
 	}
-	return written(strings.TrimSuffix(said, ":"), text)
+	return createCommand(strings.TrimSuffix(said, ":"), text)
 }
 
 // block returns the lines between a command and /endlesson. Without /endlesson the lines are prose,
@@ -148,8 +148,8 @@ func (r *reader) block() (text string, ok bool) {
 	return "", false
 }
 
-// written returns a command to create a lesson.
-func written(signature, text string) Command {
+// createCommand returns a command to create a lesson.
+func createCommand(signature, text string) Command {
 	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
 	switch {
 	case c.Signature == "" || c.Text == "":

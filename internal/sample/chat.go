@@ -129,7 +129,7 @@ func (h *history) list(n int) []ChatMessage {
 
 // echoes reports whether the agent sent the last reply back. With a provider that keeps the history
 // the agent does not.
-func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, speaks) }
+func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
 // fold converts raw items of one turn's dialect to messages.
 func fold(raw []json.RawMessage, dialect string) []ChatMessage {

@@ -42,8 +42,8 @@ func (e *Exchange) calls() []Call {
 	return out
 }
 
-// speaks reports whether the item contains words or a tool call of the model.
-func speaks(it *wire.Item) bool {
+// hasModelOutput reports whether the item contains words or a tool call of the model.
+func hasModelOutput(it *wire.Item) bool {
 	return it.Role == wire.RoleAssistant && (it.Text != "" || len(it.Calls) > 0)
 }
 
@@ -54,7 +54,7 @@ func speaks(it *wire.Item) bool {
 func spokenCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
-		if !it.Calls[i].IsWritten() {
+		if !it.Calls[i].IsText() {
 			out = append(out, Call(it.Calls[i]))
 		}
 	}

@@ -95,7 +95,7 @@ func (h *history) add(e *Exchange) {
 	verdicts, place := e.verdictsOn(items), 0
 	for _, it := range items {
 		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
-			h.say(EventAssistant, it.Text, e.Turn)
+			h.addMessage(EventAssistant, it.Text, e.Turn)
 		}
 		for _, c := range it.Calls {
 			h.call(Call(c), e.Turn)
@@ -104,9 +104,9 @@ func (h *history) add(e *Exchange) {
 			h.result(&it.Results[i], verdicts, place)
 			place++
 		}
-		h.say(EventUser, it.Words, e.Turn)
+		h.addMessage(EventUser, it.Words, e.Turn)
 	}
-	h.say(EventAssistant, e.Reply.Text, e.Turn)
+	h.addMessage(EventAssistant, e.Reply.Text, e.Turn)
 	for _, c := range e.calls() {
 		h.call(c, e.Turn)
 	}
@@ -121,7 +121,7 @@ func (h *history) add(e *Exchange) {
 	h.loops += e.Loops
 }
 
-func (h *history) say(role, text string, turn int) {
+func (h *history) addMessage(role, text string, turn int) {
 	if text != "" {
 		h.events = append(h.events, Event{Turn: turn, Role: role, Text: text})
 	}
@@ -167,7 +167,7 @@ func (h *history) single() bool {
 	if len(h.kept) != 1 {
 		return false
 	}
-	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return speaks(it) || len(it.Results) > 0 })
+	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return hasModelOutput(it) || len(it.Results) > 0 })
 }
 
 // turns returns the first and the last turn of the part.

@@ -171,7 +171,7 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		"under a stranger":        {agentRequest(t, "You judge.", nil, history...), false},
 		"of another conversation": {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
 	} {
-		if got := r.GoesOn(k.req); got != k.want {
+		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -29,17 +29,17 @@ const (
 
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
-	id     ID
-	tooled bool // the first request had tools
-	system uint64
-	tools  []uint32
-	hash   uint64    // hash of the tools' names
-	at     time.Time // time of the newest request
-	asked  [2]part   // first and newest words of the user
-	said   []part    // answers and tool results, newest last
-	asks   []part    // phrases in the calls of the newest reply
-	beside []part    // phrases of the newest reply to a side request about the conversation
-	soon   time.Time // time of that side request
+	id        ID
+	tooled    bool // the first request had tools
+	system    uint64
+	tools     []uint32
+	hash      uint64    // hash of the tools' names
+	at        time.Time // time of the newest request
+	userWords [2]part   // first and newest words of the user
+	answers   []part    // answers and tool results, newest last
+	asks      []part    // phrases in the calls of the newest reply
+	beside    []part    // phrases of the newest reply to a side request about the conversation
+	soon      time.Time // time of that side request
 }
 
 // part is a piece of a text. A quotation repeats the piece unchanged.
@@ -51,22 +51,22 @@ type part struct {
 // recall reads the texts of a history.
 func (x *fingerprint) recall(req *wire.Request) {
 	if it, ok := opening(req); ok {
-		x.asked[0] = distinctive(it.Words)
+		x.userWords[0] = distinctive(it.Words)
 	}
 	for i := max(0, req.Len()-maxLook); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
-			x.say(req.Item(i).Text)
+			x.addAnswer(req.Item(i).Text)
 		}
 	}
 }
 
-// say adds an answer.
-func (x *fingerprint) say(text string) {
+// addAnswer adds an answer.
+func (x *fingerprint) addAnswer(text string) {
 	w := distinctive(text)
 	if w.text == "" {
 		return
 	}
-	x.said = push(x.said, w, quoteSaid)
+	x.answers = push(x.answers, w, quoteSaid)
 }
 
 // newest returns the newest words of the user in the items from index from on, and the later tool

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// follow finds the session of the newest known key of the trail.
-func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
+// findByTrail finds the session of the newest known key of the trail.
+func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
 		if found := t.candidates(tr, k); len(found) > 0 {
@@ -19,11 +19,11 @@ func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// refreshed finds the session of a client with a new credential, by the counted ids of the
+// findByCountedID finds the session of a client with a new credential, by the counted ids of the
 // session's newest reply. Other clients get equal ids, so the request must continue the newest
 // request of the session, and the newest reply must wait for a request. lookUp has asked the store
 // for sessions of the credential before.
-func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
+func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.Echo(i)
 		for _, k := range echoes[:min(len(echoes), maxTrail)] {
@@ -34,7 +34,7 @@ func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
 				return false // a branch of a conversation of this credential
 			}
 			key := r.detail(k)
-			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.except || !t.awaits(o, r) })
+			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.except || !t.continuesNewestReply(o, r) })
 			if len(found) == 0 {
 				continue
 			}
@@ -45,9 +45,9 @@ func (t *Threader) refreshed(r *Resolved, tr *trail) bool {
 	return false
 }
 
-// awaits reports whether the request continues or repeats the newest request of the session, and
+// continuesNewestReply reports whether the request continues or repeats the newest request of the session, and
 // the key of o belongs to the newest reply.
-func (t *Threader) awaits(o owner, r *Resolved) bool {
+func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(o.id)
@@ -88,7 +88,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found = slices.DeleteFunc(found, func(o owner) bool { return !t.believed(o, tr.r.req) })
+	found = slices.DeleteFunc(found, func(o owner) bool { return !t.isPlausibleOwner(o, tr.r.req) })
 	if k.unique {
 		rank, best := t.best(found, tr)
 		if rank < rankFailed || len(best) > 1 {
@@ -99,11 +99,11 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// believed reports whether the session certainly had the key. If only requests have shown the key
+// isPlausibleOwner reports whether the session certainly had the key. If only requests have shown the key
 // (a few-shot example), the request must extend the newest request of the session. A request with
 // the past of a session and without any reply of the session belongs to another conversation with
 // equal examples. An agent that rewrites replies still sends the other items back.
-func (t *Threader) believed(o owner, req *wire.Request) bool {
+func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
 		return true
@@ -140,7 +140,7 @@ func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) boo
 func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.weak { // a session with the calls and results of the request comes before a free session without them
 		keys := tr.details()
-		found = t.narrow(found, keys[:min(len(keys), maxTelling)])
+		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
 	t.mu.Lock()
 	rank, best := t.best(found, tr)
@@ -148,7 +148,7 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 		// narrow runs without the lock. Another request may continue a session meanwhile, so best
 		// runs again.
 		t.mu.Unlock()
-		alike := t.narrow(t.narrow(best, tr.behind(k.key)), tr.details())
+		alike := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
 		r.Doubt = nil
 		for _, o := range alike {
 			if len(alike) > 1 {
@@ -163,22 +163,22 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 		r.Doubt = nil
 		return false
 	}
-	r.ID, r.Name = t.likeliest(best).id, ""
-	t.heads.goOn(r)
+	r.ID, r.Name = t.mostLikelyOwner(best).id, ""
+	t.heads.continueHead(r)
 	return true
 }
 
-// maxTelling bounds the details that are compared for sessions that have all continued.
-const maxTelling = 8
+// maxDetails bounds the details that are compared for sessions that have all continued.
+const maxDetails = 8
 
-// likeliest guesses among sessions without a difference: the oldest of the sessions with recent
+// mostLikelyOwner guesses among sessions without a difference: the oldest of the sessions with recent
 // activity, else the newest.
-func (t *Threader) likeliest(tied []owner) owner {
+func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	pick := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest
 		h, best := t.heads.get(o.id), t.heads.get(pick.id)
 		switch {
-		case h == nil || best == nil || h.at.Add(againWithin).Before(best.at):
+		case h == nil || best == nil || h.at.Add(retryWindow).Before(best.at):
 		case o.stamp <= pick.stamp:
 			pick = o
 		}

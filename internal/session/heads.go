@@ -15,7 +15,7 @@ type head struct {
 	replies   stamp     // number of complete replies to main requests
 	inFlight  int32     // number of requests with the list that are in progress
 	continued bool      // a request has continued the newest reply
-	answered  bool      // a request of the session had a complete reply
+	hasReply  bool      // a request of the session had a complete reply
 }
 
 // heads keep a bounded number of sessions, and the first requests of sessions without a name. The
@@ -38,8 +38,8 @@ func (h *heads) make(id ID) *head {
 	return h.sessions.of[id]
 }
 
-// goOn stores that the request continues the newest reply of the session.
-func (h *heads) goOn(r *Resolved) {
+// continueHead stores that the request continues the newest reply of the session.
+func (h *heads) continueHead(r *Resolved) {
 	x := h.make(r.ID)
 	if x.list.hash != r.list.hash {
 		x.inFlight = 0
@@ -71,8 +71,8 @@ func (x *head) accepts(req *wire.Request, retry bool) bool {
 	return false
 }
 
-// againWithin is the time in which a repeated first request counts as a retry.
-const againWithin = 60 * time.Second
+// retryWindow is the time in which a repeated first request counts as a retry.
+const retryWindow = 60 * time.Second
 
 // startKey identifies equal first requests.
 type startKey struct {
@@ -92,7 +92,7 @@ type start struct {
 
 // first returns the head of a session with a single request, else nil.
 func (h *heads) first(k startKey, s start) *head {
-	if x := h.get(s.id); x != nil && !x.answered && x.list.hash == k.list {
+	if x := h.get(s.id); x != nil && !x.hasReply && x.list.hash == k.list {
 		return x
 	}
 	return nil
@@ -106,7 +106,7 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 	for _, s := range h.starts.of[k] {
 		x := h.first(k, s)
 		switch {
-		case x == nil || now.Sub(x.at) > againWithin:
+		case x == nil || now.Sub(x.at) > retryWindow:
 		case x.inFlight == 0:
 			return s, true, true
 		case retry:
@@ -123,7 +123,7 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 func (h *heads) add(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
 		x := h.first(k, t)
-		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > againWithin
+		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > retryWindow
 	})
 	h.starts.put(k, push(twins, s, maxOwners))
 }

@@ -152,7 +152,7 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	if two.ID != first.ID || !two.Loose {
 		t.Fatalf("the name is %s (loose %v), want %s", two.ID, two.Loose, first.ID)
 	}
-	own := d.th.Apart(two, shared, d.now)
+	own := d.th.SplitSession(two, shared, d.now)
 	d.keep(own.ID, own.Echoes)
 	if own.ID == first.ID || !own.New || own.Loose || own.Method != session.ByNew {
 		t.Fatalf("%+v", own)

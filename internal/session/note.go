@@ -60,7 +60,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
 		o.stamp = stampReply | t.advance(&r)
-		t.transcripts.answered(&r, rep.Text)
+		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
 	if r.Method.named() { // the name identifies the next request, and a text is the weakest echo

@@ -43,18 +43,18 @@ func (w *quotationSearch) read(req *wire.Request) {
 func (w *quotationSearch) about(x *fingerprint) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
-		a, inA := earliest(x.asked[:], s.text, 0)
-		b, inB := latest(x.said, s.text)
-		if inA && inB && apart(a, b) {
+		a, inA := earliest(x.userWords[:], s.text, 0)
+		b, inB := latest(x.answers, s.text)
+		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
 			if w.bare && (x.tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
 				return true
 			}
 		}
-		if x.tooled && w.shaped && (shows(s.text, x.asked[:]) || shows(s.text, x.said)) {
+		if x.tooled && w.shaped && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
 			return true
 		}
-		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon && shows(s.text, x.beside) {
+		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon && containsPart(s.text, x.beside) {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
@@ -79,8 +79,8 @@ func earliest(parts []part, text string, least int) (match, bool) {
 	return match{}, false
 }
 
-// shows reports whether the text contains a part that identifies the conversation alone.
-func shows(text string, parts []part) bool {
+// containsPart reports whether the text contains a part that identifies the conversation alone.
+func containsPart(text string, parts []part) bool {
 	_, ok := earliest(parts, text, quoteAlone)
 	return ok
 }
@@ -95,8 +95,8 @@ func latest(parts []part, text string) (match, bool) {
 	return match{}, false
 }
 
-// apart reports whether the two do not overlap: a repeated question is not an answer.
-func apart(a, b match) bool {
+// areDisjoint reports whether the two do not overlap: a repeated question is not an answer.
+func areDisjoint(a, b match) bool {
 	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
 }
 

@@ -47,8 +47,8 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	lead := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
 	worker := agentRequest(t, "You research.", []string{"search"}, words(task))
 	play := func(q *session.Quotes, name string, rep wire.Reply) {
-		q.Asked(someone, conversation(name), lead(words("Close the books of "+name+", please")), begun)
-		q.Answered(someone, conversation(name), &rep)
+		q.AddTurn(someone, conversation(name), lead(words("Close the books of "+name+", please")), begun)
+		q.AddReply(someone, conversation(name), &rep)
 	}
 	for name, k := range map[string]struct {
 		before   func(q *session.Quotes)
@@ -67,8 +67,8 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		"something was answered":  {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
 		"too short to be its own": {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
-			q.Asked(someone, conversation("one"), lead(words(task)), begun)
-			q.Answered(someone, conversation("one"), &asks)
+			q.AddTurn(someone, conversation("one"), lead(words(task)), begun)
+			q.AddReply(someone, conversation("one"), &asks)
 		}, lead(words(task)), begun, someone, false, false},
 	} {
 		q := session.NewQuotes()
@@ -85,10 +85,10 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	const asked, said = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
-	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(asked)), begun)
-	q.Answered(someone, conversation("one"), &wire.Reply{Text: said, Complete: true})
-	q.Asked(someone, conversation("chat"), agentRequest(t, "You chat.", nil, words("Which colour is the sky at noon")), begun)
-	q.Answered(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(asked)), begun)
+	q.AddReply(someone, conversation("one"), &wire.Reply{Text: said, Complete: true})
+	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, words("Which colour is the sky at noon")), begun)
+	q.AddReply(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
 	both := asked + " / " + said
 	for name, k := range map[string]struct {
 		req  *wire.Request
@@ -120,7 +120,7 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
 	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
 	shaped := func() *wire.Request {
 		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+words("Sort this: "+made)+`]}`))

@@ -40,9 +40,9 @@ func NewQuotes() *Quotes {
 	return &Quotes{talks: newRecent[Scope, *talk](quoteScopes)}
 }
 
-// Asked adds a turn of a session. Asked reads the new items of a known conversation, and all items
+// AddTurn adds a turn of a session. AddTurn reads the new items of a known conversation, and all items
 // of an unknown conversation (after a restart, or at another replica).
-func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
+func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x := q.find(sc, id, len(req.Tools) > 0)
@@ -58,25 +58,25 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 		x.tools, x.hash = shortNames(req.Tools), req.ToolsHash
 	}
 	if w := distinctive(words); w.text != "" {
-		x.asked[1] = w
-		if x.asked[0].text == "" {
-			x.asked[0] = w
+		x.userWords[1] = w
+		if x.userWords[0].text == "" {
+			x.userWords[0] = w
 		}
 	}
 	for _, r := range results {
-		x.say(r)
+		x.addAnswer(r)
 	}
 }
 
-// Answered adds the reply to a turn that Asked has added.
-func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
+// AddReply adds the reply to a turn that AddTurn has added.
+func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x := q.talks.of[sc.whose()].get(id)
 	if x == nil {
 		return
 	}
-	x.say(rep.Text)
+	x.addAnswer(rep.Text)
 	x.asks = nil
 	for i := range rep.Calls[:min(len(rep.Calls), quoteCalls)] {
 		x.asks = phrases(x.asks, rep.Calls[i].Args, len(x.asks)+quoteAsks)
@@ -162,10 +162,10 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for x := range q.talks.of[sc.whose()].all {
-		if now.Sub(x.at) >= quoteLife || !shows(words, x.asks) {
+		if now.Sub(x.at) >= quoteLife || !containsPart(words, x.asks) {
 			continue
 		}
-		if x.system == req.SystemHash && shows(words, x.asked[:]) {
+		if x.system == req.SystemHash && containsPart(words, x.userWords[:]) {
 			continue // the agent got its task again
 		}
 		if ok {

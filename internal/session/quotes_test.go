@@ -30,8 +30,8 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	play := func(sc Scope, n int) {
 		id := sc.idOf(SpaceName, fmt.Sprint(n))
-		q.Asked(sc, id, work(n), now)
-		q.Answered(sc, id, &wire.Reply{Text: fmt.Sprintf("this is answer %04d", n)})
+		q.AddTurn(sc, id, work(n), now)
+		q.AddReply(sc, id, &wire.Reply{Text: fmt.Sprintf("this is answer %04d", n)})
 	}
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
@@ -61,8 +61,8 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 	id := sc.idOf(SpaceName, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
 	work := parse(t, wire.Chat, "messages", []obj{system("S"), user("this is the task"), said("this is the first answer"), user("this is the second task")}, tools("f"))
-	q.Asked(sc, id, work, now)
-	q.Answered(sc, id, &wire.Reply{Text: "this is the second answer"})
+	q.AddTurn(sc, id, work, now)
+	q.AddReply(sc, id, &wire.Reply{Text: "this is the second answer"})
 	for name, c := range map[string]struct {
 		list []obj
 		want bool

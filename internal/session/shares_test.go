@@ -119,13 +119,13 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 		"an answer in front of the end": {ask(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
 		"no words at all":               {ask(t, answer("ok")), false},
 	} {
-		if got := turned(first, later).Shows(k.now); got != k.want {
+		if got := turned(first, later).ShowsConversation(k.now); got != k.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	unknown := turned(first, later)
 	unknown.Thread.FirstWords = 0
-	if unknown.Shows(ask(t, answer("ok"))) {
+	if unknown.ShowsConversation(ask(t, answer("ok"))) {
 		t.Error("two conversations whose first words are not known are taken for one")
 	}
 }

@@ -57,12 +57,12 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		if old != nil {
 			old = []string{"old"}
 		}
-		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", old, words(first)), begun)
-		q.Answered(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: drawn(1), Name: "sh", Args: "{}"}}})
-		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
-		q.Answered(someone, conversation("one"), &wire.Reply{Complete: true, Text: said})
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, words(first)), begun)
+		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: drawn(1), Name: "sh", Args: "{}"}}})
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
+		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: said})
 		more := append(append([]string{}, history...), answer(said), words(newest))
-		q.Asked(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
 		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: about %v", name, ok)
 		}
@@ -73,8 +73,8 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	ask := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := conversation(fmt.Sprint(kind, n))
-		q.Asked(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
-		q.Answered(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
+		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
+		q.AddReply(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
 	}
 	about := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
@@ -98,7 +98,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 func TestQuotesOfCallsOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.Asked(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
 	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
 	if _, ok := q.About(someone, wanting(t, true, words("Sort this: "+made)), begun); !ok {
 		t.Error("the next side call is none")

@@ -26,9 +26,9 @@ func (r *Record) Begins(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
-// Shows reports whether a request with other tools shows part of the conversation, as the request
+// ShowsConversation reports whether a request with other tools shows part of the conversation, as the request
 // of a memory keeper does. The request of a sub-agent does not. Lock the record.
-func (r *Record) Shows(req *wire.Request) bool {
+func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
 	}
@@ -43,9 +43,9 @@ func (r *Record) Shows(req *wire.Request) bool {
 	return false
 }
 
-// GoesOn reports whether a side request shows the conversation under the system text of an agent of
+// ContinuesUnderSystemText reports whether a side request shows the conversation under the system text of an agent of
 // the conversation. Such a request contains the anchors of the blocks. Lock the record.
-func (r *Record) GoesOn(req *wire.Request) bool {
+func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }

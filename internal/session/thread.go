@@ -29,9 +29,9 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	switch {
 	case c.Session != "" && !loose:
 		r.named(c)
-		t.goOn(&r)
-	case t.follow(&r, tr, look):
-	case t.refreshed(&r, tr):
+		t.continueConversation(&r)
+	case t.findByTrail(&r, tr, look):
+	case t.findByCountedID(&r, tr):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
 	case t.grown(&r, req):
@@ -54,13 +54,13 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	}
 	r.named(c)
 	r.Loose = true
-	t.heads.goOn(r)
+	t.heads.continueHead(r)
 	return true
 }
 
-// Apart returns a new session for a request that shares nothing with the session under its loose
+// SplitSession returns a new session for a request that shares nothing with the session under its loose
 // name.
-func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
+func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
 	t.open(&r, c)
@@ -84,13 +84,13 @@ func (t *Threader) open(r *Resolved, c Claim) {
 			r.Doubt = []ID{s.id}
 		}
 		r.ID, r.Name = s.id, s.name
-		t.heads.goOn(r)
+		t.heads.continueHead(r)
 		return
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
 	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
-	t.heads.goOn(r)
+	t.heads.continueHead(r)
 	if r.list.hash != 0 {
 		t.heads.add(key, start{r.ID, r.Name}, r.at)
 	}
@@ -107,8 +107,8 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	r.scope.Run = parent.ID.String()
 	tr := &trail{r: &r, claim: c, except: parent.ID}
 	switch {
-	case t.follow(&r, tr, look):
-	case t.refreshed(&r, tr):
+	case t.findByTrail(&r, tr, look):
+	case t.findByCountedID(&r, tr):
 	case first:
 		t.open(&r, c)
 	default:
@@ -187,7 +187,7 @@ func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
 		return false
 	}
 	r.transcript = r.transcriptKey(req.SystemHash, text)
-	ids := t.transcripts.goOn(r, text)
+	ids := t.transcripts.candidatesOf(r, text)
 	if len(ids) == 0 {
 		return false
 	}

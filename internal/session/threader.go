@@ -38,7 +38,7 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	if h == nil {
 		return
 	}
-	h.at, h.answered = now, h.answered || complete
+	h.at, h.hasReply = now, h.hasReply || complete
 	if h.list.hash == r.list.hash && h.inFlight > 0 {
 		h.inFlight--
 	}
@@ -61,7 +61,7 @@ func (t *Threader) advance(r *Resolved) stamp {
 	defer t.mu.Unlock()
 	h := t.heads.make(r.ID)
 	h.replies++
-	h.continued, h.answered = false, true
+	h.continued, h.hasReply = false, true
 	return h.replies &^ stampKind
 }
 
@@ -69,13 +69,13 @@ func (t *Threader) advance(r *Resolved) stamp {
 // record is read.
 func (t *Threader) join(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
-	t.goOn(r)
+	t.continueConversation(r)
 }
 
-func (t *Threader) goOn(r *Resolved) {
+func (t *Threader) continueConversation(r *Resolved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.goOn(r)
+	t.heads.continueHead(r)
 }
 
 // spoke reports whether this replica has seen a reply of the session.

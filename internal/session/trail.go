@@ -45,7 +45,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 			}
 		}
 	}
-	for _, k := range t.answer() {
+	for _, k := range t.newestAnswerKeys() {
 		if !yield(trailKey{key: k, method: ByEcho, unique: true}) {
 			return
 		}
@@ -55,8 +55,8 @@ func (t *trail) keys(yield func(trailKey) bool) {
 // oldest returns the index of the first item of the search.
 func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxLook) }
 
-// behind returns the keys of the trail that are older than k.
-func (t *trail) behind(k EchoKey) (older []EchoKey) {
+// olderThan returns the keys of the trail that are older than k.
+func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	passed := false
 	for x := range t.keys {
 		if passed {
@@ -71,10 +71,10 @@ func (t *trail) behind(k EchoKey) (older []EchoKey) {
 // identifies a conversation.
 const longAnswer = 64
 
-// answer returns the keys of the newest answer without the beginning of the conversation: a program
+// newestAnswerKeys returns the keys of the newest answer without the beginning of the conversation: a program
 // may rewrite its first message in every turn (retrieved documents, an earlier plan) and replace
 // missing ids of calls.
-func (t *trail) answer() []EchoKey {
+func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.r.req.Delta {
 		return nil
 	}

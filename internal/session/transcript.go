@@ -72,9 +72,9 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// goOn returns the conversations that the text may continue, the best match, and marks the first as
+// candidatesOf returns the conversations that the text may continue, the best match, and marks the first as
 // continued.
-func (s *transcripts) goOn(r *Resolved, text string) (ids []ID) {
+func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	best := s.fitting(r, text)
@@ -179,8 +179,8 @@ func (s *transcripts) add(r *Resolved, req *wire.Request) {
 	s.known.put(r.transcript, push(alike, x, transcriptAlike))
 }
 
-// answered stores the first lines of the answer to the newest text of a conversation.
-func (s *transcripts) answered(r *Resolved, answer string) {
+// addAnswer stores the first lines of the answer to the newest text of a conversation.
+func (s *transcripts) addAnswer(r *Resolved, answer string) {
 	if r.transcript == (transcriptKey{}) {
 		return
 	}

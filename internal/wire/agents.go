@@ -27,9 +27,9 @@ type profile struct {
 
 // report is a result in the text of a message of the user.
 type report struct {
-	text   string
-	failed bool
-	apart  bool // messages of the agent may stand between the answer and the result
+	text      string
+	failed    bool
+	separated bool // messages of the agent may stand between the answer and the result
 
 	call *Call                                 // call, where the result names the call
 	find func(answer string) (c Call, ok bool) // reads the call in the answer; nil without call and answer
@@ -157,7 +157,7 @@ func smolError(s string) (report, bool) {
 func missedEdits(s string) (report, bool) {
 	head, _, _ := strings.Cut(s, "\n")
 	ok := strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")
-	return report{text: withoutRules(s), failed: true, find: editCall, apart: true}, ok
+	return report{text: withoutRules(s), failed: true, find: editCall, separated: true}, ok
 }
 
 // ranCommand reads the output of a command: a test of aider, or a command that the person allowed.

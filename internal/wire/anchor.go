@@ -162,7 +162,7 @@ func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
 	for n := range it.Calls {
-		if !it.Calls[n].IsWritten() {
+		if !it.Calls[n].IsText() {
 			keys = appendCall(keys, &it.Calls[n])
 		}
 	}
@@ -176,7 +176,7 @@ func (r *Request) Echo(i int) []string {
 	for _, id := range it.Served {
 		keys = appendKey(keys, "i:", id)
 	}
-	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsWritten()) {
+	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsText()) {
 		keys = appendKey(keys, "t:", EchoText(it.Text))
 		keys = appendWritten(keys, it.Text)
 	}
@@ -225,7 +225,7 @@ func EchoText(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
 		text = head
 	}
-	if head, _, ok := strings.Cut(text, askOpen); ok { // Qwen-Agent writes the calls again
+	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent writes the calls again
 		if c, ok := tagCall(text); ok {
 			text = strings.TrimSpace(head) + " " + EchoCall(&c)
 		}

@@ -41,10 +41,10 @@ func (r *Request) decodeChat(it *Item, at span) {
 	}
 }
 
-// calledBefore reports whether the last answer within maxApart items before item i has a call with
+// calledBefore reports whether the last answer within maxResultDistance items before item i has a call with
 // the id.
 func (r *Request) calledBefore(i int, id string) bool {
-	for j := i - 1; id != "" && j >= max(0, i-maxApart); j-- {
+	for j := i - 1; id != "" && j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
 			return slices.ContainsFunc(r.Item(j).Calls, func(c Call) bool { return c.ID == id })
 		}

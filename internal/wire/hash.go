@@ -101,7 +101,7 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
 		put('i', it.ID)
-	case len(it.Calls) > 0 && !it.Calls[0].IsWritten():
+	case len(it.Calls) > 0 && !it.Calls[0].IsText():
 		for _, c := range it.Calls {
 			put('c', wireID(c.ID))
 			put('n', c.Name)

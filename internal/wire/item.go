@@ -43,9 +43,9 @@ type Item struct {
 	Lead    string   // user: blocks of another precept before the words
 	HasText bool     // user: a text part can take a block
 
-	wrote   Call   // user: call that the text answers, for agents with calls in text
-	wroteAt int    // index of the item with that call
-	steps   []step // user: steps of a growing message
+	textCall      Call   // user: call that the text answers, for agents with calls in text
+	textCallIndex int    // index of the item with that call
+	steps         []step // user: steps of a growing message
 }
 
 // ItemResult is a tool result with the index of its item.
@@ -82,9 +82,9 @@ func (r *Request) decode(it *Item, at span) {
 	}
 	switch it.Role {
 	case RoleUser:
-		r.readWritten(it)
+		r.readTextResult(it)
 	case RoleAssistant:
-		r.readWrittenCalls(it)
+		r.readTextCalls(it)
 	case RoleSystem, RoleTool, RoleOther:
 	}
 }

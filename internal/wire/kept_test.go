@@ -26,7 +26,7 @@ func TestKeptItemsReadAsInTheList(t *testing.T) {
 		}
 		for n, it := range k.Read() {
 			want := *r.Item(from + n)
-			want.Index, want.wroteAt, it.wroteAt = n, 0, 0
+			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
 				t.Fatalf("item %d from %d:\n got %+v\nwant %+v", n, from, *it, want)
 			}

@@ -77,8 +77,8 @@ func (s *slot) room(n int) {
 	}
 }
 
-// said returns the whole text and releases the pieces.
-func (s *slot) said() string {
+// joined returns the whole text and releases the pieces.
+func (s *slot) joined() string {
 	var b strings.Builder
 	b.Grow(s.len())
 	for _, piece := range s.full {
@@ -253,7 +253,7 @@ func (r *ReplyReader) Reply() *Reply {
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
-		said := s.said()
+		said := s.joined()
 		if r.dialect == Chat && s.index < textSlot {
 			if len(rep.others) < maxOthers {
 				rep.others = appendKey(rep.others, "t:", EchoText(said))

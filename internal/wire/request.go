@@ -62,17 +62,17 @@ type requestScan struct {
 
 // requestMemo caches decoded values.
 type requestMemo struct {
-	items   []*Item            // decoded items
-	calls   map[string]*Call   // calls by id, from the newest items on; filled by CallOf
-	called  int                // number of items, from the end, that calls covers
-	byCall  map[uint64][]int32 // indices of results by call; built at the first use
-	split   []part             // content parts of the item that was split last
-	splitOf int                // index of that item plus one; 0: none
-	unnamed map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes  []uint64           // hashes of the items; valid where hashed is true
-	hashed  []bool
-	alike   map[uint64]int // number of equal results for equal calls; built by pairAlike
-	circles bool           // an agent's text call (bare in anyCall) got the same answer twice
+	items           []*Item            // decoded items
+	calls           map[string]*Call   // calls by id, from the newest items on; filled by CallOf
+	called          int                // number of items, from the end, that calls covers
+	byCall          map[uint64][]int32 // indices of results by call; built at the first use
+	split           []part             // content parts of the item that was split last
+	splitOf         int                // index of that item plus one; 0: none
+	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
+	hashes          []uint64           // hashes of the items; valid where hashed is true
+	hashed          []bool
+	pairCounts      map[uint64]int // number of equal results for equal calls; built by countPairs
+	hasRepeatedPair bool           // an agent's text call (bare in anyCall) got the same answer twice
 }
 
 // entry holds the position of a list item in the body.

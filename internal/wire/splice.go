@@ -112,7 +112,7 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 	case role == RoleUser && block < 0:
 		return wordsPlace(r.Body, r.parts(item), r.Dialect)
 	case role == RoleUser:
-		if p, ok := r.writtenPlace(item, block); ok || r.Dialect != Messages {
+		if p, ok := r.textPlace(item, block); ok || r.Dialect != Messages {
 			return p, ok
 		}
 	case role != RoleTool || block < 0:

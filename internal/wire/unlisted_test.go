@@ -134,7 +134,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		it := r.Item(0)
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
-			if !ok || !c.IsWritten() || !wire.Unnamed(res.CallID) {
+			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
 				t.Errorf("%s: the call of %q is not found", name, res.Text)
 			}
 			if body != "" {

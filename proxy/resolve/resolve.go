@@ -192,10 +192,10 @@ func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, s
 	return rec.Side(q.Request, q.Claim, r.signs)
 }
 
-// Asked notes a turn of the conversation, so the quotes of the turn in later requests are
+// AddTurn notes a turn of the conversation, so the quotes of the turn in later requests are
 // recognised. Lock the record.
-func (r *Resolver) Asked(rec *session.Record, q *Query) {
-	r.quotes.Asked(q.Scope, rec.Identity.ID, q.Request, r.now())
+func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
+	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
 // Replied notes the reply to a request, and returns keys under which later requests and feedback
@@ -218,7 +218,7 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 		res.Session.Record.Mutex.Lock()
 		res.Session.Record.Done(rep)
 		res.Session.Record.Mutex.Unlock()
-		r.quotes.Answered(q.Scope, res.Session.Record.Identity.ID, rep)
+		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) { u.Spend(rep.Usage) })
 	}
 	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)

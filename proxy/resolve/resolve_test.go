@@ -124,7 +124,7 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 		c.t.Fatal("the request has no session")
 	}
 	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
-	c.resolver.Asked(res.Session.Record, q)
+	c.resolver.AddTurn(res.Session.Record, q)
 	res.Session.Record.Mark(q.Request)
 	c.resolver.Replied(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
 	c.resolver.Ended(&res, true)

@@ -111,7 +111,7 @@ func (s *search) split() {
 	}
 	s.r.store.Release(ses, store.Unchanged)
 	s.res.Session, s.res.Moved = nil, false
-	s.res.Thread = s.r.threads.Apart(s.res.Thread, s.q.Claim, s.begun)
+	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.begun)
 }
 
 // inAnotherRun reports whether the session belongs to another run than the request names.
@@ -131,7 +131,7 @@ func (s *search) toSubAgent() bool {
 	ses.Record.Mutex.Lock()
 	reason, side := s.r.SideOf(ses.Record, s.q)
 	otherTools := side && reason == label.SideTools
-	first := otherTools && !s.q.Request.Delta && !ses.Record.Shows(s.q.Request)
+	first := otherTools && !s.q.Request.Delta && !ses.Record.ShowsConversation(s.q.Request)
 	ses.Record.Mutex.Unlock()
 	if !otherTools || !first && !s.q.Request.Delta { // a memory keeper's request shows the conversation
 		return false

@@ -64,9 +64,9 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), harmFile, 0o600)
 }
 
-// Seen returns the number of sessions in which a lesson reached the model, and the number of
+// Deliveries returns the number of sessions in which a lesson reached the model, and the number of
 // requests in which poison did inside of a block.
-func (c *Circle) Seen(slug string) (sessions, stolen int) {
+func (c *Circle) Deliveries(slug string) (sessions, stolen int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen[slug], c.stolen

@@ -70,18 +70,18 @@ func inParallel(ctx context.Context, agents, from, to int, work func(ctx context
 // user.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
-	list := []message{{Role: "system", Content: "You are a careful engineer."}, said(f.World.text(t))}
+	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}
 	var id string
 	var m message
 	for turn := range t.turns {
 		if turn == t.turns-1 {
-			list = append(list, said(finalMark))
+			list = append(list, userMessage(finalMark))
 		}
 		var err error
 		if id, m, err = f.chat(ctx, "demo", list); err != nil {
 			return err
 		}
-		list = append(list, m, said(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
+		list = append(list, m, userMessage(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
 	}
 	good := succeeded(m)
 	if good {

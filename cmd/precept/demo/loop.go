@@ -23,7 +23,7 @@ func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.
 func (f *Fleet) insist(ctx context.Context, n int) error {
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
-		said(fmt.Sprintf("Get %s%06d to build: make build.", loopMark, n)),
+		userMessage(fmt.Sprintf("Get %s%06d to build: make build.", loopMark, n)),
 	}
 	for calls := int64(0); ; calls++ {
 		id, m, err := f.chat(ctx, "demo", list, "run")

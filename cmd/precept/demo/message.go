@@ -22,8 +22,8 @@ type call struct {
 	} `json:"function"`
 }
 
-// said returns a user message.
-func said(text string) message { return message{Role: "user", Content: text} }
+// userMessage returns a user message.
+func userMessage(text string) message { return message{Role: "user", Content: text} }
 
 // asks returns a model's message with one tool call.
 func asks(tool, args string, id uint64) message {

@@ -34,7 +34,7 @@ func last(n int, slugs ...string) string {
 	for _, s := range slugs {
 		system += "\n- [" + s + "] Do as it says."
 	}
-	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, said("Please work on " + name(n) + "."), said(finalMark)}})
+	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, userMessage("Please work on " + name(n) + "."), userMessage(finalMark)}})
 	return string(b)
 }
 

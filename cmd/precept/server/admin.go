@@ -110,7 +110,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
 	return []admin.Figure{
-		{Name: "Lessons in force", Value: strconv.Itoa(inForce(s.lessons.book.Load(), s.tools.Now()))},
+		{Name: "Lessons in force", Value: strconv.Itoa(countActive(s.lessons.book.Load(), s.tools.Now()))},
 		{Name: "Lesson files with faults", Value: strconv.FormatInt(problems, 10), Bad: problems > 0},
 	}
 }

@@ -95,13 +95,13 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 		l.log.Warn("a lesson file has no effect", "fault", problems[i].Error(), "kept", problems[i].Kept)
 	}
 	if old == nil || old.Hash() != b.Hash() {
-		l.log.Info("lessons in force", "count", inForce(b, l.now()), "book", b.Hash())
+		l.log.Info("lessons loaded", "active", countActive(b, l.now()), "book", b.Hash())
 	}
 }
 
-// inForce counts the lessons of a book that may be injected. Candidates, archived lessons and
+// countActive counts the lessons of a book that may be injected. Candidates, archived lessons and
 // replaced lessons do not count.
-func inForce(b *lesson.Book, now time.Time) (n int) {
+func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.Fires() {
 			n++

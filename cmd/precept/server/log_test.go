@@ -31,7 +31,7 @@ func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
 		{Slug: "replaced", State: lesson.Active},
 		{Slug: "expired", State: lesson.Active, ExpiresAt: now.Add(-time.Hour)},
 	})
-	if n := inForce(book, now); n != 2 {
+	if n := countActive(book, now); n != 2 {
 		t.Errorf("%d lessons are in force, want 2", n)
 	}
 }

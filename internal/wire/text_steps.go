@@ -25,8 +25,8 @@ type step struct {
 	label    string // start of that line in the JSON string; text goes after it
 }
 
-// did adds the calls and results of steps to a user's item.
-func (it *Item) did(steps []step) {
+// setSteps adds the calls and results of steps to a user's item.
+func (it *Item) setSteps(steps []step) {
 	for _, s := range steps {
 		failed := int8(0)
 		if s.action != "" {
@@ -37,14 +37,14 @@ func (it *Item) did(steps []step) {
 		} else if strings.HasPrefix(s.observed, "Execution error in ") { // words of dspy
 			failed = 1
 		}
-		s.call.ID = writtenID(&s.call, s.observed) + "." + strconv.Itoa(s.number)
+		s.call.ID = textCallID(&s.call, s.observed) + "." + strconv.Itoa(s.number)
 		it.steps, it.Calls = append(it.steps, s), append(it.Calls, s.call)
 		it.Results = append(it.Results, Result{CallID: s.call.ID, Text: s.observed, Block: s.number, Written: true, Own: true, IsError: failed})
 	}
 }
 
-// writtenPlace returns the place at the top of an observation, by number, in the string of item i.
-func (r *Request) writtenPlace(i, number int) (place, bool) {
+// textPlace returns the place at the top of an observation, by number, in the string of item i.
+func (r *Request) textPlace(i, number int) (place, bool) {
 	steps := r.Item(i).steps
 	at := slices.IndexFunc(steps, func(s step) bool { return s.number == number })
 	if at < 0 {

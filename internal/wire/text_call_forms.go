@@ -2,14 +2,14 @@ package wire
 
 import "strings"
 
-// askOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
-const askOpen = "<tool_call>"
+// toolCallOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
+const toolCallOpen = "<tool_call>"
 
 // tagCall parses the tagged calls in an answer, else the forms of actionCall. Several calls become
 // one Call with the name of the first and the arguments of all.
 func tagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
-	for _, rest, more := strings.Cut(text, askOpen); more; _, rest, more = strings.Cut(rest, askOpen) {
+	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
 		var asked string
 		asked, rest, _ = strings.Cut(rest, "</tool_call>")
 		called, args := jsonCall(strings.TrimSpace(asked))

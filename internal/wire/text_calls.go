@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// maxResultDistance is the largest number of items between an answer and its result: aider inserts notes.
+const maxResultDistance = 8
+
+func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
+
+// textCallID returns the id of a call that is text: a hash of the call and its result.
+func textCallID(c *Call, text string) string {
+	return textCallMark + hex16(hashWords([]string{c.Name, c.Args, text}))
+}
+
+const textCallMark = unnamedMark + "w"
+
+// IsText reports whether the call is text of an agent without tools on the wire.
+func (c *Call) IsText() bool { return strings.HasPrefix(c.ID, textCallMark) }
+
+// readTextResult fills the results of a user's item that are text.
+func (r *Request) readTextResult(it *Item) {
+	if !it.HasText || len(it.Results) > 0 {
+		return
+	}
+	if p, _, steps := growing(it.Text); p != nil && (p.onWire || r.withoutTools()) {
+		it.setSteps(steps)
+		return
+	}
+	if strings.HasPrefix(it.Text, fieldMark) { // dspy without a trajectory
+		return
+	}
+	lead, rest := cutLead(it.Text)
+	rest = strings.TrimSpace(rest)
+	rep, ok := readReport(rest)
+	if !ok {
+		if c, ok := r.repeatedCall(it, rest); ok {
+			it.setTextResult(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, Written: true, Alike: true})
+		}
+		return
+	}
+	res := Result{Text: rep.text, Lead: lead, Block: -1, Written: true}
+	if rep.failed {
+		res.IsError = 1
+	}
+	c, from := Call{}, -1
+	switch {
+	case rep.call != nil:
+		c, from = *rep.call, it.Index
+	case rep.find != nil:
+		c, from = r.callBefore(it.Index, &rep)
+	}
+	res.Own = from == it.Index
+	it.setTextResult(c, from, res)
+}
+
+// setTextResult makes a user's item the holder of the result of a call in item from, -1 for none.
+func (it *Item) setTextResult(c Call, from int, res Result) {
+	res.CallID = textCallID(&c, res.Text)
+	if from >= 0 {
+		c.ID = res.CallID
+		it.textCall, it.textCallIndex = c, from
+	}
+	if res.Own {
+		it.Calls = []Call{c}
+	}
+	it.Results = []Result{res}
+}
+
+// callBefore returns the call that a report in item i answers, and the index of the item with the
+// call, -1 for none.
+func (r *Request) callBefore(i int, rep *report) (Call, int) {
+	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
+		if r.scan.list[j].role == RoleAssistant {
+			if c, ok := rep.find(r.textAt(j)); ok {
+				return c, j
+			}
+			if !rep.separated {
+				break
+			}
+		} else if !rep.separated {
+			break
+		}
+	}
+	return Call{}, -1
+}
+
+// textAt returns the text of item i of the model without decoding the item: its calls depend on
+// later items.
+func (r *Request) textAt(i int) string {
+	if it := r.memo.items[i]; it != nil {
+		return it.Text
+	}
+	return joinText(r.Body, r.parts(i))
+}
+
+// readTextCalls fills the calls in the text of the model, where their results are known.
+func (r *Request) readTextCalls(it *Item) {
+	if len(it.Calls) > 0 {
+		return
+	}
+	for i := it.Index + 1; i < min(it.Index+1+maxResultDistance, len(r.scan.list)); i++ {
+		if r.scan.list[i].role != RoleUser {
+			if r.scan.list[i].role != RoleAssistant {
+				return
+			}
+			continue
+		}
+		if answer := r.Item(i); len(answer.Results) > 0 && answer.Results[0].Written {
+			if answer.textCall.ID != "" && answer.textCallIndex == it.Index {
+				it.Calls = []Call{answer.textCall}
+			}
+			return
+		}
+	}
+}
+
+// An agent with an unknown form of calls and results shows the form in a loop: the agent offers no
+// tools, an answer of the model makes a call (a JSON object, tags), and the same text answers the
+// same call twice. These texts are results then, and so are the answers to the calls between them.
+// A fenced block may be meant for a person, who may return with the same failure, so a fenced block
+// needs three repetitions. Only the loop detection sees the texts as results: the kind of an item
+// must not change when the next item comes.
+
+// repeatedCall returns the call that the text of an item answers, where the list shows the call.
+func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
+	if it.Words == "" || !r.mayHoldTextResult(it.Index) {
+		return Call{}, false
+	}
+	c, bare := anyCall(r.textAt(it.Index - 1))
+	if c.Name == "" {
+		return Call{}, false
+	}
+	if r.memo.pairCounts == nil {
+		r.countPairs()
+	}
+	if bare {
+		return c, r.memo.hasRepeatedPair || r.memo.pairCounts[pairKey(&c, text)] > 1
+	}
+	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
+}
+
+func (r *Request) mayHoldTextResult(i int) bool {
+	return i > 0 && !r.Delta && r.withoutTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
+}
+
+// withoutTools reports whether the agent has no tools and no results on the wire.
+func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
+
+// countPairs counts the pairs of call and answer.
+func (r *Request) countPairs() {
+	r.memo.pairCounts = make(map[uint64]int)
+	for i := range r.scan.list {
+		if !r.mayHoldTextResult(i) {
+			continue
+		}
+		c, bare := anyCall(r.textAt(i - 1))
+		if c.Name == "" {
+			continue
+		}
+		_, text := cutLead(r.textAt(i))
+		if text = strings.TrimSpace(text); text == "" || observed(text) {
+			continue
+		}
+		key := pairKey(&c, text)
+		r.memo.pairCounts[key]++
+		r.memo.hasRepeatedPair = r.memo.hasRepeatedPair || bare && r.memo.pairCounts[key] > 1
+	}
+}
+
+// pairKey returns the key of a pair of call and answer, without the digits of the answer, which
+// count seconds and turns.
+func pairKey(c *Call, text string) uint64 {
+	kept := make([]byte, 0, len(text))
+	for _, b := range []byte(text) {
+		if b < '0' || b > '9' {
+			kept = append(kept, b)
+		}
+	}
+	return mix(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
+}
