@@ -75,7 +75,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 		}
 	}
-	if text[0] == '{' || text[0] == '[' {
+	if text[0] == '{' || text[0] == '[' && !isProgress(text) {
 		if v, ok := parseLenient(text); ok && call.structured(v) {
 			if judgement, said := envelope(v, call, depth); said {
 				return judgement
@@ -163,6 +163,9 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	case r.empty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
+		if !r.coded && call.phrases.framedTimeOut(r.body) {
+			return Judgement{Outcome: Error, Rule: "text:timeout"}
+		}
 		if call.shell.onlyOwnErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
@@ -184,20 +187,47 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	if call.kind == kindExec && call.shell.hasOwnError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
+	if rule := call.phrases.endsInFailure(r.body); rule != "" {
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
+	}
 	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.phrases.endsInSuccess(r.body)}
 }
 
-// timedOut reports whether the first or the last line of the output is the time-out message of a harness.
+// timedOut reports whether the first or the last line of the output is the time-out message of a
+// harness. A tag around the output is no line.
 func (p *phrases) timedOut(body string) bool {
-	first, _, _ := strings.Cut(body, "\n")
-	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
-	for _, l := range []string{first, last} {
-		l = strings.ToLower(cutText(strings.TrimLeft(strings.TrimSpace(l), "[<("), 160))
-		if hasPrefixOf(l, p.lists["time-of"]) && hasWord(l, p.lists["time-up"]...) {
-			return true
-		}
+	lines := strings.Split(body, "\n")
+	for len(lines) > 1 && isTag(lines[0]) {
+		lines = lines[1:]
 	}
-	return false
+	for len(lines) > 1 && (strings.TrimSpace(lines[len(lines)-1]) == "" || isTag(lines[len(lines)-1])) {
+		lines = lines[:len(lines)-1]
+	}
+	return p.isTimeOut(lines[0]) || p.isTimeOut(lines[len(lines)-1])
+}
+
+// isTimeOut reports whether a line is the time-out message of a harness.
+func (p *phrases) isTimeOut(line string) bool {
+	low := strings.ToLower(cutText(withoutSigns(plain(line)), 300))
+	low = strings.TrimLeft(low, "[<(./ ")
+	for _, lead := range []string{"error>", "error: "} {
+		low = strings.TrimPrefix(low, lead)
+	}
+	return hasPrefixOf(low, p.lists["time-of"]) && hasWord(low, p.lists["time-up"]...)
+}
+
+// isTag reports whether a line is one tag: "</shell_metadata>".
+func isTag(line string) bool {
+	line = strings.TrimSpace(line)
+	return len(line) > 2 && line[0] == '<' && line[len(line)-1] == '>' && !strings.ContainsAny(line, " ")
+}
+
+// framedTimeOut reports whether a time-out message is the whole output, or ends the output between
+// brackets. A command that only looks may print any other text.
+func (p *phrases) framedTimeOut(body string) bool {
+	body = strings.TrimSpace(body)
+	last := body[strings.LastIndexByte(body, '\n')+1:]
+	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.timedOut(last)
 }
 
 func codeRule(r shellResult) string {
@@ -232,7 +262,11 @@ func (p *phrases) editJudgement(text string) Judgement {
 	if hasWord(low, p.lists["edited"]...) && !hasWord(low, p.lists["not-edited"]...) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
-	if rule, bad := p.statement(text); bad {
+	rule, bad := p.statement(text)
+	if !bad {
+		rule = p.endsInFailure(text)
+	}
+	if rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if hasPrefixOf(low, p.lists["edit-shown"]) {
@@ -251,7 +285,19 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if r := p.unframe(text); r.coded {
 		return exitJudgement(r, call)
 	}
-	if rule, bad := p.statement(text); bad {
+	switch rule, bad := p.statement(text); {
+	case bad && call.kind == kindOther && call.isContent(rule, text):
+		return Judgement{Outcome: OK, Rule: "content"}
+	case bad:
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
+	}
+	if rule := call.domainFails(text); rule != "" {
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
+	}
+	if !call.returnsRecords() && strings.Count(text, "\n") < 4 && p.timedOut(text) {
+		return Judgement{Outcome: Error, Rule: "text:timeout"}
+	}
+	if rule := p.endsInFailure(text); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
@@ -261,7 +307,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if rule, bad := p.pageFails(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
-	if p.allShellErrors(text) {
+	if p.allShellErrors(text) && !call.named("text") {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}

@@ -4,7 +4,8 @@
 // A result passes these steps (classify.go): the purpose of the call (call.go, shell.go), refusals
 // and running commands (refusal.go), then the flag of the wire, the exit code in a frame (frame.go)
 // and the fields of an answer (envelope.go). Text comes last: as one message or a page
-// (statement.go), or as the output of a program (output.go), line by line (lines.go).
+// (statement.go), as the answer of a tool of a domain (domain.go), or as the output of a program
+// (output.go), line by line (lines.go).
 //
 // A loop (loops.go) is found by reading the conversation backwards, step by step (history.go,
 // step.go), for the same call (same_call.go) with the same result (same_result.go), up to the first

@@ -63,6 +63,9 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if known.unfinishedField(v) {
 		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
+	if judgement, ok := outputFields(v, call); ok {
+		return judgement, true
+	}
 	if known.onlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
@@ -96,6 +99,21 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 			code, ok = meta.get(call.phrases.lists["key exit"]...)
 		}
 	}
+	_, streams := v.get("stdout", "stderr")
+	if _, output := v.get("output", "out"); streams || output && call.kind == kindExec && len(v.keys) <= 4 {
+		if up, _ := v.get("timed_out", "timedOut", "timeout"); up.kind == boolValue && up.yes {
+			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
+		}
+		if killed, _ := v.get("killed"); killed.kind == boolValue && killed.yes {
+			return Judgement{Outcome: Error, Rule: "json:killed"}, true
+		}
+		if state, _ := v.get("status", "state"); call.phrases.is("timed-out", strings.ToLower(state.raw)) {
+			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
+		}
+		if !ok { // beside an output, code and status are the exit code
+			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
+		}
+	}
 	n, err := strconv.Atoi(code.raw)
 	if !ok || err != nil {
 		return Judgement{}, false
@@ -108,6 +126,17 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
 	return exitJudgement(shellResult{body: body, code: n, coded: true, empty: body == ""}, call), true
+}
+
+// outputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}.
+func outputFields(v lenientValue, call *toolCall) (Judgement, bool) {
+	stdout, _ := v.get("stdout")
+	stderr, ok := v.get("stderr")
+	if !ok || stderr.kind != stringValue || call.readsFile() {
+		return Judgement{}, false
+	}
+	body := strings.TrimSpace(stdout.text() + "\n" + stderr.text())
+	return exitJudgement(shellResult{phrases: call.phrases, body: body, empty: body == ""}, call), true
 }
 
 // errorField returns the rule of a field that reports an error: success:false, isError, a filled

@@ -53,10 +53,10 @@ func (r *shellResult) readHead() {
 		line, after, more := strings.Cut(rest, "\n")
 		t := strings.TrimSpace(line)
 		switch {
+		case r.readCodeLine(t), r.readCodeSentence(t):
 		case hasPrefixOf(t, r.phrases.lists["frame-head"]):
 		case t == "Script failed":
 			r.set("1")
-		case r.readCodeLine(t):
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")
 			r.body = out
@@ -75,22 +75,71 @@ func (r *shellResult) readHead() {
 
 // readTags reads exit code and output between tags.
 func (r *shellResult) readTags(text string) bool {
-	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
-		if inner, _ := betweenTags(text, "<"+name+">", "</"+name+">"); !r.set(inner) {
-			continue
-		}
-		var printed []string
-		for _, part := range []string{"output", "stdout", "stderr"} {
-			if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok {
-				printed = append(printed, out)
-			}
-		}
-		if len(printed) > 0 {
-			r.body = strings.Join(printed, "\n")
-		}
-		return true
+	if !strings.Contains(text, "</") {
+		return false
 	}
-	return false
+	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
+		if inner, _ := betweenTags(text, "<"+name+">", "</"+name+">"); r.set(inner) {
+			break
+		}
+	}
+	if text[0] == '<' && !r.coded {
+		r.readAttribute(text)
+	}
+	var printed []string
+	for _, part := range []string{"output", "stdout", "stderr"} {
+		// Without a code, output is a name that any document may use.
+		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.coded || part != "output") {
+			printed = append(printed, out)
+		}
+	}
+	switch {
+	case len(printed) == 0:
+		return r.coded
+	case !r.coded: // text outside of the tags is output, too
+		text, _, _ = strings.Cut(text, "<stdout>")
+		text, _, _ = strings.Cut(text, "<stderr>")
+		printed = append([]string{text}, printed...)
+	}
+	r.body = strings.Join(printed, "\n")
+	return true
+}
+
+// readAttribute reads the exit code in the first tag: <result exit_code="2">.
+func (r *shellResult) readAttribute(text string) {
+	tag, _, _ := strings.Cut(cutText(text, 200), ">")
+	for _, name := range []string{"exit_code=", "exitcode=", "exit-code=", "returncode=", "exit_status="} {
+		if _, value, ok := strings.Cut(strings.ToLower(tag), " "+name); ok {
+			number, _, _ := strings.Cut(strings.Trim(value, `"'`), value[:1])
+			r.set(strings.Trim(number, `"'`))
+		}
+	}
+}
+
+// readCodeSentence reads a sentence of a harness about the command that has an exit code: "Command
+// executed in terminal within working directory '/srv'. Exit code: 1", "[The command completed with exit
+// code 130. CTRL+C was sent.]". A signal that ended the command counts as code 137.
+func (r *shellResult) readCodeSentence(t string) bool {
+	if len(t) < 12 || len(t) > 300 {
+		return false
+	}
+	low := strings.ToLower(strings.TrimLeft(withoutSigns(t), "[<(`*"))
+	if !startsWord(low, r.phrases.lists["code-of"]...) && !strings.Contains(low, " returned non-zero exit status ") {
+		return false
+	}
+	for _, form := range r.phrases.lists["code-in-line"] {
+		_, rest, ok := strings.Cut(low, form)
+		number := rest[:len(rest)-len(strings.TrimLeft(rest, "-0123456789"))]
+		rest = rest[len(number):]
+		behind := strings.TrimLeft(rest, ".)]>`*:\"")
+		switch {
+		case !ok || number == "" || rest != "" && rest == behind:
+		case behind != "" && strings.Trim(number, "0") == "": // prose about a success
+		case r.set(number):
+			return true
+		}
+	}
+	return hasWord(low, " by signal ") && r.set("137")
 }
 
 // readCodeLine reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
@@ -99,7 +148,8 @@ func (r *shellResult) readCodeLine(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
 	}
-	bare := strings.Trim(t, "[]<>().*#= ")
+	unsigned := withoutSigns(t)
+	bare := strings.Trim(unsigned, "[]<>().*#= ")
 	bare, _, _ = strings.Cut(bare, " (")
 	says := strings.TrimRight(bare, "0123456789")
 	number := bare[len(says):]
@@ -110,7 +160,9 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(says))
-	return r.phrases.isCodeLabel(key, strings.IndexByte("[<(", t[0]) >= 0) && r.set(number)
+	// A harness marks the line with a bracket or a sign, or begins with a capital.
+	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
+	return r.phrases.isCodeLabel(key, marked) && r.set(number)
 }
 
 // isCodeLabel reports whether the letters before a number name an exit code. Scripts print "exit 1"
@@ -120,7 +172,7 @@ func (p *phrases) isCodeLabel(key string, marked bool) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.lists["code-of"], func(who string) bool {
-		rest, ok := strings.CutPrefix(key, who)
+		rest, ok := strings.CutPrefix(key, strings.ReplaceAll(who, " ", ""))
 		return ok && p.is("code-behind", rest)
 	})
 }
@@ -140,7 +192,7 @@ func (r *shellResult) readTail() {
 
 // tailLine reads one line of the end of a frame.
 func (r *shellResult) tailLine(t string) bool {
-	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) {
+	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
@@ -178,6 +230,11 @@ func betweenTags(text, open, end string) (string, bool) {
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
+	if text != "" && text[0] == '[' { // Cline and Roo Code: "[execute_command for 'make'] Result:"
+		if first, rest, _ := strings.Cut(text, "\n"); strings.HasSuffix(strings.TrimSpace(first), "] Result:") {
+			text = strings.TrimSpace(rest)
+		}
+	}
 	text = trimPrompt(text)
 	if i := strings.Index(text, "<system-reminder>"); i >= 0 {
 		if end := strings.LastIndex(text, "</system-reminder>"); end > i && len(text)-end < 64 {

@@ -40,6 +40,9 @@ func (p *phrases) outputFails(body string) (string, bool) {
 			return "terraform", true // terraform draws a box around each error
 		}
 		rule, w := p.failLine(t)
+		if w == nothing {
+			rule, w = p.failLine(withoutSigns(t))
+		}
 		switch {
 		case w == strong && (!done || i >= len(lines)-lastWords):
 			return rule, true

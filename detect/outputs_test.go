@@ -18,6 +18,9 @@ var failedOutputs string
 //go:embed testdata/tools.tsv
 var toolAnswers string
 
+//go:embed testdata/harness.tsv
+var harnessResults string
+
 // each calls see with each command of a file of outputs.
 func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
 	t.Helper()
@@ -86,5 +89,34 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 	}
 	if n < 100 {
 		t.Errorf("%d answers were read", n)
+	}
+}
+
+// Results of harnesses and of domain tools are judged without the flag of the wire: time-outs, exit codes in
+// frames and in JSON, failures after progress lines, and content with the words of a failure.
+func TestHarnessResultIsClassified(t *testing.T) {
+	n := 0
+	for line := range strings.Lines(harnessResults) {
+		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 4)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		outcome, tool, command, text := cols[0], cols[1], cols[2], cols[3]
+		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON has an escape of its own
+			text = strings.ReplaceAll(text, `\\n`, `\n`)
+		} else {
+			text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)
+		}
+		args := jsonArgs("command", command)
+		if command == "x" {
+			args = jsonArgs("q", "rows")
+		}
+		if j := detect.Classify(tool, args, text, 0); string(j.Outcome) != outcome {
+			t.Errorf("%s %s: %s by %q, want %s\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
+		}
+		n++
+	}
+	if n < 300 {
+		t.Errorf("%d results were read", n)
 	}
 }

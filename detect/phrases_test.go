@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,6 +26,10 @@ func hears(p *phrases, class, phrase, text string) string {
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
 		rule, _ := p.statement(text)
 		return rule
+	case "about-call", "word-class", "service-fails", "action-fails":
+		name := map[string]string{"about-call": "get_film", "action-fails": "book_cart"}[class]
+		call := p.analyseCall(cmp.Or(name, "get_cart"), "{}")
+		return fmt.Sprint(p.classify(&call, text, 0))
 	case "complaint", "no-complaint":
 		return fmt.Sprint(p.isErrorMessage(text))
 	case "command", "shell", "shell-anywhere", "command-anywhere", "fails", "reports", "error-line":
@@ -83,7 +88,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(text, text, offered))
 	case "agent":
 		return fmt.Sprint(p.is(class, text))
-	case "tool", "verb", "key", "runs-on", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
+	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return knows(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
@@ -106,14 +111,18 @@ func knows(p *phrases, class, phrase, text string) string {
 		}
 		args, _ := json.Marshal(map[string]string{"command": text})
 		return tell("bash", string(args), result)
-	case kind == "key" || kind == "runs-on" || kind == "no-error":
+	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))
 	}
 	name, args, _ := strings.Cut(text, " ")
-	return tell(name, args, "")
+	args, result, ok := strings.Cut(args, "} ")
+	if ok {
+		args += "}"
+	}
+	return tell(name, args, result)
 }
 
 // Each phrase is needed: without its line its case is read in another way.

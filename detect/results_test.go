@@ -60,7 +60,7 @@ func TestExitCodeFormsOfAgentsAreParsed(t *testing.T) {
 		{
 			"opencode timeout", "bash", sh,
 			"starting\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 2000 ms\n</shell_metadata>",
-			0, detect.OK, "",
+			0, detect.Error, "text:timeout",
 		},
 		{
 			"qwen fails", "run_shell_command", sh,

@@ -15,6 +15,9 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "", false
 	}
 	short := len(text) <= 300 && strings.Count(rest, "\n") < 3
+	if low := strings.ToLower(cutText(first, 24)); !p.message.errors.match(low) {
+		first = withoutSigns(first)
+	}
 	low := strings.ToLower(cutText(first, 160))
 	switch {
 	case countsNone(low):
@@ -71,8 +74,8 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 // countsNone reports whether a report counts no errors: "errors: 0".
 func countsNone(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
-	count, _, _ := strings.Cut(rest, ",")
-	return ok && !strings.Contains(word, " ") && slices.Contains([]string{"0", "none", "null", "[]"}, count)
+	count, _, _ := strings.Cut(strings.ReplaceAll(rest, ".", ","), ",")
+	return ok && strings.Count(word, " ") < 2 && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
 // endsClause reports whether nothing or a punctuation mark follows.

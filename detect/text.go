@@ -3,6 +3,7 @@ package detect
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -43,6 +44,21 @@ func unboxed(t string) string {
 		return "Error: " + rest
 	}
 	return t
+}
+
+// withoutSigns removes the symbols before the words of a line: "🔴 exit 2", "⚠️ Failed to open x". A
+// check mark and a bullet stay, because the name of a test may follow.
+func withoutSigns(t string) string {
+	if t == "" || t[0] < 0x80 {
+		return t
+	}
+	rest := strings.TrimLeftFunc(t, func(r rune) bool {
+		return unicode.In(r, unicode.So, unicode.Sk) && !strings.ContainsRune("✓✔✅☑●○►▶", r) || r == '\ufe0f' || r == '\u200d'
+	})
+	if rest == t || rest == "" || rest[0] != ' ' {
+		return t
+	}
+	return strings.TrimLeft(rest, " ")
 }
 
 // colour returns the length of a colour sequence at the start of s. The escape byte may be lost

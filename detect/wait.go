@@ -106,7 +106,7 @@ func (c *toolCall) namesWait() bool {
 // isTransient reports whether a failure may pass without a change: a busy service, a time-out, a reset
 // connection, a lock.
 func (p *phrases) isTransient(v Judgement, text string) bool {
-	if passingStatus(v.Code) || v.Rule == "text:timeout" || v.Rule == "exit-code" && v.Code == timeoutExit {
+	if passingStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
 	}
 	_, picked := p.headline(text)

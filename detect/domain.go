@@ -1,0 +1,133 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+)
+
+// Tools of a domain answer in words. A tool that returns texts (a translation) or records (a film, an
+// exam) may return words of a failure as content. A tool that acts (a booking) reports in its first clause
+// that nothing was done.
+
+// isContent reports whether a text with the words of a failure is the content that the tool returns: the
+// text is no message about the call. "Error:" is content only for a tool that returns any text.
+func (c *toolCall) isContent(rule, text string) bool {
+	low := strings.ToLower(cutText(text, 300))
+	switch {
+	case c.named("text"):
+	case !c.returnsRecords():
+		return hasPrefixOf(low, c.phrases.lists["word-class"])
+	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
+		return hasPrefixOf(low, c.phrases.lists["word-class"])
+	}
+	if phrase(low, c.phrases.lists["about-call"]...) {
+		return false
+	}
+	return !slices.ContainsFunc(c.words, func(w string) bool {
+		return len(w) > 2 && phrase(low, w+" not found", "no "+w, w+" does not exist", "failed to "+w, "unable to "+w)
+	})
+}
+
+// returnsRecords reports whether a tool returns records or articles. The word book is a verb at the start.
+func (c *toolCall) returnsRecords() bool { return c.named("record") && c.words[0] != "book" }
+
+// maxClause is the number of bytes of an answer in words that may be a message.
+const maxClause = 300
+
+// domainFails returns the rule of a short answer in words that reports a failure of the call.
+func (c *toolCall) domainFails(text string) string {
+	if c.kind != kindOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
+		strings.Contains(text, "|") || c.named("text") || c.returnsRecords() || c.named("person") && !c.acts() {
+		return ""
+	}
+	low := withoutQuotes(fold(withoutSigns(plain(text))))
+	sentence := low
+	if i := strings.IndexAny(low, ".!"); i > 0 {
+		sentence = low[:i]
+	}
+	switch {
+	case phrase(sentence, c.phrases.lists["service-fails"]...), hasWord(low, "try again later"):
+		return "service"
+	case startsWord(sentence, "no", "there is no") && c.has("get", "read", "show", "retrieve") && phrase(sentence, "with", "exists"):
+		return "no-such"
+	case !c.acts():
+		return ""
+	}
+	clause := firstClause(sentence)
+	if phrase(clause, c.phrases.lists["no-complaint"]...) && !phrase(clause, "not", "no", "cannot", "failed") {
+		return ""
+	}
+	for _, word := range c.phrases.lists["action-fails"] {
+		// The tool that rejects a claim answers "Claim rejected".
+		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
+		if !named && phrase(clause, word) {
+			return "not-done"
+		}
+	}
+	return ""
+}
+
+// acts reports whether a tool of a domain changes something: the first verb of the name decides.
+func (c *toolCall) acts() bool {
+	for _, w := range c.words {
+		if c.phrases.is("verb looks", w) {
+			return false
+		}
+		if c.phrases.is("verb changes", w) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstClause returns a sentence up to the reason or the consequence.
+func firstClause(sentence string) string {
+	for _, end := range []string{": ", "; ", ", ", " because ", " since ", " and ", " - "} {
+		if before, _, ok := strings.Cut(sentence, end); ok && strings.Contains(before, " ") {
+			sentence = before
+		}
+	}
+	return sentence
+}
+
+// withoutQuotes removes the quoted parts of a text.
+func withoutQuotes(low string) string {
+	parts := strings.Split(low, `"`)
+	if len(parts)%2 == 0 {
+		return low
+	}
+	var b strings.Builder
+	for i := 0; i < len(parts); i += 2 {
+		b.WriteString(parts[i])
+	}
+	return b.String()
+}
+
+// endsInFailure returns the rule of a failure that follows a few lines of progress: "Uploading...",
+// "[2/3] Building", "40%".
+func (p *phrases) endsInFailure(text string) string {
+	const most = 12
+	text = strings.TrimSpace(text)
+	i := strings.LastIndexByte(text, '\n')
+	if i < 0 || len(text) > 2000 || strings.Count(text, "\n") > most {
+		return ""
+	}
+	for line := range strings.SplitSeq(text[:i], "\n") {
+		if t := plain(line); t != "" && !isProgress(t) {
+			return ""
+		}
+	}
+	last := text[i+1:]
+	if rule, bad := p.statement(last); bad {
+		return rule
+	}
+	return ""
+}
+
+// isProgress reports whether a line reports the progress of a task.
+func isProgress(t string) bool {
+	step, _, _ := strings.Cut(t, " ")
+	at, of, ok := strings.Cut(strings.Trim(step, "[]()"), "/")
+	return strings.HasSuffix(t, "...") || strings.HasSuffix(t, "…") || strings.HasSuffix(t, "%") ||
+		ok && isNumber(at) && isNumber(of) || withoutSigns(t) != t
+}
