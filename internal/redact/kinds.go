@@ -1,10 +1,5 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
-
 // Placeholder starts every placeholder; no match extends over a placeholder.
 const Placeholder = "[REDACTED:"
 
@@ -171,17 +166,17 @@ func vendors(t *[kindCount]rule) {
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
 	}, prefixes: []prefix{{text: "sk-", class: tokenByte, least: 16, digit: true}}}
-	t[awsKey] = rule{name: "aws_key", description: "20 capitals and digits from `AKIA` or `ASIA`; the value of a secret access key or session token", examples: []example{
+	t[awsKey] = rule{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
-	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: in("KS"), check: (*matcher).awsID, vendors: true}}}
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: in("KSBC3"), check: (*matcher).awsID, vendors: true}}}
 	t[githubToken] = rule{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, least: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		prefix{text: "github_pat_", class: tokenByte, least: 20})}
 	t[gitlabToken] = rule{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
-	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-")}
+	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
 	t[slackToken] = rule{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
@@ -189,7 +184,7 @@ func vendors(t *[kindCount]rule) {
 		prefix{text: "xapp-", class: tokenByte, least: 16})}
 	t[stripeKey] = rule{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
-	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_"),
+	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
 		prefix{text: "whsec_", class: base64Byte, least: 20})}
 	t[googleKey] = rule{
 		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
@@ -276,7 +271,7 @@ func others(t *[kindCount]rule) {
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
-		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some forty other vendors, and hashes of crypt(3), by their prefixes", examples: secretExamples(),
+		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some 130 other vendors and hashes of crypt(3), by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
@@ -293,24 +288,12 @@ func others(t *[kindCount]rule) {
 			{name: "AUTH", bytes: "H", prev: in("T"), next: in(" "), check: (*matcher).redisAuth},
 			{name: "<string>", bytes: ">", prev: in("g"), next: isKeyByte, check: (*matcher).property},
 			dashed(),
+			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dotted, vendors: true},
+			{name: "bot:key", bytes: ":", prev: isDigit, next: in("A"), check: (*matcher).botToken, vendors: true},
+			{name: "-us12, _mmk", bytes: "sk", prev: in("um"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
 		},
-		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
+		prefixes: furtherPrefixes(),
 	}
-}
-
-// furtherPrefixes returns the prefixes of vendors without a kind of their own, and of password
-// hashes in /etc/shadow and htpasswd. Letters and digits follow each prefix, for some also dashes
-// and underscores.
-func furtherPrefixes() []prefix {
-	const plain = "shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_ lin_api_ ntn_ figd_ NRAK- sntryu_ rubygems_ pul- " +
-		"r8_ fw_ tvly- csk- tgp_v1_ sbp_ vcp_ nfp_ phx_ cfut_ jina_ AGE-SECRET-KEY-"
-	const dashed = "dckr_pat_ dckr_oat_ PMAK- glc_ glsa_ sntrys_ sq0atp- sq0csp- nvapi- lsv2_pt_ lsv2_sk_ pcsk_ sb_secret_ " +
-		"tskey-auth- tskey-api- CFPAT- hvs. hvb. dp.pt. dp.st. ATATT3 ATCTT3"
-	const crypted = "$apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$"
-	return slices.Concat(allOf(prefix{class: alnumByte, least: 20, digit: true}, strings.Fields(plain)...),
-		allOf(prefix{class: tokenByte, least: 20, digit: true}, strings.Fields(dashed)...),
-		allOf(prefix{class: cryptByte, least: 24, digit: true}, strings.Fields(crypted)...),
-		[]prefix{{text: "dapi", class: alnumByte, least: 32, digit: true}})
 }
 
 func secretExamples() []example {
@@ -344,6 +327,9 @@ func secretExamples() []example {
 			"gsk" + "_" + alnum36 + " xai" + "-" + alnum36 + " shpat" + "_" + hex32,
 			"[REDACTED:secret:1] [REDACTED:secret:2] [REDACTED:secret:3]",
 		},
+		{"bot 123456789:A" + alnum36, "bot [REDACTED:secret:1]"},
+		{"id " + alnum36[:14] + ".atlasv1." + alnum36 + alnum36, "id [REDACTED:secret:1]"},
+		{"id " + hex32 + "-us12 x", "id [REDACTED:secret:1] x"},
 		{"password := os.Getenv(\"X\")", ""},
 		{"--- PASS: TestA1_b2_c3_d4_e5 (0.00s)", ""},
 		{`env("PWD=" + dir1 + "x")`, ""},

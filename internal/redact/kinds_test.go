@@ -58,7 +58,10 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	for k, row := range kindTable() {
 		all = append(all, row.examples...)
 		for i, p := range row.prefixes {
-			body := p.then + alnum36 + alnum36
+			body := p.then + strings.Repeat(alnum36, 4)
+			if p.class == hexByte {
+				body = hex32 + hex32
+			}
 			most, less := p.text+body[:p.least]+" ", p.text+body[:p.least-1]+" "
 			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
 			for _, x := range x {

@@ -9,6 +9,9 @@ func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit 
 		return hit{}
 	}
 	end := span(m.s, start+prefix, class)
+	for class == dottedByte && m.s[end-1] == '.' { // belongs to the sentence
+		end--
+	}
 	if end == len(m.s) {
 		least = max(least/2, min(least, 10))
 	}
@@ -44,7 +47,7 @@ func (m *matcher) prefixed(i int) hit {
 
 func (m *matcher) awsID(i int) hit {
 	const length = 20
-	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") {
+	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") && !startsWith(m.s, i, "ACCA") && !startsWith(m.s, i, "A3T") {
 		return hit{}
 	}
 	end := i

@@ -43,6 +43,13 @@ var webhooks = []struct {
 	kind kind
 }{
 	{"hooks.slack.com/services/", slackToken},
+	{"hooks.slack.com/workflows/", slackToken},
+	{"hooks.slack.com/triggers/", slackToken},
+	{"hooks.zapier.com/hooks/catch/", secret},
+	{"maker.ifttt.com/trigger/", secret},
+	{".webhook.office.com/webhookb2/", secret},
+	{"ptb.discord.com/api/webhooks/", secret},
+	{"canary.discord.com/api/webhooks/", secret},
 	{"discord.com/api/webhooks/", secret},
 	{"discordapp.com/api/webhooks/", secret},
 	{"api.telegram.org/bot", secret},
@@ -50,14 +57,19 @@ var webhooks = []struct {
 
 // webhook matches the rest of the address of a webhook, whose host starts at start.
 func (m *matcher) webhook(start int) hit {
-	const least = 20
+	const least = 12
+	dot := runEnd(m.s, start, longestName, tokenByte)
 	for _, w := range webhooks {
-		if !startsWith(m.s, start, w.host) {
+		host := start
+		if w.host[0] == '.' { // a host below the domain
+			host = dot
+		}
+		if !startsWith(m.s, host, w.host) {
 			continue
 		}
-		p := start + len(w.host)
+		p := host + len(w.host)
 		end := p
-		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':') {
+		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':' || m.s[end] == '@') {
 			end++
 		}
 		if end-p >= least {

@@ -1,0 +1,60 @@
+package redact
+
+// Keys whose mark is a sign between two parts: a dot, or the colon of a bot's token.
+
+// dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
+func (m *matcher) dotted(i int) hit {
+	const discord, discordTime, discordMAC, terraform, terraformLeast, airtable, vault = 23, 6, 27, 14, 60, 17, 24
+	s := m.s
+	switch {
+	case at(s, i+discordTime+1) == '.':
+		start := m.runStart(i, discord+3, tokenByte)
+		end := span(s, i+discordTime+2, tokenByte)
+		if i-start >= discord && startsWord(s, start) && span(s, i+1, tokenByte) == i+1+discordTime && end-i-discordTime-2 >= discordMAC && isMixed(s[start:i]) {
+			return hit{start, end, secret}
+		}
+	case startsWith(s, i+1, "atlasv1."):
+		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
+		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformLeast {
+			return hit{start, end, secret}
+		}
+	case startsWith(s, i-airtable, "pat"):
+		if end := span(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.last && startsWord(s, i-airtable) {
+			return hit{i - airtable, end, secret}
+		}
+	case s[i-1] == 's' && startsWord(s, i-1) && i > m.last:
+		if end := runEnd(s, i+1, vault+1, alnumByte); end-i-1 == vault && isRandom(s[i+1:end]) && at(s, end) != '(' && at(s, end) != '.' {
+			return hit{i - 1, end, secret}
+		}
+	}
+	return hit{}
+}
+
+// botToken matches the number and the key of a Telegram bot around the colon at i.
+func (m *matcher) botToken(i int) hit {
+	const shortest, longest, key = 6, 16, 32
+	start, end := m.runStart(i, longest+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
+	if n := i - start; n < shortest || n > longest || !startsWord(m.s, start) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
+		return hit{}
+	}
+	return hit{start, end, secret}
+}
+
+// suffixed matches the keys of Mailchimp (a data centre, -us12) and MaxMind (_mmk) by the letter at i.
+func (m *matcher) suffixed(i int) hit {
+	const mailchimp, maxmind = 32, 36
+	s := m.s
+	switch {
+	case startsWith(s, i-2, "-us"):
+		start, end := m.runStart(i-2, mailchimp+1, hexByte), span(s, i+1, digitByte)
+		if i-2-start == mailchimp && startsWord(s, start) && end-i <= 3 && !isAlnum(at(s, end)) {
+			return hit{start, end, secret}
+		}
+	case startsWith(s, i-3, "_mmk"):
+		start := m.runStart(i-3, maxmind+1, tokenByte)
+		if i-3-start == maxmind && startsWord(s, start) && !isAlnum(at(s, i+1)) {
+			return hit{start, i + 1, secret}
+		}
+	}
+	return hit{}
+}

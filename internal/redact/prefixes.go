@@ -1,0 +1,52 @@
+package redact
+
+import "strings"
+
+// prefixGroup is a list of prefixes of vendors without a kind of their own, followed by at least
+// least bytes of the class.
+type prefixGroup struct {
+	texts string
+	class uint16
+	least int
+}
+
+// dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in either base64.
+const (
+	dottedByte    = nameByte
+	urlBase64Byte = tokenByte | base64Byte
+)
+
+// prefixGroups returns the prefixes of vendors without a kind of their own, and of password hashes in
+// /etc/shadow and htpasswd. A digit must be among the bytes after the prefix.
+func prefixGroups() []prefixGroup {
+	return []prefixGroup{
+		{"shpat_ shpca_ shppa_ shpss_ shptka_ shpua_ dop_v1_ doo_v1_ dor_v1_ lin_api_ lin_oauth_ ntn_ NRAK- NRII- NRRA- sntryu_ rubygems_", alnumByte, 20},
+		{"pul- r8_ fw_ tvly- csk- sbp_ vcp_ nfp_ cfut_ cfat_ cfk_ jina_ AGE-SECRET-KEY- exa_ wandb_v1_ napi_ rnd_ railway_ bkua_ rpa_ ico-", alnumByte, 20},
+		{"pnu_ rdme_ squ_ sqp_ sqa_ sgp_ shippo_live_ shippo_test_ NRJS- LTAI ATBB CLOJARS_ p8e- ak- as- gloas-", alnumByte, 19},
+		{"sm_aat_ sm_pat_ sm_sat_ npg_ tfp_ CCIPAT_ CCIPRJ_ ls__", alnumByte, 12},
+		{"cio oauth: API- vck_", alnumByte, 26},
+		{"EZAK EZTK AKCp cmVmd oy2 4b1d pa- secret_ ZXlKaGJHY2lPaU", alnumByte, 38},
+		{"EAA", alnumByte, 90},
+		{"key- fc- s-s4t2ud- s-s4t2af-", hexByte, 32},
+		{"figd_ figu_ figs_ tgp_v1_ phx_ phc_ pha_ phs_ dckr_pat_ dckr_oat_ PMAK- glsa_ sq0atp- sq0csp- nvapi- lsv2_pt_ lsv2_sk_ pcsk_ sb_secret_", tokenByte, 20},
+		{"tskey- CFPAT- duffel_test_ duffel_live_ fo1_ fio-u- FLWSECK_TEST- FLWSECK- FLWPUBK_TEST- dnkey- HRKU- AQVN tk-us- pat-na1- pat-eu1-", tokenByte, 20},
+		{"pscale_tkn_ pscale_pw_ pscale_oauth_ xkeysib- xsmtpsib- access-sandbox- access-development- access-production- tvly-dev- tvly-prod- 1//0", tokenByte, 24},
+		{"re_ A3- sha256~", tokenByte, 30},
+		{"EAAA sl.u. v1.0- v4.0- APA91b AAAAAAAAAAAAAAAAAAAAA", tokenByte, 48},
+		{"hvs. hvb. dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. dt0c01. dt0s16. sk.eyJ pat. sat. t1.9eue", dottedByte, 20},
+		{"sl.", tokenByte, 100},
+		{"glc_ sntrys_ ATATT3 ATCTT3 fm2_ fm1r_ fm1a_ ops_eyJ bedrock-api-key- eyJrIjoi ABSK", urlBase64Byte, 32},
+		{"$apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$", cryptByte, 24},
+		{"dapi xai- pplx- gsk_", alnumByte, 32},
+	}
+}
+
+// furtherPrefixes returns the rows of prefixGroups, one for each prefix.
+func furtherPrefixes() (out []prefix) {
+	for _, g := range prefixGroups() {
+		for text := range strings.FieldsSeq(g.texts) {
+			out = append(out, prefix{text: text, class: g.class, least: g.least, digit: true})
+		}
+	}
+	return append(out, prefix{text: "GR1", then: "348941", class: tokenByte, least: 26}) // a runner of GitLab
+}

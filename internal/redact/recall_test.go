@@ -1,0 +1,104 @@
+package redact
+
+import (
+	"bufio"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// expand replaces the marks of testdata: {a32} becomes 32 letters and digits. Equal texts expand
+// equally.
+func expand(text string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	r := rand.New(rand.NewPCG(h.Sum64(), 1))
+	alphabets := map[string]string{"a": alnum, "l": lowers + digits, "A": uppers + digits, "h": "0123456789abcdef", "b": alnum + "+/", "d": digits}
+	text = strings.ReplaceAll(strings.NewReplacer("¦", "", `\n`, "\n", `\t`, "\t").Replace(text), "{u}", "{h8}-{h4}-4{h3}-a{h3}-{h12}")
+	return regexp.MustCompile(`\{[alAhbd][0-9]+\}`).ReplaceAllStringFunc(text, func(mark string) string {
+		n, _ := strconv.Atoi(mark[2 : len(mark)-1])
+		return draw(r, alphabets[mark[1:2]], n)
+	})
+}
+
+// lines returns the lines of a file of testdata without its comments.
+func lines(t *testing.T, file string) (out []string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if !strings.HasPrefix(s.Text(), "# ") {
+			out = append(out, s.Text())
+		}
+	}
+	return out
+}
+
+// leaks reports whether a redacted text contains half of the value.
+func leaks(out, value string) bool {
+	if half := len(value) / 2; half >= 4 {
+		return strings.Contains(out, value[:half]) || strings.Contains(out, value[half:])
+	}
+	return strings.Contains(out, value)
+}
+
+// The values of testdata/recall.txt are redacted. Every second line was held out when the rules were
+// written.
+func TestRecallOfListedTexts(t *testing.T) {
+	floors := map[string]float64{"vendor": .9, "named": .6, "password": .4, "phone": .7, "pii": .8}
+	type count struct{ found, all int }
+	tuned, held := map[string]count{}, map[string]count{}
+	value := regexp.MustCompile("«([^»]*)»")
+	for i, line := range lines(t, "testdata/recall.txt") {
+		class, text, _ := strings.Cut(line, "\t")
+		text = expand(text)
+		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
+		half := tuned
+		if i%2 == 1 {
+			half = held
+		}
+		for _, v := range value.FindAllStringSubmatch(text, -1) {
+			c := half[class]
+			c.all++
+			if !leaks(out, v[1]) {
+				c.found++
+			} else if i%2 == 0 || os.Getenv("HELD") != "" {
+				t.Logf("%d %s: %.200q of %.200q becomes %.200q", i, class, v[1], text, out)
+			}
+			half[class] = c
+		}
+	}
+	for class, floor := range floors {
+		a, b := tuned[class], held[class]
+		t.Logf("%s: %d of %d, held out %d of %d", class, a.found, a.all, b.found, b.all)
+		if got := float64(a.found+b.found) / float64(a.all+b.all); got < floor {
+			t.Errorf("%s: recall %.3f, want %.2f", class, got, floor)
+		}
+	}
+}
+
+// The texts of testdata/harmless.txt are kept.
+func TestListedHarmlessTextsAreKept(t *testing.T) {
+	var changed [2]int
+	all := lines(t, "testdata/harmless.txt")
+	for i, line := range all {
+		text := expand(line)
+		if out := New(true).Text(text); out != text {
+			changed[i%2]++
+			if i%2 == 0 || os.Getenv("HELD") != "" {
+				t.Logf("%d %.200q becomes %.200q", i, text, out)
+			}
+		}
+	}
+	t.Logf("%d of %d changed, held out %d", changed[0], len(all)/2, changed[1])
+	if changed[0]+changed[1] > len(all)/10 {
+		t.Errorf("%d of %d harmless texts are changed", changed[0]+changed[1], len(all))
+	}
+}
