@@ -1,5 +1,7 @@
 package redact
 
+import "slices"
+
 // anchor is a byte at which a match can start, with the check of the surroundings. The check runs
 // only between the right neighbours: most dashes, digits and colons of ordinary text fail this
 // test, which costs three look-ups and no branch per byte. The byte 0 represents the ends of the
@@ -26,8 +28,9 @@ type prefix struct {
 type table struct {
 	self, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit
-	prefixes         [256][]prefix // by tail
-	personal         uint64        // anchors of personal data alone
+	prefixes         [][]prefix  // the longest first
+	tails            [1024]uint8 // index of prefixes by tail, 0: none
+	personal         uint64      // anchors of personal data alone
 	vendors          uint64
 }
 
@@ -37,7 +40,7 @@ var standard = compile(kindTable())
 // compile assigns each anchor its bit. If two anchors share a byte, the earlier kind is checked
 // first.
 func compile(kinds [kindCount]rule) *table {
-	t := &table{}
+	t := &table{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
 	add := func(a anchor, personal bool) {
 		b, known := bit[a.name]
@@ -79,14 +82,23 @@ func compile(kinds [kindCount]rule) *table {
 			add(anchor{name: "a prefix up to " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
 			at := tail([]byte(p.text), len(p.text)-1)
-			t.prefixes[at] = append(t.prefixes[at], p)
+			if t.tails[at] == 0 {
+				t.tails[at] = uint8(len(t.prefixes)) //nolint:gosec // some 150
+				t.prefixes = append(t.prefixes, nil)
+			}
+			list := append(t.prefixes[t.tails[at]], p)
+			slices.SortStableFunc(list, func(a, b prefix) int { return len(b.text) - len(a.text) })
+			t.prefixes[t.tails[at]] = list
 		}
 	}
 	return t
 }
 
-// tail returns the table index of the prefixes that end at i: most texts have none there.
-func tail(s []byte, i int) byte { return s[i] ^ s[i-1]<<2 ^ s[i-2]<<4 ^ s[i-2]>>4 }
+// tail returns the index in table.tails of the prefixes that end at i: most texts have none there.
+func tail(s []byte, i int) uint32 {
+	const mix = 2654435761 // Knuth's multiplicative hash
+	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 22
+}
 
 func anything(byte) bool { return true }
 

@@ -27,7 +27,11 @@ func (m *matcher) prefixed(i int) hit {
 	if i < 2 {
 		return hit{}
 	}
-	for _, p := range m.t.prefixes[tail(m.s, i)] {
+	list := m.t.tails[tail(m.s, i)]
+	if list == 0 {
+		return hit{}
+	}
+	for _, p := range m.t.prefixes[list] {
 		start := i + 1 - len(p.text)
 		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.then) {
 			continue

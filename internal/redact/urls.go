@@ -57,7 +57,7 @@ var webhooks = []struct {
 
 // webhook matches the rest of the address of a webhook, whose host starts at start.
 func (m *matcher) webhook(start int) hit {
-	const least = 12
+	const least, leastHook = 20, 12 // Zapier's are short
 	dot := runEnd(m.s, start, longestName, tokenByte)
 	for _, w := range webhooks {
 		host := start
@@ -72,7 +72,7 @@ func (m *matcher) webhook(start int) hit {
 		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':' || m.s[end] == '@') {
 			end++
 		}
-		if end-p >= least {
+		if n := end - p; n >= least || n >= leastHook && w.host == "hooks.zapier.com/hooks/catch/" {
 			return hit{p, end, w.kind}
 		}
 	}
