@@ -19,6 +19,7 @@ const (
 	headerClass // some of the value's words may be credentials
 	phoneClass
 	ssnClass
+	orderClass // a number that is no card
 )
 
 func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
@@ -93,7 +94,8 @@ var nameEndings = func() (t endings) {
 		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
-		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn"},
+		{orderClass, "orderid ordernumber orderno invoiceid invoicenumber transactionid trackingid trackingnumber ticketid customerid shipmentid =order"},
+		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn contactphone phoneno mobileno telephone"},
 	} {
 		for name := range strings.FieldsSeq(row.names) {
 			text, whole := strings.CutPrefix(name, "=")

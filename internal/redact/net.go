@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 )
 
 // email matches an address around the @ at i.
@@ -91,20 +92,23 @@ func (m *matcher) ipv4(i int) hit {
 	if !endsNumber(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
 		return hit{}
 	}
-	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || m.isVersion(i, octets) {
+	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || m.isVersion(i, end, octets) {
 		return hit{}
 	}
 	return hit{i, end, ip}
 }
 
-// isVersion reports whether 120.0.6.1 is a version instead of an address, by the preceding text and
+// isVersion reports whether 120.0.6.1 is a version instead of an address, by the text around it and
 // the size: sections and object identifiers count from 1.
-func (m *matcher) isVersion(i int, octets [4]int) bool {
+func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.s
 	if i > 0 {
 		switch s[i-1] {
 		case '=', '>', '<', '~', '^':
-			if i > 1 && (s[i-2] == '=' || s[i-2] == '>' || s[i-2] == '<' || s[i-2] == '~' || s[i-2] == '!') || s[i-1] != '=' {
+			if i > 1 && (s[i-2] == '=' || s[i-2] == '>' || s[i-2] == '<' || s[i-2] == '~' || s[i-2] == '!') {
+				return true
+			}
+			if s[i-1] != '=' && !(s[i-1] == '>' && at(s, end) == '<' && !m.follows(i, wordsOfVersion)) { // ^1.2.3.4, not <td>1.2.3.4</td>
 				return true
 			}
 		case '-', '_', '.':
@@ -119,10 +123,56 @@ func (m *matcher) isVersion(i int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.wordBefore(i, "version ver v release upgrade section chapter rfc oid build") {
+	if m.follows(i, wordsOfVersion) || m.upgrade(i, end) {
 		return true
 	}
-	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.wordBefore(i, wordsOfIP)
+	return octets[0] != 10 && !m.wordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !cellEnd(s, i, end)
+}
+
+// follows reports whether one of the words is directly before i, with at most three signs between.
+func (m *matcher) follows(i int, words string) bool {
+	const signs, longest = 3, 20
+	end := i
+	for end > m.last && i-end < signs && !isAlnum(m.s[end-1]) && m.s[end-1] != '\n' {
+		end--
+	}
+	start := m.runStart(end, longest, alnumByte)
+	if start == end {
+		return false
+	}
+	for word := range strings.FieldsSeq(words) {
+		if from := end - len(word); from >= start && startsFold(m.s, from, word) && (from == start || isUpper(m.s[from])) {
+			return true
+		}
+	}
+	return false
+}
+
+// upgrade reports whether the number is a version in "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
+func (m *matcher) upgrade(i, end int) bool {
+	const farthest = 12
+	after := m.s[end:min(len(m.s), end+farthest)]
+	for _, arrow := range [...]string{" -> ", " => ", " → ", " to "} {
+		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.wordBefore(i, wordsOfChange)) {
+			return true
+		}
+	}
+	before := m.s[max(m.last, i-farthest):i]
+	for _, arrow := range [...]string{" -> ", " => ", " → "} {
+		if rest, ok := bytes.CutSuffix(before, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
+			return true
+		}
+	}
+	if rest, ok := bytes.CutSuffix(before, []byte(" to ")); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
+		return m.wordBefore(i-len(" to "), wordsOfChange)
+	}
+	return false
+}
+
+// cellEnd reports whether s[i:end] is a whole text in quotes or tags, as in a row of SQL.
+func cellEnd(s []byte, i, end int) bool {
+	c := at(s, end)
+	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && at(s, end+1) == ',' || s[i-1] == '>' && c == '<')
 }
 
 // ipv6 matches an address with its first colon at i.

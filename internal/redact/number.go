@@ -22,7 +22,7 @@ func (m *matcher) digits(i int) hit {
 	if c == '.' && (run == 1 || run == 2 && at(s, end+3) != '.') {
 		return hit{end: end} // a fraction
 	}
-	if (c == '-' || c == ' ' || run == 9) && (run == 3 || run == 9) {
+	if (c == '-' || c == ' ' || c == '.' || run == 9) && (run == 3 || run == 9) {
 		if h := m.ssn(i, end); h.kind != none {
 			return h
 		}
@@ -106,7 +106,7 @@ func (m *matcher) card(i, end int) hit {
 	run := end - i
 	if run >= 13 && run <= 19 {
 		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
-		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || (run > 16 && !m.wordBefore(i, wordsOfCard)) {
+		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (run > 16 && !m.wordBefore(i, wordsOfCard)) {
 			return hit{} // 64-bit integers have 19 digits
 		}
 		return hit{i, end, card}
@@ -117,12 +117,17 @@ func (m *matcher) card(i, end int) hit {
 	g := readGroups(s, i)
 	n := g.n
 	for k := g.count; k >= 3; k-- {
-		if cardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) {
+		if cardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
 			return hit{i, g.end[k-1], card}
 		}
 		n -= g.size[k-1]
 	}
 	return hit{}
+}
+
+// isOrder reports whether the text before i, or the key, says that the number is of an order or the like.
+func (m *matcher) isOrder(i int) bool {
+	return m.class == orderClass || m.wordBefore(i, wordsOfOrder) && !m.wordBefore(i, wordsOfCard)
 }
 
 func cardShape(size []int) bool {
@@ -198,7 +203,10 @@ func (m *matcher) ssn(i, end int) hit {
 		if len(s)-i < 11 || s[i+6] != sep || span(s[:i+6], i+4, digitByte) != i+6 || span(s, i+7, digitByte) != i+11 {
 			return hit{}
 		}
-		if sep == ' ' && m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
+		if sep != '-' && m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
+			return hit{}
+		}
+		if sep == '-' && m.class != ssnClass && m.wordBefore(i, wordsOfPart) && !m.wordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
 		copy(digits[:], s[i:i+3])

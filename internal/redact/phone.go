@@ -1,14 +1,25 @@
 package redact
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // Words before a number that identify its kind, separated by spaces; the first byte of each is
 // compared first.
 const (
-	wordsOfPhone = "phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact"
+	wordsOfPhone = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
+		"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf"
+	wordsOfReach = "my our his her reach ring text me" // before a number that begins like a phone number
+	wordsOfOrder = "order invoice transaction tracking ticket customer shipment booking reference ref receipt"
+	wordsOfPart  = "part p/n pn sku item model catalog catalogue serial product order invoice"
 	wordsOfCard  = "card visa mastercard maestro amex pan"
-	wordsOfSSN   = "ssn social"
-	wordsOfIP    = "ip addr host server client peer from remote address node ping ssh"
+	wordsOfSSN   = "ssn social security"
+	wordsOfIP    = "ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind"
+
+	wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
+	wordsOfChange  = "from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded"
 )
 
 // phone matches a telephone number at i: with + and country code, in North American form, or in any
@@ -25,7 +36,7 @@ func (m *matcher) phone(i int) hit {
 	}
 	g := readGroups(s, i)
 	for k, n := g.count, g.n; k > 0; k-- {
-		if g.end[k-1]-start >= 7 && endsNumber(s, g.end[k-1]) && (plus && international(g, k, n) || m.national(start, g, k, n)) {
+		if g.end[k-1]-start >= 7 && endsNumber(s, g.end[k-1]) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
 			return hit{start, g.end[k-1], phone}
 		}
 		n -= g.size[k-1]
@@ -55,6 +66,16 @@ func international(g groups, k, n int) bool {
 	return g.size[0] <= 4
 }
 
+// dialled reports whether the number begins with 00 or 011, a country code and further groups.
+func dialled(g groups, k, n int) bool {
+	const shortest, longest = 11, 15
+	if k < 3 || n < shortest || n > longest || g.digits[0] != '0' {
+		return false
+	}
+	size, d := g.size[0], g.digits[:n]
+	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
+}
+
 func (m *matcher) national(start int, g groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
@@ -68,7 +89,53 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if slices.Contains(g.sep[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
 		return false
 	}
-	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.wordBefore(start, wordsOfPhone)
+	if n < 9 && k == 1 || n < 2*k || dateShape(g, k) || callID(m.s, start) || k == 1 && start > 1 && m.s[start-1] == '(' && isAlnum(m.s[start-2]) {
+		return false
+	}
+	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfReach)) {
+		return true
+	}
+	return n == 10 && k == 1 && m.wordBefore(start, "my") || m.wordBefore(start, wordsOfPhone) || m.foreignLabel(start) || m.labelAbove(start)
+}
+
+// foreignLabel reports whether a word for "phone" in another alphabet is before the number.
+func (m *matcher) foreignLabel(start int) bool {
+	const window = 32
+	before := m.s[max(m.last, start-window):start]
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	if !slices.ContainsFunc(before, func(b byte) bool { return b >= 0x80 }) {
+		return false
+	}
+	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
+		if bytes.Contains(before, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// labelAbove reports whether the number is alone at the start of its line, below a line that is a
+// label such as "Phone:".
+func (m *matcher) labelAbove(start int) bool {
+	const window = 64
+	before := m.s[max(m.last, start-window):start]
+	line := bytes.TrimRight(before, " \t")
+	above, below := bytes.CutSuffix(bytes.TrimSuffix(line, []byte("\r")), []byte("\n"))
+	if !below {
+		return false
+	}
+	above = above[bytes.LastIndexByte(above, '\n')+1:]
+	label := bytes.TrimRight(above, " \t\r:*")
+	word := bytes.TrimLeft(label[bytes.LastIndexByte(label, ' ')+1:], "*#-")
+	if len(word) < len(label) && len(bytes.TrimRight(above, " \t\r*")) == len(label) { // several words without a colon
+		return false
+	}
+	for w := range strings.FieldsSeq(wordsOfPhone) {
+		if len(w) == len(word) && startsFold(word, 0, w) {
+			return true
+		}
+	}
+	return false
 }
 
 // callID reports whether the number belongs to the id of a tool call: call_1234567890.
@@ -92,13 +159,25 @@ func northAmerican(g groups, k, n int) bool {
 	return sep == '(' || sep == '-' || sep != '/' && (d[0] >= '2' && d[3] >= '2')
 }
 
-// isolated reports whether no other number is next to s[start:end]: 200 300 4000 in a row of numbers
-// is not a phone number.
+// isolated reports whether no other number is next to s[start:end], also in the cells of a table and
+// on the lines of a column: 200 300 4000 in a row of numbers is not a phone number.
 func (m *matcher) isolated(start, end int) bool {
+	const farthest = 24
 	s := m.s
-	before := start >= 2 && s[start-1] == ' ' && (isDigit(s[start-2]) || s[start-2] == ' ')
-	after := at(s, end) == ' ' && (isDigit(at(s, end+1)) || at(s, end+1) == ' ')
-	return !before && !after && !(start > 0 && s[start-1] == '\t') && at(s, end) != '\t'
+	before, after := start, end
+	for before > max(0, start-farthest) && strings.IndexByte(" |\n\r", s[before-1]) >= 0 {
+		before--
+	}
+	for after < min(len(s), end+farthest) && strings.IndexByte(" |\n\r", s[after]) >= 0 {
+		after++
+	}
+	if before > 0 && before < start && isDigit(s[before-1]) || before > 0 && s[before-1] == '\t' {
+		return false
+	}
+	if after < len(s) && after > end && isDigit(s[after]) || at(s, after) == '\t' {
+		return false
+	}
+	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(at(s, end) == ' ' && at(s, end+1) == ' ')
 }
 
 // dateShape reports whether the k groups of digits have the lengths of a date such as 2026-01-31 or

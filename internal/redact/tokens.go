@@ -1,7 +1,5 @@
 package redact
 
-import "slices"
-
 // token matches a vendor's key: a prefix of the given length at start, followed by at least least
 // bytes of the class. If the text ends inside the key (a cut capture), half of the bytes suffice.
 func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit {
@@ -38,8 +36,9 @@ func (m *matcher) prefixed(i int) hit {
 		}
 		if p.digit {
 			near := m.s[:min(len(m.s), i+farthest)]
-			if !slices.ContainsFunc(near[start:span(near, i+1, p.class)], isDigit) {
-				continue
+			body := near[start+len(p.text) : span(near, i+1, p.class)]
+			if runs := digitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
+				continue // names of code have one number at most
 			}
 		}
 		if h := m.token(start, len(p.text), p.class, p.least, p.kind); h.kind != none {
