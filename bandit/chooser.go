@@ -48,6 +48,12 @@ func newChooser(measured *trial.Counters) *Chooser {
 // Measured returns the evidence of the coins, the only input of a report's effects.
 func (c *Chooser) Measured() *trial.Counters { return c.measured }
 
+// Watch returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads
+// no outcome.
+func (c *Chooser) Watch(k trial.Arm, eps float64, of trial.OutcomeSet, from trial.Tally) trial.Watch {
+	return c.measured.Watch(k, eps, of, from)
+}
+
 // Add adds the deltas of one session (Contribution) or of a whole store to the trial and to the
 // chooser. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {

@@ -28,6 +28,7 @@ type Config struct {
 	Detect       Detect              `yaml:"detect"`
 	Learning     Learning            `yaml:"learning"`
 	Reward       Reward              `yaml:"reward"`
+	Report       Report              `yaml:"report"`
 	Distill      Distill             `yaml:"distill"`
 	Writ         Writ                `yaml:"writ"`
 	Ledger       Ledger              `yaml:"ledger"`
@@ -138,6 +139,11 @@ type Reward struct {
 	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
 	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
+}
+
+// Report configures what the report shows beside a verdict.
+type Report struct {
+	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
 
 // Distill configures the distiller.

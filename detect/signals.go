@@ -18,7 +18,7 @@ type Signal struct {
 // Tiers of signals.
 const (
 	tierVerifier = 2
-	tierImplicit = 3
+	TierImplicit = 3 // the traffic: words, refusals and interrupts of a person
 )
 
 // Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds,
@@ -51,7 +51,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		if turn.Feeling == Neutral || turn.Feeling == Thanks && !turn.Interrupt {
 			continue
 		}
-		out = append(out, Signal{turn.Feeling, tierImplicit, turn.Rule, !turn.Interrupt})
+		out = append(out, Signal{turn.Feeling, TierImplicit, turn.Rule, !turn.Interrupt})
 	}
 	return out
 }
@@ -64,7 +64,7 @@ func (r *Results) signal(
 	j := r.of(callResult{made.Name, made.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {
-		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule}, v.By == Person
+		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.By == Person
 	}
 	kind, passed := verification(j.toolCall(), v, res.Text)
 	if kind == "" {

@@ -14,15 +14,21 @@ import (
 // maxLoops limits the loops of one session that are remembered and warned of.
 const maxLoops = 32
 
-// loops inserts warnings of repeated calls at the top of the newest result. The warning has its own
-// coin, once per session, because the benefit of the warning is unproven, too. A loop whose warning
-// is withheld is also remembered, so that the loop counts once. A loop that continues after its warning
-// has one more warning, in other words.
-func (w *work) loops() {
+// loop is a loop in the new content, with the place of the warning.
+type loop struct {
+	detect.Loop
+
+	at    spot
+	first bool // first loop of the session
+}
+
+// findLoops finds and remembers the repeated calls in the new content, and returns the number of new
+// loops. A loop whose warning is withheld is also remembered, so that the loop counts once.
+func (w *work) findLoops() (fresh int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detected(state) {
 		if len(state.Warned) >= maxLoops {
-			return
+			return fresh
 		}
 		at, warned, ok := w.resultOf(l)
 		if !ok {
@@ -31,19 +37,28 @@ func (w *work) loops() {
 		if state.Warned == nil {
 			state.Warned = make(map[string]bool)
 		}
-		state.Warned[l.CallID] = true
+		state.Warned[l.CallID], w.rec.State.Dirty = true, true
 		if warned { // by another precept, on the way here
-			w.rec.State.Dirty = true
 			continue
 		}
-		w.rec.State.Dirty = true
 		if !l.Again {
 			state.Count++
 			w.plan.Loops++
+			fresh++
 		}
-		text := Warning(l)
-		if w.warns(tokens(len(text)), l.Again) {
-			w.put(at, session.Block{Text: text, Loop: true})
+		w.found = append(w.found, loop{l, at, state.Count == 1 && !l.Again})
+	}
+	return fresh
+}
+
+// warn inserts warnings of the found loops at the top of their newest results. The warning has its
+// own coin, once per session, because the benefit of the warning is unproven, too. A loop that
+// continues after its warning has one more warning, in other words.
+func (w *work) warn() {
+	for _, l := range w.found {
+		text := Warning(l.Loop)
+		if w.warns(tokens(len(text)), l.first) {
+			w.put(l.at, session.Block{Text: text, Loop: true})
 		}
 	}
 }
@@ -81,9 +96,8 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 
 // warns reports the session's coin of the warning. The first loop flips the coin, which also holds for
 // the second warning of a loop.
-func (w *work) warns(size int, again bool) bool {
+func (w *work) warns(size int, first bool) bool {
 	slug := trial.LoopArm.Slug()
-	first := w.rec.Lessons.Loops.Count == 1 && !again
 	var pick trial.Pick
 	var ok bool
 	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })

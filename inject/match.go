@@ -210,9 +210,11 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.drawn(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
+			w.watch(u, picks, actions)
 			return
 		}
 		given, fresh := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
+		w.watch(u, fresh, actions)
 		picks, u.State.Dirty = append(given, fresh...), true
 	})
 	for i := range picks {

@@ -77,6 +77,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
 	w := work{in: in, rec: rec, input: t, plan: &p}
 	w.open()
+	w.observe()
 	if p.Skip = w.idle(); p.Skip != "" {
 		if p.Kind == session.NewTurn {
 			rec.Mark(t.Request)
@@ -88,7 +89,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 		w.answers()
 		if !w.excluded() { // no new coins for an excluded session
 			if !in.cfg.NoLoops {
-				w.loops()
+				w.warn()
 			}
 			w.lessons()
 		}
@@ -161,6 +162,7 @@ type work struct {
 	input Input
 	plan  *Plan
 	live  map[string]bool // slugs of the blocks in the request
+	found []loop          // loops in the new content, set by observe
 
 	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }

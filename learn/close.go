@@ -170,6 +170,7 @@ func atClosing(rec *session.Record, out feedback.Outcome) []trial.Delta {
 	if a.First = nil; out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
+	a.Observe(rec.Thread.Tally)
 	deltas := append(a.Closing(), a.Spent(rec.Thread.Used)...)
 	if out.OK {
 		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)

@@ -23,6 +23,7 @@ type ReportQuery struct {
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Bands       bool          // with the effect over time
 	Explain     string        // slug whose rows are explained; "" none
+	Guardrails  []string      // outcomes of which a rise is shown beside the verdict
 	Book        *lesson.Book
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
@@ -49,7 +50,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}
 	return report.Build(report.Input{
 		Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-		Lessons: lessonsOf(&q, c, l.tools.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
+		Lessons: lessonsOf(&q, c, l.tools.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
 	}), nil
 }
 

@@ -94,6 +94,9 @@ func (p *Proxy) Experiment() bandit.Config { return p.set.Load().injector.Config
 // Presentation returns how lessons are presented.
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
 
+// Guardrails returns the outcomes that the report guards.
+func (p *Proxy) Guardrails() []string { return p.set.Load().cfg.Report.Guardrails }
+
 // Close closes the idle connections to the upstreams, after the server has stopped.
 func (p *Proxy) Close() {
 	for _, t := range p.set.Load().transports {

@@ -144,9 +144,12 @@ func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 		}
 	}
 	for _, p := range second.Picks {
-		if _, ok := first.Pick(p.Slug); !ok {
+		at := slices.IndexFunc(picks, func(x Pick) bool { return x.Slug == p.Slug })
+		if at < 0 {
 			picks = append(picks, p)
+			continue
 		}
+		picks[at].Watch.Recurred = picks[at].Watch.Recurred || p.Watch.Recurred
 	}
 	return matched, picks
 }

@@ -153,7 +153,7 @@ func readReport(
 	r, err := l.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Book: book,
-		Inject: in, Config: in.Bandit,
+		Inject: in, Config: in.Bandit, Guardrails: cfg.Report.Guardrails,
 	})
 	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // the report is printed without the annotations
 		fmt.Fprintln(console, "precept:", report.Printable(told.Error()))

@@ -6,7 +6,8 @@
 For each lesson and for all together: told sessions with and without, the effect in units of reward (0.05 is +5 points),
 the 95% interval that holds however often one looks, and the e-values of the two checks: do the coins fall as promised
 (srm), and does having a lesson leave alone who reports, and how (reporting). For each planned trial: its one look, at the
-first so many told picks in the order in which their sessions began. docs/EXPERIMENT.md explains the formulas.
+first so many told picks in the order in which their sessions began. For each outcome of a lesson: the effect after the pick,
+the interval, and the e-values for a fall and a rise. docs/EXPERIMENT.md explains the formulas.
 """
 import json
 import math
@@ -17,6 +18,8 @@ ALPHA = 0.05
 TIGHT = {"holdout": 1000, "control": 5000}  # at how many sessions the interval is tightest
 CAP = math.log(1e12)  # evidence beyond it says nothing more
 GIVEN = ("injected", "treated")
+OUTCOMES = ("recurrence", "errors", "loops", "corrections", "turns", "tokens", "seconds")
+BETS = (0.03, 0.08, 0.18, 0.4)  # on an outcome, in multiples of its width
 
 
 def half_width(n, variance, tight):
@@ -160,14 +163,49 @@ def looks(trials):
         yield out
 
 
+def outcomes(trials):
+    """Each outcome of each lesson, over all closed picks with a coin, rewarded or not."""
+    rows = {}
+    for t in trials:
+        for o in t.get("outcomes") or () if t["coin"] == "holdout" and 0 < t["eps"] < 1 else ():
+            row = rows.setdefault((t["arm"], OUTCOMES.index(o["name"])), {"n": [0, 0], "y": [0, 0], "z": 0, "zz": 0, "up": [0] * 4, "down": [0] * 4})
+            given, z = t["assigned"] == "injected", z_of(t | {"center": o["center"]}, o["y"])
+            row["n"][given] += 1
+            row["y"][given] += millionths(o["y"])
+            row["z"] += millionths(z)
+            row["zz"] += millionths(z * z)
+            if o["width"] > 0:
+                u = z_of(t | {"center": 0}, max(-1, min(1, (o["y"] - o["center"]) / o["width"])))
+                for k, bet in enumerate(BETS):
+                    bet = min(bet, 0.9 * min(t["eps"], 1 - t["eps"]))
+                    row["up"][k] += millionths(math.log1p(bet * u))
+                    row["down"][k] += millionths(math.log1p(-bet * u))
+    for (arm, place), row in sorted(rows.items()):
+        percent = place >= OUTCOMES.index("turns")
+        if percent and sum(row["y"]) == 0:
+            continue
+        shown = (lambda y: 100 * (2 ** (24 * y) - 1)) if percent else (lambda y: y)
+        mean = [(2 ** (24 * y / 1e6 / n) - 1 if percent else y / 1e6 / n) if n else None for y, n in zip(row["y"], row["n"])]
+        out = {"arm": arm, "name": OUTCOMES[place], "n_with": row["n"][1], "n_without": row["n"][0], "mean_with": mean[1], "mean_without": mean[0]}
+        e = judge(("holdout", arm), {"n": sum(row["n"]), "z": row["z"], "zz": row["zz"], "with": row["n"][1], "without": row["n"][0]})
+        out.update({k: None if e[k] is None else shown(e[k]) for k in ("effect", "lo", "hi")})
+        for name, bets in (("e_fewer", row["down"]), ("e_more", row["up"])):
+            top = max(bets) / 1e6
+            out[name] = math.exp(min(CAP, top + math.log(sum(math.exp(w / 1e6 - top) for w in bets) / len(bets))))
+        yield out
+
+
 trials = read(sys.stdin)
 results = [judge(key, row) | checks(key, row["coins"], trials) for key, row in sorted(collect(trials).items())]
 results += looks(trials)
+results += outcomes(trials)
 if "--json" in sys.argv:
     print(json.dumps(results))
 else:
     for r in results:
-        points = "not enough data" if r["effect"] is None else "%+5.1f [%+5.1f, %+5.1f]" % tuple(100 * r[k] for k in ("effect", "lo", "hi"))
+        scale = 1 if r.get("name") in OUTCOMES[4:] else 100
+        points = "not enough data" if r["effect"] is None else "%+5.1f [%+5.1f, %+5.1f]" % tuple(scale * r[k] for k in ("effect", "lo", "hi"))
         look = "  trial %s, %s" % (r["trial"], "one look" if r["taken"] else "does not count yet") if "trial" in r else ""
+        look = look or "name" in r and "  %s, e-values %.3g for a fall, %.3g for a rise" % (r["name"], r["e_fewer"], r["e_more"])
         look = look or "  coins e %.3g, reporting e %.3g" % (r["srm"], r["reporting"])
         print("%-40s %6d/%-6d %s%s" % (r["arm"] or "all lessons together", r["n_with"], r["n_without"], points, look))

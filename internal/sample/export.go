@@ -77,6 +77,15 @@ func (x *Exporter) Preferences(s *Session) error {
 	return nil
 }
 
+// Seen is one outcome of a session after a pick, with the numbers that were frozen at the pick.
+type Seen struct {
+	Name   string  `json:"name"`
+	X      float64 `json:"x"`      // observation: 0 or 1, failed calls, turns, tokens or seconds
+	Y      float64 `json:"y"`      // value on the scale of the experiment, 0..1
+	Center float64 `json:"center"` // the report subtracts the centre from the value
+	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0: no bet
+}
+
 // Trial is one line of the experiment export: a coin, its result, its probability, and the outcome.
 // Any reader can compute the report from these lines (examples/experiment).
 type Trial struct {
@@ -94,6 +103,7 @@ type Trial struct {
 	First      *float64 `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
 	Turn       int      `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
 	Trial      string   `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
+	Outcomes   []Seen   `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
 	Tier       int      `json:"tier,omitempty"`
 	FirstTier  int      `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
 	Closed     bool     `json:"closed"`                      // the report counts closed sessions

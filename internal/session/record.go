@@ -66,6 +66,7 @@ type Thread struct {
 	// calls would stay unseen.
 	Calls     map[string]wire.Call `json:"calls,omitempty"`
 	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
+	Tally     trial.Tally          `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
 	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
 }
 
@@ -158,7 +159,7 @@ type LoopState struct {
 // record.
 func (r *Record) Snapshot() *Record {
 	return &Record{
-		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: r.Thread.Turns, Used: r.Thread.Used},
+		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: r.Thread.Turns, Used: r.Thread.Used, Tally: r.Thread.Tally},
 		Assignment: r.Assignment.Clone(), State: r.State,
 	}
 }

@@ -78,6 +78,7 @@ func (r *Record) Join(n *Record) {
 		r.Identity.Seen = n.Identity.Seen
 	}
 	r.Thread.Turns = max(r.Thread.Turns, n.Thread.Turns)
+	r.Thread.Tally.Join(n.Thread.Tally)
 	if n.Thread.Used.Input > r.Thread.Used.Input {
 		r.Thread.Used = n.Thread.Used
 	}

@@ -97,8 +97,7 @@ func (r *Record) Done(rep *wire.Reply) {
 	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
 		r.Thread.LastTurn.Reply = append(r.Thread.LastTurn.Reply, hashText(k))
 	}
-	r.Thread.Used.Input += int64(max(rep.Usage.Input, 0))
-	r.Thread.Used.Cached += int64(max(rep.Usage.Cached, 0))
+	r.spend(rep.Usage)
 	for _, c := range rep.Calls {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue

@@ -55,9 +55,19 @@ func (r *Record) CountTurn(now time.Time) {
 
 // Spend adds the tokens of a turn of a member. Lock the record.
 func (r *Record) Spend(u wire.Usage) {
+	r.spend(u)
+	r.State.Dirty = true
+}
+
+func (r *Record) spend(u wire.Usage) {
 	r.Thread.Used.Input += int64(max(u.Input, 0))
 	r.Thread.Used.Cached += int64(max(u.Cached, 0))
-	r.State.Dirty = true
+	r.Thread.Tally.Tokens += int64(max(u.Input, 0)) + int64(max(u.Output, 0))
+}
+
+// Active notes a request or a reply of the session or of a member. Lock the record.
+func (r *Record) Active(now time.Time) {
+	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
 }
 
 // MemberKey returns the echo key of the member with the number seat.

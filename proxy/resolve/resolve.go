@@ -214,12 +214,16 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	if id := session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID); res.Side == "" && rep.ID != "" && !slices.Contains(keys, id) {
 		keys = append(keys, id)
 	}
-	if res.Side == "" && ok {
+	if now := r.now(); res.Side == "" && ok {
 		res.Session.Record.Mutex.Lock()
 		res.Session.Record.Done(rep)
+		res.Session.Record.Active(now)
 		res.Session.Record.Mutex.Unlock()
 		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)
-		res.ChangeUnit(func(u *session.Record) { u.Spend(rep.Usage) })
+		res.ChangeUnit(func(u *session.Record) {
+			u.Spend(rep.Usage)
+			u.Active(now)
+		})
 	}
 	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)
 }

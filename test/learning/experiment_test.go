@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,7 +96,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			answer = "saw look-at-apples"
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, answer)
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":7,"total_tokens":9}}`, answer, len(b))
 	}))
 	defer model.Close()
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -194,7 +195,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again []struct {
+	type recomputed struct {
 		Arm, Trial     string
 		Taken          bool
 		P              *float64
@@ -202,7 +203,13 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		Without        int64 `json:"n_without"`
 		Effect, Lo, Hi *float64
 		SRM, Reporting float64
+		Name           string   // of an outcome
+		MeanWith       *float64 `json:"mean_with"`
+		MeanWithout    *float64 `json:"mean_without"`
+		EFewer         float64  `json:"e_fewer"`
+		EMore          float64  `json:"e_more"`
 	}
+	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -211,7 +218,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	same := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
 		t.Helper()
 		for _, a := range again {
-			if a.Arm != arm || a.Trial != "" {
+			if a.Arm != arm || a.Trial != "" || a.Name != "" {
 				continue
 			}
 			if a.With != with || a.Without != without {
@@ -242,8 +249,28 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			t.Errorf("the look: %s, the report has %+v", out, look)
 		}
 	}
-	if len(again) != 2+len(r.Lessons) || shown < 3 {
-		t.Errorf("%d rows of %d show an effect", shown, len(again))
+	outcomes := 0
+	for _, l := range r.Lessons {
+		for _, x := range l.Outcomes {
+			outcomes++
+			i := slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
+			if i < 0 {
+				t.Errorf("the outcome %s of %s is missing: %s", x.Name, l.Arm, out)
+				continue
+			}
+			a := &again[i]
+			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
+				t.Errorf("the outcome %s of %s: %+v, the report has %+v", x.Name, l.Arm, a, x)
+			}
+			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
+				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
+					t.Errorf("the number %d of the outcome %s of %s: %+v, the report has %+v", k, x.Name, l.Arm, a, x)
+				}
+			}
+		}
+	}
+	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
+		t.Errorf("%d rows of %d show an effect, %d are outcomes", shown, len(again), outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // its lines are broken where they are long

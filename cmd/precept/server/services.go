@@ -51,7 +51,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	r, err := s.learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Bands: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.Experiment(),
-		Inject: s.proxy.Presentation(),
+		Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
 	})
 	if err != nil {
 		return r, err

@@ -100,12 +100,26 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	for i := range as.Picks {
 		p, t := &as.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
-		t.Trial, t.Turn = p.Trial, p.Turn
+		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Watch)
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
 			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)
 		}
 		out = append(out, t)
+	}
+	return out
+}
+
+// outcomesOf returns the outcomes of a pick, none before the closing of the session.
+func outcomesOf(w *trial.Watch) (out []sample.Seen) {
+	for o := range trial.OutcomeCount {
+		if y, ok := w.Value(o); ok {
+			x := float64(w.After[o])
+			if o == trial.Seconds {
+				x /= 1000
+			}
+			out = append(out, sample.Seen{Name: o.String(), X: x, Y: y, Center: w.C[o], Width: w.Width[o]})
+		}
 	}
 	return out
 }

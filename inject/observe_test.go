@@ -1,0 +1,116 @@
+package inject
+
+import (
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/inject/lesson"
+	"precept/internal/wire"
+)
+
+// aboutErrors teaches a lesson with an error trigger.
+func aboutErrors(slug, pattern string) *lesson.Lesson {
+	l := teach(slug, "", "Look.")
+	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
+	return l
+}
+
+// after returns the outcomes of the pick of a slug as the closing of the session would find them.
+func (r *run) after(t *testing.T, slug string) trial.Watch {
+	t.Helper()
+	a := r.rec.Assignment.Clone()
+	a.Observe(r.rec.Thread.Tally)
+	p, ok := a.Pick(slug)
+	if !ok {
+		t.Fatalf("no pick of %s: %+v", slug, a)
+	}
+	return p.Watch
+}
+
+// answered ends a turn with a reply of some tokens.
+func (r *run) answered(input, output int) {
+	r.rec.Done(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
+	r.rec.Active(r.now)
+}
+
+// The outcomes are measured after the pick, and alike with and without an injection: the failed call
+// that triggers the pick does not count, and each failed call after the pick counts once.
+func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
+	for _, form := range forms() {
+		var seen [2]trial.Watch
+		for arm, epsilon := range []float64{0, 1} {
+			cfg := certain()
+			cfg.Bandit.Epsilon = epsilon
+			r := newRun(t, form, cfg, book(aboutErrors("wait", "omega lock"), teach("other", "nothing", "Look.")), "s")
+			r.a.user("build", false)
+			r.send()
+			r.answered(100, 10)
+			step := func(cmd, out string, failed bool) {
+				r.callOnce(cmd, out, failed)
+				r.send()
+				r.send() // a retry changes nothing
+				r.restart()
+				r.now = r.now.Add(time.Second)
+				r.answered(200, 20)
+			}
+			step("make", "omega lock", true) // the pick
+			if w := r.after(t, "wait"); !w.Of.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
+				t.Errorf("%s: at the pick %+v", form, w)
+			}
+			step("make x", "the sky is blue", true)
+			if w := r.after(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
+				t.Errorf("%s: after another error %+v", form, w)
+			}
+			step("ls", "fine", false)
+			step("make y", "omega lock", true)
+			r.a.says("done")
+			r.a.user("No, that is wrong. Undo it.", false)
+			r.send()
+			seen[arm] = r.after(t, "wait")
+			if got, want := seen[arm].After, [trial.OutcomeCount]int64{1, 2, 0, 1, 4, 880, 12_000}; got != want {
+				t.Errorf("%s, arm %d: %v, want %v", form, arm, got, want)
+			}
+		}
+		if seen[0] != seen[1] {
+			t.Errorf("%s: %+v with, %+v without", form, seen[0], seen[1])
+		}
+	}
+}
+
+// A session that the upstream refuses stays under observation, or its arm would look better.
+func TestRefusedSessionsAreObserved(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(aboutErrors("wait", "omega lock")), "s")
+	r.a.user("build", false)
+	r.send()
+	r.replied()
+	r.callOnce("make", "omega lock", true)
+	r.send()
+	New(certain()).Refused(r.rec)
+	for range 2 {
+		r.replied()
+		r.callOnce("make", "omega lock", true)
+		r.plan(r.a.body())
+	}
+	if w := r.after(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Only lessons about an error have a recurrence: an error trigger, or the distiller.
+func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
+	distilled := teach("distilled", "omega", "Look.")
+	distilled.Approval.Source = "distill"
+	r := newRun(t, plainChat, certain(), book(teach("plain", "omega", "Look."), distilled), "s")
+	r.a.user("omega", false)
+	r.send()
+	r.replied()
+	r.callOnce("make", "error: omega", true)
+	r.send()
+	if w := r.after(t, "plain"); w.Of.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
+		t.Errorf("a lesson about words: %+v", w)
+	}
+	if w := r.after(t, "distilled"); !w.Of.Has(trial.Recurrence) || !w.Recurred {
+		t.Errorf("a distilled lesson: %+v", w)
+	}
+}

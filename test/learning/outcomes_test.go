@@ -1,0 +1,135 @@
+//go:build !race
+
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/test/harness"
+)
+
+const aboutTheLock = `---
+schema: learning/v1
+slug: wait-for-the-lock
+title: Wait for the lock of the state file.
+trigger:
+  description: A command fails because another process holds the lock.
+  metadata: {precept: {error_patterns: ["could not lock the state file"]}}
+outcome: failure
+evidence: [{kind: run, ref: run-1}]
+confidence: 0.5
+---
+## What to do (or avoid)
+Wait ten seconds before the next command.
+`
+
+// A lesson that prevents its error is proven by the recurrence of the error within 150 short
+// sessions, long before the few rewards could say anything.
+func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		answer := "go on"
+		if strings.Contains(string(b), "[wait-for-the-lock]") {
+			answer = "waiting"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":9,"total_tokens":9}}`, answer, len(b)/4)
+	}))
+	t.Cleanup(model.Close)
+	lessons := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(lessons, "wait-for-the-lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(lessons, "wait-for-the-lock", "LESSON.md"), []byte(aboutTheLock), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := harness.Start(t, t.TempDir(), "--upstream", model.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s",
+		"--bandit-objective", "all", "--bandit-epsilon", "0.5", "--bandit-control", "0")
+	const sessions = 150
+	var workers sync.WaitGroup
+	for w := range 3 {
+		workers.Go(func() {
+			for n := w; n < sessions; n += 3 {
+				deploy(t, p.Data, n)
+			}
+		})
+	}
+	workers.Wait()
+	var r report.Report
+	p.Eventually("all sessions to close", func() bool {
+		r = report.Report{}
+		return p.Ask(t, "/api/report", &r) == http.StatusOK && len(r.Lessons) == 1 && r.Lessons[0].Picked == sessions
+	})
+	row := &r.Lessons[0]
+	found := map[string]report.Outcome{}
+	for _, x := range row.Outcomes {
+		found[x.Name] = x
+	}
+	again := found["recurrence"]
+	if again.Verdict != report.Prevents || again.NInjected+again.NWithheld != sessions || again.Effect == nil || *again.Lo > -0.6 || *again.Hi < -0.6 {
+		t.Errorf("the error recurs in one of five sessions with the lesson and in four of five without: %+v", again)
+	}
+	if row.Told == 0 || row.Told >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
+		t.Errorf("the verdict of %d rewards is %q, want none of the holdout", row.Told, row.Verdict)
+	}
+	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != again.NInjected || found["turns"].Verdict.Direction() > 0 {
+		t.Errorf("errors %+v, tokens %+v, turns %+v", x, found["tokens"], found["turns"])
+	}
+	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
+		t.Errorf("%v: the outcomes say %s", err, data)
+	}
+}
+
+// deploy plays a session with one failed command, and a second failure in one of five sessions with
+// the lesson and in four of five without. One session in four has a reward.
+func deploy(t *testing.T, data string, n int) {
+	name := fmt.Sprintf("deploy-%d", n)
+	var list []map[string]any
+	ask := func() (reply string) {
+		body, err := json.Marshal(map[string]any{"model": "m", "messages": list})
+		if err != nil {
+			t.Error(err)
+		}
+		status, answer := harness.Post(t, data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, string(body))
+		var of struct {
+			Choices []struct{ Message struct{ Content string } }
+		}
+		if err := json.Unmarshal([]byte(answer), &of); err != nil || status != http.StatusOK || len(of.Choices) != 1 {
+			t.Errorf("%d %s %v", status, answer, err)
+			return ""
+		}
+		return of.Choices[0].Message.Content
+	}
+	run := func(step int, out string) string {
+		id := fmt.Sprintf("call-%d-%d", n, step)
+		list = append(list,
+			map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
+				"id": id, "type": "function", "function": map[string]any{"name": "bash", "arguments": fmt.Sprintf(`{"command":"deploy --step %d"}`, step)},
+			}}},
+			map[string]any{"role": "tool", "tool_call_id": id, "content": out})
+		return ask()
+	}
+	const failed = "Error: could not lock the state file\nExit code 1"
+	list = append(list, map[string]any{"role": "user", "content": "deploy " + name})
+	ask()
+	waits := run(1, failed) == "waiting"
+	out := "deployed"
+	if fails := n/2%5 == 0; waits && fails || !waits && !fails {
+		out = failed
+	}
+	run(2, out)
+	if n%4 == 0 {
+		harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n/4%2))
+	}
+}
