@@ -141,7 +141,7 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures what the report shows beside a verdict.
+// Report configures the additions to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }

@@ -94,6 +94,7 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 // deploy plays a session with one failed command, and a second failure in one of five sessions with
 // the lesson and in four of five without. One session in four has a reward.
 func deploy(t *testing.T, data string, n int) {
+	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)
 	var list []map[string]any
 	ask := func() (reply string) {
