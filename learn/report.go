@@ -23,7 +23,7 @@ type ReportQuery struct {
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Bands       bool          // with the effect over time
 	Explain     string        // slug whose rows are explained; "" none
-	Guardrails  []string      // outcomes of which a rise is shown with the verdict
+	Guardrails  []string      // guarded outcomes: the report shows a rise with the verdict
 	Book        *lesson.Book
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented

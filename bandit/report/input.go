@@ -22,7 +22,7 @@ type Input struct {
 	WhatIf           float64  // an epsilon between 0 and 1 to project for; 0: no projection
 	Bands            bool     // include the effect over time
 	Explain          string   // slug whose rows are explained; empty: none
-	Guardrails       []string // outcomes of which a rise is shown with the verdict
+	Guardrails       []string // guarded outcomes: the report shows a rise with the verdict
 }
 
 // Policy is the rule by which lessons are chosen at the time of the report.
