@@ -139,5 +139,5 @@ const armDigits = 12
 // AboutError reports whether the lesson is about an error, so that a session shows whether the error
 // occurs again. The distiller makes its lessons out of failures.
 func (l *Lesson) AboutError() bool {
-	return len(l.Trigger.ErrorPatterns) > 0 || l.Approval.Source == "distill"
+	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0 || l.Approval.Source == "distill"
 }
