@@ -81,6 +81,9 @@ func (c *toolCall) kindOf() kind {
 	case c.namesWait() || c.named("wait") || c.has("output") && c.named("waits-for") && !c.has("file"):
 		return kindWait
 	case c.execName():
+		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands reads a running command
+			return kindWait
+		}
 		return kindExec
 	case c.named("edit") || c.named("writes") && (c.fileArg() || c.named("file")):
 		return kindEdit

@@ -10,9 +10,9 @@ import (
 // Requests that continue a conversation of the provider hold only the new items. A checkpoint in
 // the record of the session then holds the last answered calls, a few bytes each.
 const (
-	checkpointVersion = 2
+	checkpointVersion = 3
 	checkpointSteps   = 64
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 // key, sum, code, batch, flags, where
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 // key, sum, code, batch, flags, where, loose
 )
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
@@ -58,10 +58,11 @@ func writeCheckpoint(steps []*step) []byte {
 	for _, s := range steps {
 		var v Judgement
 		var key, sum uint64
+		var loose uint32
 		if s.person {
 			s.reportsChange()
 		} else {
-			v, key, sum = s.outcome(), s.identity(), s.result()
+			v, key, sum, loose = s.outcome(), s.identity(), s.result(), s.loose()
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
 		var flags uint16
@@ -76,6 +77,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsSince
 		out = binary.LittleEndian.AppendUint16(out, flags)
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.where)) //nolint:gosec // see identity
+		out = binary.LittleEndian.AppendUint32(out, loose)
 	}
 	return out
 }
@@ -93,7 +95,8 @@ func readCheckpoint(state []byte) []*step {
 			memo: stepMemo{
 				key: binary.LittleEndian.Uint64(b), hasKey: true,
 				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
-				where:   uint64(binary.LittleEndian.Uint16(b[22:])),
+				where: uint64(binary.LittleEndian.Uint16(b[22:])),
+				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
 				hasCall: true, hasOutcome: true,
 			},
 			call: &judgedCall{hasAnalysis: true, hasJudgement: true, judgement: Judgement{

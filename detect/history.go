@@ -141,6 +141,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 		return h.hasIndexedCall(s)
 	}
 	words := slices.Clone(s.words())
+	loose := s.loose()
 	if !s.written { // or the name was made by precept
 		words = append(words, s.call.result.tool)
 	}
@@ -150,7 +151,10 @@ func (h *history) hasEarlierCall(s *step) bool {
 			continue
 		}
 		for _, c := range h.req.Item(i).Calls {
-			if c.Name == s.call.result.tool && callKey(c.Name, c.Args) == s.identity() {
+			if c.Name != s.call.result.tool {
+				continue
+			}
+			if loose != 0 && looseKey(c.Name, c.Args) == loose || callKey(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}
@@ -169,10 +173,11 @@ func (h *history) hasIndexedCall(s *step) bool {
 			}
 			for _, c := range h.req.Item(i).Calls {
 				h.before[callKey(c.Name, c.Args)] = true
+				h.before[uint64(looseKey(c.Name, c.Args))] = true
 			}
 		}
 	}
-	return h.before[s.identity()]
+	return h.before[s.identity()] || s.loose() != 0 && h.before[uint64(s.loose())]
 }
 
 // needle is a word with its rarest byte, in the traffic of agents. A search by the first byte would

@@ -45,11 +45,15 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 	t := transcript{req: req, emit: emit, steps: h.steps}
 	first := map[uint64]int{} // batch in which a call was answered first
 	t.loops = h.findLoops(len(h.steps), len(h.steps), func(s *step) bool {
-		batch, ok := first[s.identity()]
-		if !ok {
-			batch, first[s.identity()] = s.batch, s.batch
+		repeated := s.own
+		for _, key := range []uint64{s.identity(), uint64(s.loose())} {
+			batch, ok := first[key]
+			if !ok {
+				batch, first[key] = s.batch, s.batch
+			}
+			repeated = repeated || key != 0 && batch != s.batch
 		}
-		return s.own || batch != s.batch
+		return repeated
 	})
 	for i := range req.Len() {
 		if err := t.item(i); err != nil {

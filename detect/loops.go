@@ -10,7 +10,7 @@ type Loop struct {
 	CallID string // id of the call for the warning
 	Tool   string
 	Args   string // as sent
-	Rule   string // "failed-again", "same-again", "cycle"
+	Rule   string // "failed-again", "same-again", "same-answer" (other limits), "cycle", "edit-undo"
 	Again  bool   // the second warning of the same loop
 }
 
@@ -47,6 +47,10 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && cycle(steps):
 		loop.Rule = "cycle"
+	case manyAttempts(steps):
+		loop.Rule = "same-answer"
+	case undoesAgain(steps):
+		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
 	}
@@ -92,12 +96,15 @@ func streak(steps func(int) *step) (count, warnings, since int) {
 }
 
 // cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
-// an equal result, and no step has side effects.
-func cycle(steps func(int) *step) bool { return repeatsLast(steps, 2) || repeatsLast(steps, 3) }
+// an equal result, and no step has side effects. A cycle of four calls has three rounds: an agent may
+// read four files a second time.
+func cycle(steps func(int) *step) bool {
+	return repeatsLast(steps, 2, 2) || repeatsLast(steps, 3, 2) || repeatsLast(steps, 4, 3)
+}
 
-// repeatsLast reports whether the last n steps repeat the n steps before.
-func repeatsLast(steps func(int) *step, n int) bool {
-	last := make([]*step, 2*n)
+// repeatsLast reports whether the last n steps repeat the n steps before, in the number of rounds.
+func repeatsLast(steps func(int) *step, n, rounds int) bool {
+	last := make([]*step, rounds*n)
 	for i := range last {
 		s := steps(i)
 		if s == nil || s.person || s.warned || s.cannotLoop() || i > 0 && s.batch == last[i-1].batch {

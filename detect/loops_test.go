@@ -1,6 +1,8 @@
 package detect_test
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,9 @@ import (
 
 	"precept/internal/wire"
 )
+
+//go:embed testdata/loops.jsonl
+var loopCases string
 
 func TestLoops(t *testing.T) {
 	read := func(p string) did { return call("read", jsonArgs("path", p), "line 1 of "+p) }
@@ -335,5 +340,37 @@ func TestLoops(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each loop causes a warning, and no legitimate repetition does, whether the request holds the history or the
+// provider keeps the history.
+func TestLoopsAndLegitimateRepetitions(t *testing.T) {
+	for line := range strings.Lines(loopCases) {
+		var c struct {
+			Label, Name string
+			Steps       []struct {
+				Tool, Result string
+				Args         json.RawMessage
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		var story []did
+		for _, s := range c.Steps {
+			if s.Tool == "user" {
+				story = append(story, say(s.Result))
+				continue
+			}
+			story = append(story, call(s.Tool, string(s.Args), s.Result))
+		}
+		want := c.Label == "loop"
+		if got := play(t, wire.Chat, story); (len(got) > 0) != want {
+			t.Errorf("%s with its history: warnings at %v, want a warning: %v", c.Name, got, want)
+		}
+		if got := playSince(t, story); (len(got) > 0) != want {
+			t.Errorf("%s without its history: warnings at %v, want a warning: %v", c.Name, got, want)
+		}
 	}
 }

@@ -86,6 +86,9 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(words, words, text))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
+	case "budget-option":
+		loose, _ := p.looseCommand(text)
+		return loose
 	case "agent":
 		return fmt.Sprint(p.is(class, text))
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
@@ -99,7 +102,7 @@ func knows(p *phrases, class, phrase, text string) string {
 	tell := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
 		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
-			c.mayChange(), p.classify(&c, result, 0))
+			c.mayChange(), c.pressesKey(), p.classify(&c, result, 0))
 	}
 	switch kind, _, _ := strings.Cut(class, " "); {
 	case class == "program shell":
@@ -113,6 +116,9 @@ func knows(p *phrases, class, phrase, text string) string {
 		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
+		if class == "key budget" {
+			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys("budget", call.args.keys))
+		}
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))

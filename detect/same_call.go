@@ -126,7 +126,7 @@ func longest(have []string, s string) []string {
 	return have
 }
 
-// literals returns values that every spelling of the arguments holds literally. A text without the
+// literals returns values that every spelling of the arguments holds literally, with any budget. A text without the
 // values is another call. The search for literals is much cheaper than the canonical form, which
 // few calls need.
 func (c *toolCall) literals(args string) []string {
@@ -140,9 +140,10 @@ func (c *toolCall) literals(args string) []string {
 	drop, words := c.phrases.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
-		case drop && c.phrases.describes(k):
+		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k):
 		case isShellKey(k):
-			cmd, _ := c.phrases.spelling(c.commandText())
+			cmd, _ := c.phrases.looseCommand(c.commandText())
+			cmd, _ = c.phrases.spelling(cmd)
 			words = longest(words, cmd)
 		default:
 			words = c.args.vals[i].literals(words)

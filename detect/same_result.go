@@ -45,6 +45,11 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 			i++
 			continue
 		}
+		if isDate(t[i:]) {
+			dst = append(dst, '#')
+			i += dateLen
+			continue
+		}
 		if isUUID(t[i:]) {
 			dst = append(dst, '#')
 			i += uuidLen
@@ -96,6 +101,14 @@ func clientPort(w, after string) bool {
 // insideNumber reports whether the sign is between the digits of a number or a time.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
+}
+
+const dateLen = len("2006-01-02")
+
+// isDate reports whether s begins with a date, followed by a time of day.
+func isDate(s string) bool {
+	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
+		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && s[dateLen+3] == ':'
 }
 
 const uuidLen = 36

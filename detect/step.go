@@ -33,14 +33,15 @@ type personTurn struct {
 
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
-	key, sum, where     uint64
-	hasKey, hasSum      bool
-	words               []string // literals of the arguments
-	hasWords            bool     // words are known
-	hasCall, hasOutcome bool     // the fields below are known: from the call, from the outcome
-	mayChange, repeats  bool     // changing: may have side effects; repeats: is meant to be repeated
-	silent              bool     // a shell command that did not report its success
-	timePassed          bool     // time passed: a wait between commands or inside of a command
+	key, sum, where          uint64
+	loose                    uint32 // looseKey, with the key
+	hasKey, hasSum, hasLoose bool
+	words                    []string // literals of the arguments
+	hasWords                 bool     // words are known
+	hasCall, hasOutcome      bool     // the fields below are known: from the call, from the outcome
+	mayChange, repeats       bool     // changing: may have side effects; repeats: is meant to be repeated
+	silent                   bool     // a shell command that did not report its success
+	timePassed               bool     // time passed: a wait between commands or inside of a command
 }
 
 func (s *step) toolCall() *toolCall {
@@ -48,7 +49,8 @@ func (s *step) toolCall() *toolCall {
 	if !s.memo.hasCall {
 		s.memo.hasCall = true
 		s.memo.mayChange = call.mayChange()
-		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls
+		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
+			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
 	return call
 }
@@ -63,6 +65,14 @@ func (s *step) identity() uint64 {
 		}
 	}
 	return s.memo.key
+}
+
+// loose returns the identity of the call without its budgets, 0 for a call without a budget.
+func (s *step) loose() uint32 {
+	if !s.memo.hasLoose {
+		s.memo.loose, s.memo.hasLoose = looseKey(s.call.result.tool, s.call.result.args), true
+	}
+	return s.memo.loose
 }
 
 // words returns literals of the arguments: see toolCall.literals.
@@ -145,6 +155,21 @@ func (p *phrases) isUnfinished(text string) bool {
 // mentionsChange reports whether the person says that something changed, or asks for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
+}
+
+// pressesKey reports whether a call presses a key or scrolls: the same key again goes further.
+func (c *toolCall) pressesKey() bool {
+	action, _ := c.args.get("action", "type")
+	return c.named("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))
+}
+
+// showsNoScreen reports whether a result only confirms a key press. A screen would show whether the key had
+// an effect.
+func showsNoScreen(text string) bool {
+	const short = 60
+	text = strings.ToLower(strings.TrimSpace(text))
+	return text == "" || len(text) <= short && !strings.Contains(text, "\n") &&
+		startsWord(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
 
 // mayChange reports whether a successful call may have changed the results of other calls.

@@ -30,9 +30,14 @@ func Warning(l detect.Loop) string {
 	b.WriteString(lesson.Quoted(l.Tool, 80))
 	b.WriteString(" ")
 	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
-	if l.Rule == "failed-again" {
+	switch l.Rule {
+	case "failed-again":
 		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
-	} else {
+	case "same-answer":
+		b.WriteString(" has returned the same result with other limits before: the limit is not the cause.\n")
+	case "edit-undo":
+		b.WriteString(" was made before and undone since: the file goes back and forth between two versions.\n")
+	default:
 		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
 	}
 	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below " +

@@ -1,0 +1,230 @@
+package detect
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page. The
+// same answer again and again means that the budget is not the cause.
+
+// Number of attempts with the same answer that make a loop.
+const (
+	minFailedAttempts  = 3
+	minSuccessAttempts = 4
+)
+
+// attempts counts the calls in a row that differ from the newest call in a budget only, with the same
+// result: the newest call and the calls before. The count ends where streak ends. budgets reports whether
+// the budgets differ, and warned whether one of the calls has a warning.
+func attempts(steps func(int) *step) (count int, budgets, warned bool) {
+	now := steps(0)
+	if now.loose() == 0 {
+		return 0, false, false
+	}
+	count = 1
+	for i := 1; ; i++ {
+		s := steps(i)
+		switch {
+		case s == nil || s.person:
+			return count, budgets, warned
+		case s.loose() != now.loose():
+			if s.reopens() {
+				return count, budgets, warned
+			}
+		case s.batch == now.batch:
+		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result():
+			return count, budgets, warned
+		default:
+			count++
+			budgets = budgets || s.identity() != now.identity()
+			warned = warned || s.warned
+		}
+	}
+}
+
+// manyAttempts reports whether the newest call is one attempt too many.
+func manyAttempts(steps func(int) *step) bool {
+	count, budgets, warned := attempts(steps)
+	now := steps(0)
+	switch {
+	case !budgets || warned:
+		return false
+	case now.outcome().Outcome == Error:
+		return count > minFailedAttempts || count == minFailedAttempts && !now.passes()
+	}
+	return now.outcome().Outcome == OK && !now.memo.mayChange && count >= minSuccessAttempts
+}
+
+// looseKey returns the identity of a call without its budgets, 0 for a call without a budget.
+func looseKey(tool, args string) uint32 {
+	if len(args) > maxCanon || !strings.ContainsAny(args, "0123456789") && !strings.Contains(args, "oken") && !strings.Contains(args, "ursor") {
+		return 0
+	}
+	var top map[string]any
+	dec := json.NewDecoder(strings.NewReader(args))
+	dec.UseNumber()
+	if dec.Decode(&top) != nil {
+		return 0
+	}
+	p, found := wording(), false
+	for k, v := range top {
+		switch x := v.(type) {
+		case string:
+			if cmd, changed := p.looseCommand(x); isShellKey(k) && changed {
+				top[k], found = cmd, true
+				continue
+			}
+		case json.Number:
+		case []any: // view_range
+		default:
+			continue
+		}
+		if p.isKey("budget", k) {
+			delete(top, k)
+			found = true
+		}
+	}
+	if !found {
+		return 0
+	}
+	if p.hasWork(keysOf(top)) {
+		for k := range top {
+			if p.describes(k) {
+				delete(top, k)
+			}
+		}
+	}
+	out, err := json.Marshal(p.canonical(top, true))
+	if err != nil {
+		return 0
+	}
+	return uint32(xxhash.Sum64String(tool+"\x00"+string(out))) | 1 //nolint:gosec // half of a hash is a hash
+}
+
+// keysOf yields the keys of an object.
+func keysOf(object map[string]any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range object {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// looseCommand returns a command line without the numbers of its budgets: "curl --retry 3 x".
+func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
+	if len(cmd) > maxCommand {
+		return cmd, false
+	}
+	words := strings.Fields(cmd)
+	for i, w := range words {
+		flag, value, ok := strings.Cut(w, "=")
+		switch {
+		case ok && strings.HasPrefix(flag, "--") && isBudget(value):
+			words[i] = flag + "=0"
+		case i > 0 && isBudget(w) && p.is("budget-option", words[i-1]),
+			strings.HasPrefix(w, "-") && isNumber(w[1:]):
+			words[i] = "0"
+		case isLineRange(strings.Trim(w, `'"`)):
+			words[i] = "0p"
+		default:
+			continue
+		}
+		changed = true
+	}
+	return strings.Join(words, " "), changed
+}
+
+// isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.
+func isBudget(w string) bool {
+	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
+	return err == nil
+}
+
+// isLineRange reports whether a word is a range of lines for sed: 100,200p.
+func isLineRange(w string) bool {
+	from, to, ok := strings.Cut(strings.TrimSuffix(w, "p"), ",")
+	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
+}
+
+// maxUndo is the number of steps in which an edit and its reversal are found.
+const maxUndo = 32
+
+// undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. A
+// tool that writes a whole file has made two versions in turn, each of them twice.
+func undoesAgain(steps func(int) *step) bool {
+	now := steps(0)
+	call := now.toolCall()
+	if call.kind != kindEdit || now.outcome().Outcome != OK {
+		return false
+	}
+	inverse := invertedKey(now.call.result.tool, now.call.result.args)
+	path := call.path()
+	if inverse == now.identity() || path == "" {
+		return false
+	}
+	versions := []uint64{now.identity()} // of the file, the newest first
+	for i := 1; i < maxUndo; i++ {
+		s := steps(i)
+		switch {
+		case s == nil || s.person || s.warned:
+			return false
+		case !s.reopens() || s.toolCall().path() != path && s.call.result.tool != "":
+			continue
+		}
+		versions = append(versions, s.identity())
+		switch n := len(versions); {
+		case inverse != 0 && n == 3:
+			return versions[1] == inverse && versions[2] == versions[0]
+		case inverse == 0 && n == 4:
+			return versions[0] == versions[2] && versions[1] == versions[3] && versions[0] != versions[1]
+		}
+	}
+	return false
+}
+
+// path returns the file that a call names, "" for none.
+func (c *toolCall) path() string {
+	for i, k := range c.args.keys {
+		if c.phrases.isKey("file", k) && c.args.vals[i].kind == stringValue {
+			return c.args.vals[i].raw
+		}
+	}
+	return ""
+}
+
+// invertedKey returns the identity of the edit that undoes an edit, 0 for a call without the old text.
+func invertedKey(tool, args string) uint64 {
+	var top map[string]json.RawMessage
+	if len(args) > maxCanon || json.Unmarshal([]byte(args), &top) != nil {
+		return 0
+	}
+	for _, names := range [][2]string{
+		{"old_string", "new_string"},
+		{"old_str", "new_str"},
+		{"oldText", "newText"},
+		{"old_text", "new_text"},
+		{"oldString", "newString"},
+		{"search", "replace"},
+		{"old", "new"},
+		{"find", "replace"},
+	} {
+		before, ok := top[names[0]]
+		after, both := top[names[1]]
+		if !ok || !both {
+			continue
+		}
+		top[names[0]], top[names[1]] = after, before
+		inverted, err := json.Marshal(top)
+		if err != nil {
+			return 0
+		}
+		return callKey(tool, string(inverted))
+	}
+	return 0
+}
