@@ -18,6 +18,7 @@ type KindInfo struct {
 	Name    Kind
 	Broader Kind   // kind that every failure of this kind has, too; "" for none
 	Meaning string // for people
+	also    bool   // given to a line beside the first kind of the line
 	rest    bool   // given only to failures without another kind
 }
 
@@ -77,7 +78,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// kindsText is the table of kinds: lines "kind" with the name, the broader kind and the meaning, in
+// kindsText is the table of kinds: lines "kind", "also" or "rest" with the name, the broader kind and the meaning, in
 // the order of the result, and for each wording a line with the kind, the pattern and an example.
 //
 //go:embed kinds.tsv
@@ -120,9 +121,9 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 		at := fmt.Sprintf("kinds.tsv:%d", n)
 		f := strings.Split(line, "\t")
 		switch {
-		case (f[0] == "kind" || f[0] == "rest") && len(f) == 4:
+		case len(f) == 4 && slices.Contains([]string{"kind", "also", "rest"}, f[0]):
 			numbers[f[1]] = len(t.kinds)
-			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), Kind(strings.TrimPrefix(f[2], "-")), f[3], f[0] == "rest"})
+			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), Kind(strings.TrimPrefix(f[2], "-")), f[3], f[0] == "also", f[0] == "rest"})
 			continue
 		case len(f) != 3 || slices.Contains(f, ""):
 			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", at)
@@ -167,15 +168,22 @@ const maxKindSteps = 1 << 19
 
 // kindScan is the search in one failed result.
 type kindScan struct {
-	table *kindTable
-	found []bool // by index in table.kinds
-	steps int    // left
+	table  *kindTable
+	found  []bool // by index in table.kinds
+	status int    // HTTP status in a field
+
+	exception bool // a line begins with the name of an exception
+	steps     int  // left
 }
 
 // result searches a result and its exit code or HTTP status.
 func (s *kindScan) result(text string, code int) {
 	s.text(text)
+	code = cmp.Or(s.status, code)
 	switch {
+	case slices.Contains(s.found, true): // words say more than a number
+	case s.exception:
+		s.line("uncaught exception")
 	case code >= 400 && code < 600:
 		s.line("http status " + strconv.Itoa(code))
 	case code != 0:
@@ -206,6 +214,7 @@ func (s *kindScan) lines(text string) {
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		s.line(line)
+		s.exception = s.exception || exceptionLine(plain(line))
 	}
 }
 
@@ -238,15 +247,20 @@ func (s *kindScan) fields(key string, v lenientValue, depth int) {
 	case numberValue:
 		s.line(key + ": " + v.raw)
 		if v.num >= 400 && v.num < 600 && wording().isKey("status", key) {
-			s.line("http status " + v.raw)
+			s.status = int(v.num)
 		}
 	case noValue, objectValue, arrayValue, boolValue:
 	}
 }
 
-// line searches one line.
+// line searches one line. A line has one kind, the first of the table, and the kinds that a line
+// may have beside another kind.
 func (s *kindScan) line(line string) {
+	if quotesLine(line) {
+		return
+	}
 	line = kindLine(line)
+	first := len(s.found)
 	for i := 0; i < len(line); {
 		if !isKindByte(line[i]) {
 			i++
@@ -256,13 +270,22 @@ func (s *kindScan) line(line string) {
 		for end < len(line) && isKindByte(line[end]) {
 			end++
 		}
-		for _, p := range s.table.byWord[line[i:end]] {
-			if !s.found[p.kind] && s.steps > 0 {
-				s.found[p.kind] = p.matches(line, &s.steps)
+		for k := range s.table.byWord[line[i:end]] {
+			p := &s.table.byWord[line[i:end]][k]
+			also := s.table.kinds[p.kind].also && !s.found[p.kind]
+			switch {
+			case p.kind >= first && !also || s.steps <= 0 || !p.matches(line, &s.steps):
+			case also:
+				s.found[p.kind] = true
+			default:
+				first = min(first, p.kind)
 			}
 		}
 		s.steps--
 		i = end
+	}
+	if first < len(s.found) {
+		s.found[first] = true
 	}
 }
 

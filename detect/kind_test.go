@@ -1,7 +1,9 @@
 package detect
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -49,4 +51,132 @@ func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), steps: maxKindSteps}
 	s.result(text, kindJudgement(text).Code)
 	return s.found
+}
+
+// paraphrase is a failure in the words of another tool.
+type paraphrase struct {
+	set  string // dev: the table was written with these failures; held: without
+	kind Kind
+	text string
+}
+
+func paraphrases(t *testing.T) (out []paraphrase) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/kind_paraphrases.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unescape := strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t")
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3); len(f) == 3 && line[0] != '#' {
+			out = append(out, paraphrase{f[0], Kind(f[1]), unescape.Replace(f[2])})
+		}
+	}
+	return out
+}
+
+// Nine of ten failures in the words of many tools have their kind.
+func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
+	t.Parallel()
+	all, found := map[string]int{}, map[string]int{}
+	for _, p := range paraphrases(t) {
+		all[p.set]++
+		got := Kinds(p.text, kindJudgement(p.text))
+		if slices.Contains(got, p.kind) {
+			found[p.set]++
+			continue
+		}
+		t.Logf("%s: %q has the kinds %v, want %s", p.set, p.text, got, p.kind)
+	}
+	for set, n := range all {
+		t.Logf("%s: %d of %d", set, found[set], n)
+		if found[set]*10 < n*9 || n < 40 {
+			t.Errorf("%s: %d of %d failures have their kind", set, found[set], n)
+		}
+	}
+}
+
+// A failure with a specific kind does not have the kind of a less specific wording of the same line.
+func TestALineHasItsMostSpecificKind(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]Kind{
+		"env: 'node': No such file or directory":                             {"command-not-found"},
+		"git@host: Permission denied (publickey).":                           {"auth"},
+		"Error: ENOSPC: System limit for number of file watchers reached":    {"too-many-files"},
+		"a.c:1:10: fatal error: openssl/ssl.h: No such file or directory":    {"module-missing", "compile-error"},
+		"Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'": {"index-out-of-range"},
+		"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'":              {"node-module-missing", "module-missing"},
+		"bash: ./build.sh: No such file or directory\nExit code: 127":        {"path-missing"},
+		"/bin/bash: /work/x.sh: /bin/bash^M: bad interpreter: No such file":  {"line-endings"},
+	} {
+		if got := Kinds(text, kindJudgement(text)); !slices.Equal(got, want) {
+			t.Errorf("%q has the kinds %v, want %v", text, got, want)
+		}
+	}
+}
+
+// Results that mention the words of an error have no kind: successes, and failures that quote.
+func TestQuotedWordsGiveNoKind(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tool, args, text string }{
+		{"bash", `{"command":"grep -rn found docs"}`, "docs/a.md:12:bash: foo: command not found\ndocs/b.md:3:Permission denied"},
+		{"read_file", `{"path":"a.md"}`, "# Errors\n\nA shell prints `bash: foo: command not found` for an unknown command.\nNo such file or directory means ENOENT."},
+		{"bash", `{"command":"go test ./..."}`, "ok  \texample/x\t0.3s\nExit code: 0"},
+		{"bash", `{"command":"git log --oneline"}`, "3f2a9c1 fix: connection refused on start\n4f2a9c1 retry when a request timed out"},
+		{"bash", `{"command":"cat run.sh"}`, "if ! command -v rg; then echo 'rg: command not found'; fi"},
+	} {
+		if got := Kinds(c.text, Classify(c.tool, c.args, c.text, 0)); len(got) > 0 {
+			t.Errorf("%q has the kinds %v", c.text, got)
+		}
+	}
+	for _, text := range []string{
+		"Exit code 1\n12:bash: foo: command not found\n13\techo no such file or directory",
+		"Exit code 1\ndiff --git a/x b/x\n+bash: foo: command not found",
+		"Exit code 1\ndocs/a.md:12:bash: foo: command not found",
+		"Exit code 1\nsrc/a.go:3:\treturn errors.New(\"connection refused\")",
+	} {
+		if got := Kinds(text, kindJudgement(text)); len(got) > 0 {
+			t.Errorf("%q has the kinds %v", text, got)
+		}
+	}
+}
+
+func TestKindsAreBoundedInTextAndWork(t *testing.T) {
+	t.Parallel()
+	failed := Judgement{Outcome: Error, Rule: "flag"}
+	filler := strings.Repeat("all is well here\n", 100_000)
+	if got := Kinds("sh: 1: ps: not found\n"+filler, failed); !slices.Equal(got, []Kind{"command-not-found"}) {
+		t.Errorf("the head has the kinds %v", got)
+	}
+	if got := Kinds(filler+"sh: 1: ps: not found", failed); !slices.Equal(got, []Kind{"command-not-found"}) {
+		t.Errorf("the tail has the kinds %v", got)
+	}
+	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
+		t.Errorf("the middle of a long result has the kinds %v", got)
+	}
+	s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 1000}
+	s.text(strings.Repeat("error found not file command found error not: ", 10_000))
+	if s.steps > 1000 || s.steps < -2000 {
+		t.Errorf("%d steps are left of 1,000", s.steps)
+	}
+}
+
+func TestNearestKind(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
+		if got, known := NearestKind(name); got != want || known {
+			t.Errorf("%s: nearest %s, known %t", name, got, known)
+		}
+	}
+	if _, known := NearestKind("timeout"); !known {
+		t.Error("timeout is unknown")
+	}
+}
+
+func BenchmarkKinds(b *testing.B) {
+	text := strings.Repeat("step 3 of 9: compiling package example/x for the target, please wait\n", 400) + "sh: 1: ps: not found"
+	failed := Judgement{Outcome: Error, Rule: "flag"}
+	for b.Loop() {
+		Kinds(text, failed)
+	}
 }

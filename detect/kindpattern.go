@@ -136,7 +136,7 @@ func joins(line string, at int) bool {
 // kindLine returns a line in lower case without colours, marks, tags and labels at its start. A
 // long line is cut.
 func kindLine(line string) string {
-	t := strings.ToLower(plain(cutRunes(strings.TrimSpace(line), maxKindLine)))
+	t := strings.ToLower(strings.ReplaceAll(plain(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {
 		t = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`, "…", "...").Replace(t)
 	}
@@ -162,10 +162,27 @@ func kindLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
+// quotesLine reports whether a line quotes the content of a file: a match of a search, a numbered
+// line, or a line of a diff.
+func quotesLine(line string) bool {
+	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
+		return true
+	}
+	line = strings.TrimLeft(line, " ")
+	rest := strings.TrimLeft(line, "0123456789")
+	if len(rest) < len(line) && (strings.HasPrefix(rest, "→") || len(rest) > 1 && rest[0] == ':' && isLetter(rest[1]) || strings.HasPrefix(rest, "\t") || strings.HasPrefix(rest, ":\t") || strings.HasPrefix(rest, " | ")) {
+		return true
+	}
+	file, rest, ok := strings.Cut(line, ":")
+	number, rest, found := strings.Cut(rest, ":")
+	return ok && found && file != "" && rest != "" && !strings.Contains(file, " ") && isNumber(number) && !isDigit(rest[0]) &&
+		(rest[0] != ' ' || strings.HasPrefix(rest, "  ")) && !strings.HasPrefix(rest, "in ") // ruby names a method
+}
+
 // kindLabels are the words before the message of a line.
 func kindLabels() []string {
 	return []string{
 		"error: ", "[error] ", "(error) ", "err: ", "fatal: ", "fatal error: ", "stderr: ", "[stderr] ", "npm err! ",
-		"npm error ", "e   ", "error - ", "uncaught ", "exception: ", "error! ",
+		"npm error ", "e   ", "error - ", "exception: ", "error! ",
 	}
 }
