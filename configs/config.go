@@ -79,11 +79,20 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match names the agents whose system prompts are searched for the phrases of lessons, in addition
-// to the user's words.
+// Match selects the texts that are searched, and matching by likeness. Agents in System have their
+// system prompts searched for the phrases of lessons, in addition to the user's words.
 type Match struct {
-	System []string `yaml:"system"`
+	System   []string `yaml:"system"`
+	Like     string   `yaml:"like" enum:"on|suggest|off"`
+	LikeRate float64  `yaml:"like_rate" min:"0" max:"0.1"`
 }
+
+// Values of match.like.
+const (
+	LikeOn      = "on"      // lessons with like: true are injected, all others are suggested
+	LikeSuggest = "suggest" // nothing is injected by likeness
+	LikeOff     = "off"     // nothing is compared
+)
 
 // SystemAgents returns the patterns of the agents whose system prompts are searched: true means
 // every agent, false none.

@@ -37,7 +37,7 @@ func otherValue(n configs.Name) string {
 		"distill.gate": "auto", "writ.trust": "own", "ledger.trust": "own", "log.level": "warn", "log.format": "json", "otel.endpoint": "http://127.0.0.1:6", "otel.headers": "[\"a: b\"]",
 		"otel.sample":               "0.25",
 		"learning.opt_out_patterns": "*.pem", "bandit.epsilon": "0.25", "bandit.control": "0.25", "bandit.token_cost": "0.25",
-		"limits.outbox_bytes": "2MiB", "learning.capture_limit": "2KiB",
+		"match.like": "suggest", "match.like_rate": "0.02", "limits.outbox_bytes": "2MiB", "learning.capture_limit": "2KiB",
 	}
 	switch v, ok := known[n.Path]; {
 	case ok:

@@ -31,6 +31,7 @@ type Config struct {
 	NoLoops     bool           // no loop warnings
 	Writ        bool           // inform agents about /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
+	Like        bool           // lessons that ask for likeness are inserted when they match by likeness
 	System      []string       // patterns of the agents whose tasks are in the system prompt, which is searched at the start of a session
 	Bandit      bandit.Config
 }

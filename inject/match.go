@@ -55,14 +55,19 @@ func (w *work) lessons() {
 		if there[h.Lesson.Slug] {
 			continue
 		}
+		if h.Like != nil && !(w.in.cfg.Like && h.Lesson.Trigger.Like) {
+			continue
+		}
 		at, ok := spots[h.CallID]
-		if !ok || slices.Contains(w.rec.Lessons.Matched, h.Lesson.Slug) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
+		if !ok || w.matched(&h) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
 			continue
 		}
 		shown := w.present(h.Lesson)
-		all = append(all, found{
-			line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: w.action(h.Lesson, shown.Arm), spot: at,
-		})
+		action := w.action(h.Lesson, shown.Arm)
+		if h.Like != nil {
+			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikeSlug(action.Slug), action.Arm.Like(), "", ""
+		}
+		all = append(all, found{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
 	}
 	if len(all) == 0 {
 		return
@@ -79,6 +84,20 @@ func (w *work) lessons() {
 	picks := w.decide(actions, w.room(all))
 	w.insertPicks(all, picks)
 	w.report(all, picks)
+}
+
+// matched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness,
+// or was picked in the other way in another session of the run.
+func (w *work) matched(h *lesson.Hit) (yes bool) {
+	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
+	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {
+		return true
+	}
+	if h.Like != nil {
+		other = slug
+	}
+	w.drawn(func(u *session.Record) { _, yes = u.Assignment.Pick(other) })
+	return yes
 }
 
 // elsewhere returns the lessons that another precept on the path has inserted into the request.
@@ -230,6 +249,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
+	slugs := make(map[spot][]string)
 	charged := make(map[spot]bool)
 	for i := range all {
 		f := &all[i]
@@ -251,17 +271,14 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 			order = append(order, f.spot)
 		}
 		lines[f.spot] = append(lines[f.spot], f.line)
+		slugs[f.spot] = append(slugs[f.spot], f.action.Slug)
 	}
 	for _, at := range order {
-		slugs := make([]string, 0, len(lines[at]))
-		for _, l := range lines[at] {
-			slugs = append(slugs, l.text.Slug)
-		}
 		text := w.in.cfg.Style.block(lines[at])
 		if at.item == wire.System { // after the prompt, not before the user's words
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
-		w.put(at, session.Block{Slugs: slugs, Text: text})
+		w.put(at, session.Block{Slugs: slugs[at], Text: text})
 	}
 }
 

@@ -118,6 +118,10 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 			}
 		}
 		out = append(out, r)
+		if l.Trigger.Like {
+			r.Slug, r.Arm, r.Trial, r.Parent = trial.LikeSlug(r.Slug), r.Arm.Like(), "", ""
+			out = append(out, r)
+		}
 	}
 	return out
 }

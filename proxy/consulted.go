@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/inject/bank"
 	"precept/internal/file"
 )
@@ -76,6 +77,7 @@ func (c *Consulted) note(slugs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range slugs {
+		s = trial.LessonSlug(s)
 		if _, known := c.by[s]; !known && len(c.by) >= maxConsulted {
 			continue
 		}

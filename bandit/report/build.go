@@ -63,7 +63,7 @@ func (b *builder) lessons() []Lesson {
 			l.State = "active"
 		case texts[TextOf(k)]:
 			l.State = stateShown
-		case slugs[l.Slug]:
+		case slugs[l.Slug], slugs[trial.LessonSlug(l.Slug)]:
 			l.State = stateEdited
 		}
 		out = append(out, l)

@@ -20,6 +20,23 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
+// likeSuffix ends the name of the arm of a lesson that matched by likeness.
+const likeSuffix = "~like"
+
+// LikeSlug returns the name of the arm of a lesson that matched by likeness. Such picks are an arm of
+// their own, so that their effect never mixes with the effect of exact matches.
+func LikeSlug(slug string) string { return slug + likeSuffix }
+
+// LessonSlug returns the slug of the lesson of an arm's name: the name without the suffix of a match
+// by likeness.
+func LessonSlug(name string) string { return strings.TrimSuffix(name, likeSuffix) }
+
+// Like returns the arm of matches by likeness for the arm of exact matches.
+func (a Arm) Like() Arm {
+	slug := a.Slug()
+	return Arm(LikeSlug(slug)) + a[len(slug):]
+}
+
 // Match is a lesson that matched in a session. A match is never changed.
 type Match struct {
 	Arm Arm     `json:"arm"`

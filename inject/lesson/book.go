@@ -26,7 +26,8 @@ type Book struct {
 	machine  *automaton
 	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
 	overlaps func() overlaps // computed at the first use
-	texts    sync.Map        // *Text by *Lesson, rendered at the first use
+	texts    *sync.Map       // *Text by *Lesson, rendered at the first use
+	like     *likeIndex      // nil: lessons match exactly only
 }
 
 // compiled is the matcher's form of a lesson.
@@ -79,7 +80,7 @@ func (b *Book) And(l *Lesson) *Book {
 }
 
 func newBook(lessons []*Lesson) *Book {
-	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}}
+	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)
 	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
 		return cmp.Or(strings.Compare(x.Slug, y.Slug), strings.Compare(x.Path, y.Path))

@@ -8,8 +8,10 @@
 // render.go change edited lines only. lesson.go and action.go define a lesson and its actions.
 // dir.go, texts.go and watch.go read a bank. book.go compiles the book: phrase.go and fold.go
 // define phrases, automaton.go finds them in one pass, match.go evaluates the findings, and
-// explain.go explains them. advice.go renders the text for a model, with sanitize.go and roles.go.
-// checks.go checks a lesson, with injection.go, orders.go and keywords.go.
+// explain.go explains them. like.go compares the lessons with windows of a text (like_text.go,
+// like_words.go) and takes thresholds from captured sessions (like_traffic.go). advice.go renders
+// the text for a model, with sanitize.go and roles.go. checks.go checks a lesson, with injection.go,
+// orders.go and keywords.go.
 //
 // The contract: a Lesson in a Book is never changed, and a Book is never changed: a reload replaces
 // the whole book. Parsing keeps the file byte for byte (Lesson.Raw). Format returns these bytes

@@ -168,6 +168,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"trigger", "metadata", "precept", "error_kinds"}, texts(t.ErrorKinds)},
 		{[]string{"trigger", "metadata", "precept", "tools"}, texts(t.Tools)},
 		{[]string{"trigger", "metadata", "precept", "models"}, texts(t.Models)},
+		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.Like)},
 		{[]string{"outcome"}, text(l.Outcome)},
 		{[]string{"evidence"}, evidenceNode(l.Evidence)},
 		{[]string{"confidence"}, &node{kind: kindNumber, num: l.Confidence}},
@@ -192,6 +193,13 @@ func optionalNumber(x float64) *node {
 		return nil
 	}
 	return &node{kind: kindNumber, num: x}
+}
+
+func optionalFlag(set bool) *node {
+	if !set {
+		return nil
+	}
+	return &node{kind: kindBool, num: 1}
 }
 
 func optional(s string) *node {

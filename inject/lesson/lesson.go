@@ -52,6 +52,7 @@ type Trigger struct {
 	// trigger.metadata.precept:
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // kinds of detect.Kinds
+	Like                                                bool     // matches by likeness as well
 }
 
 // Empty reports whether the trigger has no tag, no keyword, no error pattern and no error kind.

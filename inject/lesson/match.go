@@ -60,7 +60,8 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// Match returns the matching lessons, ordered by slug. Match is safe for concurrent use and
+// Match returns the matching lessons: exact matches ordered by slug, then matches by likeness if the
+// book has traffic. Match is safe for concurrent use and
 // allocates the hits only. Beyond mostWork Match returns no hit and sets q.Spent, because the rest
 // could contain a phrase that forbids a lesson.
 func (b *Book) Match(q *Query) []Hit {
@@ -90,7 +91,11 @@ func (b *Book) Match(q *Query) []Hit {
 	for i := range q.Errors {
 		b.markError(s, q, i)
 	}
-	return b.hits(s, q)
+	hits := b.hits(s, q)
+	if b.like != nil {
+		hits = b.likeHits(s, q, hits)
+	}
+	return hits
 }
 
 // markError matches the lessons of an error text's tags and kinds.
@@ -179,6 +184,11 @@ func (u *compiled) silenced(q *Query) bool {
 		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
+// admits reports whether the lesson is in effect for the request.
+func (u *compiled) admits(q *Query) bool {
+	return !u.silenced(q) && u.lesson.Scope.admits(q) && u.lesson.Trigger.addressed(q)
+}
+
 func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil
@@ -187,7 +197,7 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	var out []Hit
 	for _, i := range s.touched {
 		m, u := &s.seen[i], &b.compiled[i]
-		if m.vetoed || u.silenced(q) || !u.lesson.Scope.admits(q) || !u.lesson.Trigger.addressed(q) {
+		if m.vetoed || !u.admits(q) {
 			continue
 		}
 		switch {

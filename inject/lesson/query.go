@@ -31,5 +31,6 @@ type ErrorText struct {
 // Hit is a lesson with a matching target and trigger.
 type Hit struct {
 	Lesson *Lesson
-	CallID string // newest tool result with a trigger; empty for user words and tags
+	CallID string       // newest tool result with a trigger; empty for user words and tags
+	Like   *Resemblance // the likeness by which the lesson matched; nil for an exact match
 }

@@ -150,6 +150,18 @@ func whole(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
+// flag reads true or false; false if the key is missing.
+func (r *reader) flag(prefix string, n *node, key string) bool {
+	v, ok := n.get(key)
+	if !ok {
+		return false
+	}
+	if v.kind != kindBool {
+		r.invalid(join(prefix, key), v.line, "is %s; write true or false", v.kind)
+	}
+	return v.kind == kindBool && v.num != 0
+}
+
 // count returns a whole number of at least zero.
 func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))

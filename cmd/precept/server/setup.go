@@ -128,6 +128,10 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 
+	// Compare lessons that ask for likeness with the captured sessions.
+	similar := &likeness{lessons: lessons, backend: backend, config: s.shown.Load}
+	s.work("likeness", similar.run)
+
 	// Follow the ledger file: its entries become proposals of lessons.
 	if cfg.Ledger.File != "" {
 		s.work("ledger follower", followLedger(cfg, lessons))

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"precept/configs"
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/label"
+	"precept/internal/session"
+)
+
+// Times of the likeness worker.
+const (
+	likeEvery    = time.Hour   // the captured sessions are read again
+	likeEveryFew = time.Minute // the same while there are too few sessions
+	likeDays     = 90          // older sessions are not read
+	likeLook     = time.Second // a changed book or configuration is noticed
+)
+
+// likeness compiles the book for matching by likeness, in the background: a request uses a finished
+// book only. Until the first captured sessions are read, lessons match exactly.
+type likeness struct {
+	lessons *library
+	backend any // Evidence, or a store that keeps nothing
+	config  func() *configs.Config
+	traffic *lesson.Traffic // nil: not read yet
+}
+
+// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions.
+func ReadTraffic(ctx context.Context, e Evidence, now time.Time) (*lesson.Traffic, error) {
+	traffic := lesson.NewTraffic()
+	err := newestFirst(now, likeDays, func(since, until time.Time) error {
+		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.Applied) error {
+			s, err := Captured(ctx, e, r, a)
+			if err != nil || s == nil {
+				return err
+			}
+			traffic.Add(backtest.Queries(s.Exchanges))
+			if traffic.Sessions() >= lesson.MaxLikeSessions {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return traffic, nil
+}
+
+// run reads the captured sessions at the start and then every hour, and compiles the book again
+// after each change.
+func (l *likeness) run(ctx context.Context) error {
+	e, ok := l.backend.(Evidence)
+	if !ok {
+		return nil
+	}
+	var read time.Time
+	var rate float64
+	for ctx.Err() == nil {
+		cfg, now := l.config(), l.lessons.now()
+		wanted := cfg.Match.Like == configs.LikeOn && l.lessons.book.Load().AsksForLikeness()
+		every := likeEvery
+		if !l.traffic.Enough() {
+			every = likeEveryFew
+		}
+		fresh := false
+		if wanted && (read.IsZero() || now.Sub(read) >= every) {
+			read = now
+			traffic, err := ReadTraffic(ctx, e, now)
+			if err == nil {
+				l.traffic, fresh = traffic, true
+			} else if ctx.Err() == nil {
+				l.lessons.failures.failed(label.StepLessons, err)
+			}
+		}
+		if wanted && l.traffic.Enough() {
+			l.lessons.resemble(l.traffic, cfg.Match.LikeRate, fresh || cfg.Match.LikeRate != rate)
+			rate = cfg.Match.LikeRate
+		}
+		_ = Pause(ctx, likeLook) // ends with ctx
+	}
+	return nil
+}
+
+// resemble replaces the book by a copy that matches by likeness, unless the book is such a copy
+// already. A book that changed meanwhile is compiled at the next call.
+func (l *library) resemble(t *lesson.Traffic, rate float64, again bool) {
+	b := l.book.Load()
+	if b.MatchesByLikeness() && !again {
+		return
+	}
+	next := b.WithLikeness(t, rate)
+	if l.book.CompareAndSwap(b, next) && again {
+		l.log.Info("lessons are compared with the captured sessions", "sessions", t.Sessions(), "windows", t.Windows())
+	}
+}

@@ -1,0 +1,311 @@
+package lesson
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Weights and bounds of a score, chosen on the first half of testdata/likeness.tsv.
+const (
+	titleWeight       = 0.85
+	descriptionWeight = 0.75
+	singleWeight      = 0.6 // of a phrase with one meaningful word
+	coverWeight       = 0.6 // of the covered share of the best part
+	explainedWeight   = 0.4 // of the share of the window that the lesson explains
+
+	leastLike        = 0.55 // least score of a match, whatever the threshold
+	leastInformation = 5    // least sum of the weights of the shared stems
+	leastHead        = 2.5  // least weight of a stem that suffices alone
+	perDoubling      = 0.04 // a text of many windows needs a higher score, per doubling
+	freeWindows      = 4    // up to this number of windows
+)
+
+// source is the kind of text that a window is cut from.
+type source uint8
+
+const (
+	fromWords source = iota
+	fromErrors
+	sources // number of kinds
+)
+
+// likePart is a phrase, the title or the description of a lesson. The last parts of each lesson, one
+// per kind of text, hold all stems.
+type likePart struct {
+	lesson int32
+	in     [sources]bool // texts that are compared with the part
+	weight float32       // of a window that covers the part; 0 for all stems of a lesson
+	mass   float32       // sum of the weights of the stems
+}
+
+// likeTerm is a stem of the lessons.
+type likeTerm struct {
+	weight float32
+	parts  []int32 // parts with the stem
+	heads  []int32 // lessons that are about this stem
+}
+
+// likeIndex finds the lessons that resemble a window by the stems that both share. A likeIndex is
+// immutable, apart from its pool.
+type likeIndex struct {
+	traffic    *Traffic
+	terms      map[string]*likeTerm
+	parts      []likePart
+	last       [sources][]int32 // part with all stems, by lesson
+	lessons    []*Lesson
+	thresholds []float32 // by lesson
+	scratch    sync.Pool // of *likeScratch
+}
+
+// newLikeIndex compiles lessons.
+func newLikeIndex(lessons []*Lesson, traffic *Traffic, rate float64) *likeIndex {
+	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons}
+	for i, l := range lessons {
+		x.compile(int32(i), l) //nolint:gosec // a lesson count
+	}
+	x.scratch.New = func() any { return x.newScratch() }
+	x.thresholds = traffic.thresholds(x, rate)
+	return x
+}
+
+// compile adds the parts of a lesson. Error patterns are compared with errors only, as in an exact
+// match.
+func (x *likeIndex) compile(lesson int32, l *Lesson) {
+	var all [sources][]string
+	phrases, inPhrases := 0, map[string]int{}
+	add := func(weight float32, text string, in [sources]bool) []string {
+		stems := sortedSet(stemsOf(text))
+		if len(stems) == 1 {
+			weight *= singleWeight
+		}
+		for from := range sources {
+			if in[from] {
+				all[from] = append(all[from], stems...)
+			}
+		}
+		x.add(likePart{lesson: lesson, in: in, weight: weight}, stems)
+		return stems
+	}
+	everywhere, inErrors := [sources]bool{true, true}, [sources]bool{fromErrors: true}
+	for i, p := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
+		in := everywhere
+		if i >= len(l.Trigger.Keywords) {
+			in = inErrors
+		}
+		phrases++
+		for _, s := range add(1, p, in) {
+			inPhrases[s]++
+		}
+	}
+	add(titleWeight, l.Title, everywhere)
+	add(descriptionWeight, l.Trigger.Description, everywhere)
+	for from := range sources {
+		var in [sources]bool
+		in[from] = true
+		x.last[from] = append(x.last[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
+		x.add(likePart{lesson: lesson, in: in}, sortedSet(all[from]))
+	}
+	for s, n := range inPhrases {
+		if n >= 3 && 5*n >= 2*phrases {
+			x.terms[s].heads = append(x.terms[s].heads, lesson)
+		}
+	}
+}
+
+// add adds a part and its stems.
+func (x *likeIndex) add(p likePart, stems []string) {
+	for _, s := range stems {
+		t := x.terms[s]
+		if t == nil {
+			t = &likeTerm{weight: x.traffic.information(s)}
+			x.terms[s] = t
+		}
+		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
+		p.mass += t.weight
+	}
+	x.parts = append(x.parts, p)
+}
+
+// likeWork limits the comparison of one turn, in visits of parts: about three milliseconds.
+const likeWork = 1 << 17
+
+// likeScratch is the memory of one comparison.
+type likeScratch struct {
+	left    int       // remaining part of likeWork, in visits of parts
+	mass    []float32 // weights of the shared stems, by part
+	shared  []int32   // number of the shared stems, by part
+	cover   []float32 // best covered share, by lesson
+	parts   []int32   // parts with a shared stem
+	lessons []int32   // lessons with a shared stem
+	out     []likeScore
+}
+
+func (x *likeIndex) newScratch() *likeScratch {
+	return &likeScratch{mass: make([]float32, len(x.parts)), shared: make([]int32, len(x.parts)), cover: make([]float32, len(x.lessons))}
+}
+
+// likeScore is the likeness of a window and a lesson.
+type likeScore struct {
+	lesson int32
+	score  float32
+}
+
+// score returns the likeness of a window, by its distinct stems, and each lesson that shares enough
+// stems. The result is valid until the next call with this scratch.
+func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
+	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
+	var window float32
+	for _, stem := range stems {
+		t := x.terms[stem]
+		if t == nil {
+			window += x.traffic.information(stem)
+			continue
+		}
+		window += t.weight
+		if s.left -= len(t.parts); s.left < 0 {
+			break
+		}
+		for _, p := range t.parts {
+			if !x.parts[p].in[from] {
+				continue
+			}
+			if s.shared[p] == 0 {
+				s.parts = append(s.parts, p)
+			}
+			s.shared[p]++
+			s.mass[p] += t.weight
+		}
+	}
+	for _, p := range s.parts {
+		of := &x.parts[p]
+		if of.weight == 0 {
+			s.lessons = append(s.lessons, of.lesson)
+		} else if of.mass > 0 {
+			s.cover[of.lesson] = max(s.cover[of.lesson], of.weight*s.mass[p]/of.mass)
+		}
+	}
+	for _, l := range s.lessons {
+		if all := x.last[from][l]; s.left >= 0 && x.suffices(l, all, s, stems) {
+			explained := math.Sqrt(float64(s.mass[all] / window))
+			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained)})
+		}
+		s.cover[l] = 0
+	}
+	for _, p := range s.parts {
+		s.mass[p], s.shared[p] = 0, 0
+	}
+	return s.out
+}
+
+// suffices reports whether the shared stems carry enough information: two of them, or the stem that
+// the lesson is about.
+func (x *likeIndex) suffices(l, all int32, s *likeScratch, stems []string) bool {
+	if s.shared[all] >= 2 {
+		return s.mass[all] >= leastInformation
+	}
+	if s.mass[all] < leastHead {
+		return false
+	}
+	return slices.ContainsFunc(stems, func(stem string) bool {
+		t := x.terms[stem]
+		return t != nil && slices.Contains(t.heads, l)
+	})
+}
+
+// Resemblance is a lesson that resembles a window of a text.
+type Resemblance struct {
+	Lesson    *Lesson
+	CallID    string   // tool result with the window; empty for user words
+	Window    string   // sentence or line
+	Words     []string // words of the window that the lesson shares
+	Score     float64
+	Threshold float64 // least score for a match
+
+	index int32
+}
+
+// Fires reports whether the score suffices.
+func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
+
+// resembling returns for each text at most one lesson: the lesson whose score exceeds its threshold
+// most, among the lessons with the highest score of a window.
+func (x *likeIndex) resembling(q *Query) []Resemblance {
+	s, _ := x.scratch.Get().(*likeScratch)
+	defer x.scratch.Put(s)
+	s.left = likeWork
+	var out []Resemblance
+	for t := range q.likeTexts {
+		r, ok := x.bestOf(s, t)
+		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// bestOf returns the lesson that resembles a text most, if the score suffices.
+func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
+	var best likeScore
+	var at window
+	var ratio float32 // of the score to the threshold
+	windows := 0
+	for w := range windowsOf(t.text) {
+		windows++
+		scores := x.score(s, w.stems, t.from)
+		if len(scores) == 0 {
+			continue
+		}
+		top := slices.MaxFunc(scores, func(a, b likeScore) int {
+			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(b.lesson, a.lesson))
+		})
+		if r := top.score / x.least(top.lesson, 1); r > ratio {
+			best, at, ratio = top, w, r
+		}
+	}
+	if ratio == 0 || best.score < x.least(best.lesson, windows) {
+		return Resemblance{}, false
+	}
+	return x.resemblance(best, at, windows, t), true
+}
+
+func (x *likeIndex) resemblance(of likeScore, w window, windows int, t likeText) Resemblance {
+	r := Resemblance{
+		Lesson: x.lessons[of.lesson], CallID: t.callID, Window: strings.TrimSpace(w.text), Score: float64(of.score),
+		Threshold: float64(x.least(of.lesson, windows)), index: of.lesson,
+	}
+	for word, stem := range wordStems(w.text) {
+		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.last[t.from][of.lesson]) && !slices.Contains(r.Words, word) {
+			r.Words = append(r.Words, word)
+		}
+	}
+	return r
+}
+
+// near returns the windows of a query whose likeness to a lesson is at least share times the
+// threshold, the highest score first.
+func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
+	s := x.newScratch()
+	var out []Resemblance
+	for t := range q.likeTexts {
+		windows := slices.Collect(windowsOf(t.text))
+		for _, w := range windows {
+			s.left = likeWork
+			for _, of := range x.score(s, w.stems, t.from) {
+				if of.lesson == lesson && of.score >= share*x.least(lesson, len(windows)) {
+					out = append(out, x.resemblance(of, w, len(windows), t))
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Resemblance) int { return cmp.Compare(b.Score, a.Score) })
+	return out
+}
+
+// least returns the score that a lesson needs in a text of a number of windows.
+func (x *likeIndex) least(lesson int32, windows int) float32 {
+	more := perDoubling * math.Log2(max(1, float64(windows)/freeWindows))
+	return max(x.thresholds[lesson], float32(leastLike+more))
+}

@@ -1,0 +1,61 @@
+package lesson
+
+import "slices"
+
+// WithLikeness returns a copy of the book whose lessons match by likeness as well. The threshold of
+// each lesson is the score that at most rate of the windows of the traffic reach. With too little
+// traffic the book is returned as it is.
+func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
+	if !t.Enough() || len(b.compiled) == 0 {
+		return b
+	}
+	lessons := make([]*Lesson, 0, len(b.compiled))
+	for i := range b.compiled {
+		lessons = append(lessons, b.compiled[i].lesson)
+	}
+	next := *b
+	next.like = newLikeIndex(lessons, t, rate)
+	return &next
+}
+
+// AsksForLikeness reports whether a lesson of the book matches by likeness (like: true).
+func (b *Book) AsksForLikeness() bool {
+	return slices.ContainsFunc(b.compiled, func(u compiled) bool { return u.lesson.Trigger.Like })
+}
+
+// MatchesByLikeness reports whether the book has thresholds of captured traffic.
+func (b *Book) MatchesByLikeness() bool { return b.like != nil }
+
+// likeHits adds the matches by likeness to the exact matches. A text that resembles an exact match
+// most gives no further match.
+func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
+	found := b.like.resembling(q)
+	for i := range found {
+		r := &found[i]
+		m, u := &s.seen[r.index], &b.compiled[r.index]
+		if m.vetoed || !u.admits(q) || slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == r.Lesson }) {
+			continue
+		}
+		failing := ""
+		if j := slices.IndexFunc(q.Errors, func(e ErrorText) bool { return r.CallID != "" && e.CallID == r.CallID }); j >= 0 {
+			failing = q.Errors[j].Tool
+		}
+		if u.offered(&signs{}, q, failing) {
+			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Like: r})
+		}
+	}
+	return hits
+}
+
+// Likeness returns the likeness of the windows of a query and one lesson of the book, at least near
+// times the threshold; the highest score first.
+func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
+	if b.like == nil {
+		return nil
+	}
+	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == slug })
+	if i < 0 {
+		return nil
+	}
+	return b.like.near(q, int32(i), float32(near)) //nolint:gosec // a lesson count
+}

@@ -1,0 +1,258 @@
+package lesson
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// paraphrase is a lesson with words of a person that contain none of its phrases as written.
+type paraphrase struct {
+	lesson *Lesson
+	words  string
+}
+
+func linesOf(t testing.TB, name string) []string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(b)), "\n"), func(s string) bool { return strings.HasPrefix(s, "#") })
+}
+
+func paraphrases(t testing.TB) (all []paraphrase) {
+	t.Helper()
+	for _, line := range linesOf(t, "likeness.tsv") {
+		f := strings.Split(line, "\t")
+		l := &Lesson{Slug: f[0], Title: f[1], State: Active, Trigger: Trigger{Description: f[2], Keywords: strings.Split(f[3], "|"), Like: true}}
+		all = append(all, paraphrase{l, f[4]})
+	}
+	return all
+}
+
+// captured returns the traffic of sessions with requests that no lesson of the test data is about.
+func captured(t testing.TB, sessions int) *Traffic {
+	t.Helper()
+	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
+	for i := range sessions {
+		traffic.Add([]Query{{Words: []string{requests[i%len(requests)]}}, {Words: []string{requests[(i*7+3)%len(requests)]}}})
+	}
+	return traffic
+}
+
+func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
+	t.Helper()
+	all := paraphrases(t)
+	lessons := make([]*Lesson, 0, len(all))
+	for _, p := range all {
+		lessons = append(lessons, p.lesson)
+	}
+	return NewBook(lessons).WithLikeness(captured(t, sessions), 0.005), all
+}
+
+// The weights were chosen on the first half; the second half is unseen.
+func TestLikenessFindsParaphrases(t *testing.T) {
+	b, all := likeBook(t, 210)
+	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "unseen": all[len(all)/2:]} {
+		found, others := 0, 0
+		for _, p := range half {
+			for _, h := range b.Match(&Query{Words: []string{p.words}}) {
+				if h.Lesson == p.lesson {
+					found++
+				} else {
+					others++
+				}
+			}
+		}
+		if 10*found < 4*len(half) || 10*others > len(half) {
+			t.Errorf("%s half: %d of %d paraphrases found, and %d other lessons; at least 40%% and at most 10%%", name, found, len(half), others)
+		}
+	}
+}
+
+func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
+	b, _ := likeBook(t, 210)
+	requests, fired := linesOf(t, "likeness_requests.txt"), []string(nil)
+	for _, r := range requests {
+		for _, h := range b.Match(&Query{Words: []string{r}}) {
+			if h.Like != nil {
+				fired = append(fired, h.Lesson.Slug+": "+r)
+			}
+		}
+	}
+	if 100*len(fired) > 8*len(requests) {
+		t.Errorf("%d of %d requests that are about other things fire: %q", len(fired), len(requests), fired)
+	}
+}
+
+func TestLikenessIsOffBelow200Sessions(t *testing.T) {
+	const words = "We want the orders endpoint to be called purchases, rename it please."
+	for sessions, want := range map[int]int{199: 0, 200: 1} {
+		b, _ := likeBook(t, sessions)
+		if hits := b.Match(&Query{Words: []string{words}}); len(hits) != want {
+			t.Errorf("%d sessions: %d matches, want %d", sessions, len(hits), want)
+		}
+	}
+}
+
+func TestThresholdIsReachedByTheRateOfTheWindows(t *testing.T) {
+	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
+		lessons := make([]*Lesson, 0, 40)
+		for _, p := range paraphrases(t) {
+			lessons = append(lessons, p.lesson)
+		}
+		traffic := captured(t, 400)
+		x := newLikeIndex(lessons, traffic, rate)
+		reached := make([]int, len(lessons))
+		s := x.newScratch()
+		for key, n := range traffic.windows[fromWords] {
+			s.left = likeWork
+			for _, r := range x.score(s, strings.Fields(key), fromWords) {
+				if r.score >= x.thresholds[r.lesson] {
+					reached[r.lesson] += n
+				}
+			}
+		}
+		for i, n := range reached {
+			if float64(n) > rate*float64(traffic.Windows()) {
+				t.Errorf("rate %v: %d of %d windows reach the threshold of %s", rate, n, traffic.Windows(), lessons[i].Slug)
+			}
+		}
+	}
+}
+
+func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
+	const words = "we want the orders endpoint to be called purchases, rename it please"
+	cases := map[string]struct {
+		change func(l *Lesson)
+		query  Query
+		want   int
+	}{
+		"plain":          {func(*Lesson) {}, Query{}, 1},
+		"not_keywords":   {func(l *Lesson) { l.Trigger.NotKeywords = []string{"purchases"} }, Query{}, 0},
+		"another tenant": {func(l *Lesson) { l.Scope.Tenant = "a" }, Query{Tenant: "b"}, 0},
+		"another model":  {func(l *Lesson) { l.Trigger.Models = []string{"m1"} }, Query{Model: "m2"}, 0},
+		"tool missing":   {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"edit"}}, 0},
+		"tool offered":   {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"bash"}}, 1},
+		"quarantined":    {func(l *Lesson) { l.State = Quarantined }, Query{}, 0},
+		"exact match":    {func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "rename it please") }, Query{}, 1},
+		"error patterns": {func(l *Lesson) {
+			*l = Lesson{Slug: l.Slug, Title: "x", State: Active, Trigger: Trigger{ErrorPatterns: []string{"want orders endpoint called purchases rename"}}}
+		}, Query{}, 0},
+		"no tag in words": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
+	}
+	for name, c := range cases {
+		all := paraphrases(t)
+		var lessons []*Lesson
+		for _, p := range all {
+			if p.lesson.Slug == "keep-public-api" {
+				c.change(p.lesson)
+			}
+			lessons = append(lessons, p.lesson)
+		}
+		c.query.Words = []string{words}
+		hits := NewBook(lessons).WithLikeness(captured(t, 210), 0.005).Match(&c.query)
+		if len(hits) != c.want {
+			t.Errorf("%s: %d matches, want %d", name, len(hits), c.want)
+		}
+	}
+}
+
+func TestLikenessReportsWindowAndWords(t *testing.T) {
+	b, _ := likeBook(t, 210)
+	hits := b.Match(&Query{Words: []string{"Good morning! We want the orders endpoint to be called purchases, rename it please. Thanks."}})
+	if len(hits) != 1 || hits[0].Like == nil {
+		t.Fatalf("matches: %+v", hits)
+	}
+	r := hits[0].Like
+	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestFormsOfAWordHaveOneStem(t *testing.T) {
+	for _, forms := range [][]string{
+		{"install", "installs", "installed", "installing", "installation"},
+		{"dependency", "dependencies"},
+		{"migrate", "migrates", "migration", "migrations"},
+		{"commit", "commits", "committed", "committing"},
+		{"test", "tests", "tested", "testing"},
+		{"generate", "generated", "generates", "generating", "generator"},
+		{"cache", "caches", "cached", "caching"},
+		{"fail", "fails", "failing", "failure"},
+		{"delete", "deleted", "removing"},
+		{"regex", "regexp"},
+	} {
+		for _, f := range forms[1:] {
+			if got, want := likeStem(f), likeStem(forms[0]); got != want {
+				t.Errorf("%s has the stem %q, and %s %q", f, got, forms[0], want)
+			}
+		}
+	}
+	for _, pair := range [][2]string{{"port", "portal"}, {"test", "text"}, {"log", "login"}, {"user", "usage"}} {
+		if likeStem(pair[0]) == likeStem(pair[1]) {
+			t.Errorf("%s and %s have one stem: %q", pair[0], pair[1], likeStem(pair[0]))
+		}
+	}
+}
+
+func TestWindowsEndAtSentencesAndLines(t *testing.T) {
+	var got []string
+	for w := range windowsOf("Open src/main.go. Then run version 1.2 of it!\nthe third line\n\n?") {
+		got = append(got, strings.TrimSpace(w.text))
+	}
+	if want := []string{"Open src/main.go.", "Then run version 1.2 of it!", "the third line"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Comparing a text takes bounded work, however long the text and however many the lessons are.
+func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
+	lessons := make([]*Lesson, 0, 10_000)
+	for i := range 10_000 {
+		lessons = append(lessons, &Lesson{
+			Slug: fmt.Sprintf("lesson-%d", i), Title: fmt.Sprintf("Check topic%d before release %d.", i, i), State: Active,
+			Trigger: Trigger{Description: "The user asks to release a topic.", Keywords: []string{fmt.Sprintf("release topic%d", i), fmt.Sprintf("topic%d release notes", i)}},
+		})
+	}
+	b := NewBook(lessons).WithLikeness(captured(t, 200), 0.005)
+	s := b.like.newScratch()
+	s.left = likeWork
+	for range 64 {
+		b.like.score(s, []string{"releas", "topic7", "check"}, fromWords)
+	}
+	if s.left > 0 {
+		t.Errorf("64 windows of frequent words leave %d of the work limit of %d", s.left, likeWork)
+	}
+	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
+		t.Errorf("%d matches, want lesson-7", len(hits))
+	}
+}
+
+func BenchmarkLikeness(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		all := paraphrases(b)
+		lessons := make([]*Lesson, 0, n)
+		for i := range n {
+			p := all[i%len(all)]
+			l := p.lesson.Clone()
+			l.Slug, l.Title = fmt.Sprintf("%s-%d", l.Slug, i), fmt.Sprintf("%s Topic%d.", l.Title, i)
+			lessons = append(lessons, l)
+		}
+		book := NewBook(lessons).WithLikeness(captured(b, 210), 0.005)
+		var text strings.Builder
+		for _, p := range all {
+			text.WriteString(p.words + ".\n")
+		}
+		for name, words := range map[string]string{"request": all[21].words, "page": text.String()} {
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
+				for b.Loop() {
+					book.like.resembling(&Query{Words: []string{words}})
+				}
+			})
+		}
+	}
+}

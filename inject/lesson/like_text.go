@@ -1,0 +1,222 @@
+package lesson
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of the text that is compared by likeness, per text.
+const (
+	maxLikeText    = 16 << 10 // bytes: half from the start, half from the end
+	maxLikeWindows = 256
+	maxWindowStems = 48 // a longer sentence is cut into windows of this length
+)
+
+// window is a sentence or a line with its distinct stems.
+type window struct {
+	text  string
+	stems []string
+}
+
+// windowsOf cuts a text into windows. A window ends at the end of a sentence or of a line; a line
+// without meaningful words is no window.
+func windowsOf(text string) iter.Seq[window] {
+	if len(text) > maxLikeText {
+		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
+	}
+	return func(yield func(window) bool) {
+		left := maxLikeWindows
+		for line := range strings.Lines(text) {
+			for len(line) > 0 {
+				n := sentenceEnd(line)
+				sentence := line[:n]
+				line = line[n:]
+				for part := range slices.Chunk(stemsOf(sentence), maxWindowStems) {
+					if left--; left < 0 || !yield(window{sentence, sortedSet(part)}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// sortedSet sorts stems and removes duplicates, in place.
+func sortedSet(stems []string) []string {
+	slices.Sort(stems)
+	return slices.Compact(stems)
+}
+
+// sentenceEnd returns the length of the first sentence of a line. A period within a file name, a
+// number or an address ends no sentence.
+func sentenceEnd(line string) int {
+	for i, r := range line {
+		switch r {
+		case '.', '!', '?', ';':
+			next, _ := utf8.DecodeRuneInString(line[i+1:])
+			if i+1 >= len(line) || unicode.IsSpace(next) {
+				return i + 1
+			}
+		case '。', '！', '？':
+			return i + utf8.RuneLen(r)
+		}
+	}
+	return len(line)
+}
+
+// stemsOf returns the stems of the meaningful words of a text, in order. Equal stems may repeat.
+func stemsOf(text string) []string {
+	var out []string
+	for _, stem := range wordStems(text) {
+		out = append(out, stem)
+	}
+	return out
+}
+
+// wordStems yields the meaningful words of a text with their stems. The name of a file is one word.
+func wordStems(text string) iter.Seq2[string, string] {
+	return func(yield func(word, stem string) bool) {
+		for field := range strings.FieldsSeq(compatible(text)) {
+			if name := fileName(field); name != "" {
+				if !yield(name, name) {
+					return
+				}
+				continue
+			}
+			for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return kindOf(r) == signKind && r != '\'' && r != '’' }) {
+				if s := likeStem(w); s != "" && !yield(w, s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fileName returns the name of the file in a field such as src/main.go or "package-lock.json", in
+// lower case; empty if the field is no file.
+func fileName(field string) string {
+	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
+	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
+		field = field[i+1:]
+	}
+	dot := strings.LastIndexByte(field, '.')
+	if dot < 1 || len(field)-dot < 3 || len(field)-dot > 6 || len(field) > maxStemmed {
+		return ""
+	}
+	for _, r := range field[dot+1:] {
+		if !unicode.IsLetter(r) {
+			return ""
+		}
+	}
+	return strings.ToLower(field)
+}
+
+// maxStemmed is the number of bytes of the longest word that is compared. Longer words are hashes
+// and encoded data.
+const maxStemmed = 32
+
+// likeStem returns the stem of a word, mapped to the representative of its synonyms; empty for stop
+// words, numbers and single letters.
+func likeStem(word string) string {
+	word = strings.Trim(word, "'’_*")
+	if len(word) < 2 || len(word) > maxStemmed {
+		return ""
+	}
+	folded := make([]byte, 0, maxStemmed)
+	letters := false
+	for _, r := range word {
+		letters = letters || unicode.IsLetter(r)
+		folded = utf8.AppendRune(folded, fold(r))
+	}
+	if !letters {
+		return ""
+	}
+	w := string(folded)
+	if cut, ok := strings.CutSuffix(w, "'s"); ok {
+		w = cut
+	}
+	w = strings.ReplaceAll(strings.ReplaceAll(w, "'", ""), "’", "")
+	if isFunctionWord(w) {
+		return ""
+	}
+	return canonical(englishStem(w))
+}
+
+// englishStem removes the inflection of an English word: plurals, -ed, -ing, -er, -ly, -ment and the common
+// noun endings of verbs. Two forms of one word get one stem; the stem itself need not be a word.
+func englishStem(w string) string {
+	if len(w) < 4 || !ascii(w) || strings.ContainsAny(w, "0123456789_") {
+		return w
+	}
+	w = stemPlural(w)
+	for _, e := range [...]struct {
+		ending, with string
+		rest         int // least number of bytes before the ending
+	}{
+		{"ization", "ize", 3},
+		{"isation", "ize", 3},
+		{"ational", "ate", 3},
+		{"fulness", "", 3},
+		{"ication", "y", 3},
+		{"ation", "", 4},
+		{"ments", "", 4},
+		{"ment", "", 4},
+		{"ness", "", 4},
+		{"ingly", "", 3},
+		{"edly", "", 3},
+		{"ally", "al", 4},
+		{"able", "", 4},
+		{"ible", "", 4},
+		{"ing", "", 3},
+		{"ions", "", 4},
+		{"ion", "", 4},
+		{"ors", "", 4},
+		{"or", "", 5},
+		{"ers", "", 4},
+		{"er", "", 4},
+		{"ed", "", 3},
+		{"ly", "", 4},
+		{"al", "", 5},
+	} {
+		rest, ok := strings.CutSuffix(w, e.ending)
+		if !ok || len(rest) < e.rest || !strings.ContainsAny(rest, "aeiouy") {
+			continue
+		}
+		w = rest + e.with
+		break
+	}
+	return stemEnd(w)
+}
+
+// stemPlural removes the ending of a plural or of a third person.
+func stemPlural(w string) string {
+	switch {
+	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"):
+		return w[:len(w)-2]
+	case strings.HasSuffix(w, "ies") && len(w) > 4:
+		return w[:len(w)-3] + "y"
+	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
+		return w
+	case strings.HasSuffix(w, "s"):
+		return w[:len(w)-1]
+	}
+	return w
+}
+
+// stemEnd makes the ends of stems equal: a doubled consonant, a silent e, y and i.
+func stemEnd(w string) string {
+	n := len(w)
+	if n > 3 && w[n-1] == w[n-2] && !strings.ContainsRune("aeiouls", rune(w[n-1])) {
+		return w[:n-1]
+	}
+	if n > 3 && w[n-1] == 'e' {
+		return w[:n-1]
+	}
+	if n > 3 && w[n-1] == 'y' {
+		return w[:n-1] + "i"
+	}
+	return w
+}

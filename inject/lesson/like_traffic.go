@@ -1,0 +1,158 @@
+package lesson
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// Limits of the captured traffic that likeness learns from.
+const (
+	// LikeSessions is the number of captured sessions below which likeness is off: the words of fewer
+	// sessions say too little about the frequency of words.
+	LikeSessions = 200
+	// MaxLikeSessions is the number of the newest sessions that are read.
+	MaxLikeSessions = 2000
+
+	maxTrafficWindows = 50_000
+	maxTrafficWords   = 64 // windows of one text
+)
+
+// Traffic holds the words of captured sessions: the frequency of stems, and the windows from which
+// thresholds are computed. A Traffic is not safe for concurrent writing; the readers share it.
+type Traffic struct {
+	sessions int
+	total    int                     // windows, repeated windows included
+	found    map[string]int          // sessions by stem
+	windows  [sources]map[string]int // number of windows by their stems, joined by blanks
+}
+
+// NewTraffic returns an empty Traffic.
+func NewTraffic() *Traffic {
+	return &Traffic{found: map[string]int{}, windows: [sources]map[string]int{{}, {}}}
+}
+
+// Sessions returns the number of sessions.
+func (t *Traffic) Sessions() int { return t.sessions }
+
+// Windows returns the number of windows.
+func (t *Traffic) Windows() int { return t.total }
+
+// Enough reports whether the traffic suffices for likeness.
+func (t *Traffic) Enough() bool { return t != nil && t.sessions >= LikeSessions }
+
+// Add adds the matcher's input of one session. Sessions beyond MaxLikeSessions are ignored.
+func (t *Traffic) Add(queries []Query) {
+	if t.sessions == MaxLikeSessions {
+		return
+	}
+	t.sessions++
+	seen := map[string]bool{}
+	for i := range queries {
+		for text := range queries[i].likeTexts {
+			left := maxTrafficWords
+			for w := range windowsOf(text.text) {
+				for _, s := range w.stems {
+					seen[s] = true
+				}
+				if left--; left < 0 || t.total == maxTrafficWindows {
+					continue
+				}
+				t.total++
+				t.windows[text.from][strings.Join(w.stems, " ")]++
+			}
+		}
+	}
+	for s := range seen {
+		t.found[s]++
+	}
+}
+
+// likeText is a text that is compared by likeness.
+type likeText struct {
+	text, callID string
+	from         source
+}
+
+// likeTexts yields the texts of a query that are compared by likeness: the user's words, and the
+// errors without a kind.
+func (q *Query) likeTexts(yield func(likeText) bool) {
+	for _, w := range q.Words {
+		if !yield(likeText{text: w, from: fromWords}) {
+			return
+		}
+	}
+	for i := range q.Errors {
+		if len(q.Errors[i].Kinds) > 0 { // the kind finds its lessons, whatever the wording
+			continue
+		}
+		if !yield(likeText{q.Errors[i].Text, q.Errors[i].CallID, fromErrors}) {
+			return
+		}
+	}
+}
+
+// information returns the weight of a stem: the logarithm of the inverse share of the sessions with
+// the stem.
+func (t *Traffic) information(stem string) float32 {
+	n, found := float64(t.sessions), float64(t.found[stem])
+	if commonWords()[stem] {
+		found = max(found, n/20)
+	}
+	return float32(math.Log((n + 1) / (found + 1)))
+}
+
+// thresholds returns for each lesson of the index the least score that at most rate of the windows
+// reach.
+func (t *Traffic) thresholds(x *likeIndex, rate float64) []float32 {
+	most := int(rate * float64(t.total))
+	best := make([][]scored, len(x.lessons))
+	s := x.newScratch()
+	for from, windows := range t.windows {
+		for key, n := range windows {
+			s.left = math.MaxInt
+			for _, r := range x.score(s, strings.Fields(key), source(from)) { //nolint:gosec // one of sources
+				best[r.lesson] = keepBest(best[r.lesson], scored{r.score, n}, most)
+			}
+		}
+	}
+	out := make([]float32, len(x.lessons))
+	for i, list := range best {
+		slices.SortFunc(list, byScore)
+		reached := 0
+		for _, r := range list {
+			if reached += r.windows; reached > most {
+				out[i] = math.Nextafter32(r.score, math.MaxFloat32)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// scored is a number of windows with one score.
+type scored struct {
+	score   float32
+	windows int
+}
+
+func byScore(a, b scored) int {
+	switch {
+	case a.score > b.score:
+		return -1
+	case a.score < b.score:
+		return 1
+	}
+	return 0
+}
+
+// keepBest adds a score to a list that needs the scores of the best most+1 windows only. The list is
+// cut when the list has twice this length.
+func keepBest(list []scored, r scored, most int) []scored {
+	list = append(list, r)
+	if len(list) < 2*(most+1) {
+		return list
+	}
+	slices.SortFunc(list, byScore)
+	return list[:most+1]
+}

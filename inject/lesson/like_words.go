@@ -1,0 +1,129 @@
+package lesson
+
+import (
+	"strings"
+	"sync"
+)
+
+// isFunctionWord reports whether a word carries no meaning of its own: an article, a pronoun, a
+// preposition, an auxiliary or a courtesy. Words such as "again", "same" and "every" carry meaning
+// in a request and are weighed by their frequency.
+func isFunctionWord(w string) bool { return functionWords()[w] }
+
+//nolint:gochecknoglobals // immutable, made at first use
+var functionWords = sync.OnceValue(func() map[string]bool {
+	const words = `a about actually after ah also although am an and any anyone anything are arent around as ask asks at away be because been
+		being but by can cannot cant could couldnt did didnt do does doesnt doing dont done during either else etc for from get
+		gets getting give go goes going got had hadnt has hasnt have havent having he hello hence her here heres hers hey hi him his hmm
+		how however i id if ill im in into is isnt it its itself ive just kind kinda kindly let lets like lot make makes making may
+		maybe me might mine must my myself need needs neither nor not of off oh ok okay on once onto or our ours out own
+		perhaps please pretty put quite rather really said say says see seem seems shall she should shouldnt simply since so
+		some somebody someone something sort stuff such sure take takes than thank thanks that thats the their theirs them
+		then there these they theyre thing things this those though through thus to together too towards up upon us use used user users uses
+		using very via wanna want wanted wants was wasnt way we well went were werent what whatever whats when whether while who
+		whom whose will with wont would wouldnt yeah yes yet you your youre yours`
+	return wordSet(words)
+})
+
+// commonWords returns words that count as words of every twentieth session at least. Captured sessions
+// of one kind say too little about the words of other requests.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var commonWords = sync.OnceValue(func() map[string]bool {
+	const words = `add again all answer app back bad before best bit both build call change check code command come correct create current
+		data different down each end error even ever every everything example explain fail file find fine first fix follow full
+		function good great help here id import info information input issue item keep know last later left line list little long look main
+		many mean message more most move much name never new next no nothing now number old one only open order other output over
+		page part path place point possible print problem program project provide question read report request result right run same save
+		search second set show simple some start still stop system tell test text think time today try two type update version view
+		wait where which why without word work write wrong year`
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		out[canonical(englishStem(w))] = true
+	}
+	return out
+})
+
+func wordSet(words string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		out[w] = true
+	}
+	return out
+}
+
+// synonymLines lists words that people use for one thing in requests to an agent. The first word
+// of a line is the representative. A word with several frequent senses belongs to no line.
+const synonymLines = `
+fail failure break broken broke
+error exception fault
+fix repair mend
+suite spec
+dependency library lib
+upgrade bump
+latest newest
+remove delete drop erase purge wipe
+find locate hunt grep
+usage reference caller occurrence
+directory folder dir
+config configuration setting settings conf
+repository repo
+codebase code_base
+database db
+deploy deployment rollout
+generate autogenerate codegen regenerate
+verify validate
+credential password secret
+migration migrate
+documentation docs readme
+translate localize localise localization localisation i18n
+variable var
+argument arg
+parameter param
+image picture photo
+cancel abort
+refund reimburse reimbursement
+kill terminate
+slow sluggish
+log logging
+branch fork
+merge integrate
+chart graph diagram
+login signin
+website webpage site
+fetch retrieve
+summary summarize summarise recap
+invoice bill
+regex regexp
+timezone tz
+licence license
+ci pipeline
+luggage baggage suitcase
+optimize optimise
+container docker dockerfile containerize
+endpoint route
+crawl crawler scrape scraper
+screenreader a11y accessibility
+`
+
+//nolint:gochecknoglobals // immutable, made at first use
+var synonyms = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(synonymLines) {
+		words := strings.Fields(line)
+		for i, w := range words {
+			if i > 0 {
+				out[englishStem(w)] = englishStem(words[0])
+			}
+		}
+	}
+	return out
+})
+
+// canonical returns the representative of a stem's synonyms, or the stem.
+func canonical(stem string) string {
+	if s, ok := synonyms()[stem]; ok {
+		return s
+	}
+	return stem
+}

@@ -1,0 +1,80 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"precept/bandit/trial"
+	"precept/inject/lesson"
+)
+
+// similarBook is a book with 200 captured sessions, and a lesson that "invalidate the stale cache
+// entries" resembles without an exact match.
+func similarBook(asks bool) *lesson.Book {
+	traffic := lesson.NewTraffic()
+	for i := range lesson.LikeSessions {
+		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question %d about our products", i)}}})
+	}
+	l := teach("caches", "cache entries are stale", "Name who invalidates a cache.")
+	l.Trigger.Like = asks
+	return book(l).WithLikeness(traffic, 0.005)
+}
+
+func similar() Config {
+	c := certain()
+	c.Like = true
+	return c
+}
+
+const similarWords = "why do stale entries stay in the cache?"
+
+func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
+	r := newRun(t, plainChat, similar(), similarBook(true), "s")
+	r.a.user(similarWords, false)
+	p := r.send()
+	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(present(&p), []string{"caches"}) {
+		t.Fatalf("injected %q, in the request %q", p.Injected, present(&p))
+	}
+	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
+		t.Errorf("arm %q, lessons %+v", arm, p.Lessons)
+	}
+	r.replied()
+	r.a.says("ok")
+	r.a.user("some cache entries are stale", false)
+	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(present(&p), []string{"caches"}) {
+		t.Errorf("after a match by likeness the exact words match again: %+v", p)
+	}
+}
+
+func TestExactMatchKeepsItsArm(t *testing.T) {
+	r := newRun(t, plainChat, similar(), similarBook(true), "s")
+	r.a.user("the cache entries are stale", false)
+	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  Config
+		asks bool
+	}{"match.like is not on": {certain(), true}, "the lesson does not ask": {similar(), false}} {
+		r := newRun(t, plainChat, c.cfg, similarBook(c.asks), "s")
+		r.a.user(similarWords, false)
+		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
+	r := newRun(t, claude, similar(), similarBook(true), "s")
+	r.a.user("go", false)
+	r.send()
+	r.replied()
+	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
+	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
+		t.Errorf("%+v", p)
+	}
+}
