@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/internal/redact"
 	"precept/internal/session"
 )
 
@@ -47,6 +48,8 @@ type Session struct {
 	put    atomic.Int64 // the flush that last took the row; 0: none
 	mute   atomic.Bool  // all turns opted out, and only memory knows
 	gone   atomic.Bool  // the session was forgotten: no row may be written any more
+	// numbers are the numbers of placeholders; nil: no exchange was redacted yet. The recorder owns numbers.
+	numbers *redact.Numbers
 	// unsure reports that the session began without an answer from the backend, and that the backend
 	// has not answered since.
 	unsure atomic.Bool

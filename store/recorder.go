@@ -25,7 +25,7 @@ type recorder struct {
 	panicked  func(step label.Step, value any)
 	sentiment bool // the user's words count as a signal
 
-	redactor  *redact.Redactor // made fresh for each exchange
+	redactor  *redact.Redactor // takes the numbers of the session of each exchange
 	spare     []Turn           // list for the next swap with the queue
 	openSpare []*Begun         // list for the next swap with the started turns
 	open      []*Begun         // turns in progress at the last flush
@@ -106,7 +106,7 @@ func (r *recorder) admit(t Turn) {
 		gone(droppedOptOut)
 		return
 	}
-	r.out.redact(r.redactor, x)
+	r.out.redactTurn(r.redactor, x)
 	x.Seal() // once for outbox and backend; a panic here costs only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)

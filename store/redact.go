@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 
 	"precept/bandit/feedback"
@@ -19,9 +20,39 @@ func (o *optouts) newRedactor() *redact.Redactor {
 	return r
 }
 
+// redactTurn redacts an exchange with the numbers of its session. The highest numbers are kept in the
+// record of the session.
+func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
+	ses := o.live.peek(refOf(x).ID)
+	if ses == nil {
+		r.Reset()
+		o.redact(r, x)
+		return
+	}
+	defer ses.pins.Add(-1)
+	if ses.numbers == nil {
+		ses.numbers = redact.NewNumbers(nil)
+	}
+	ses.Record.Mutex.Lock()
+	ses.numbers.Raise(ses.Record.State.Placeholders)
+	ses.Record.Mutex.Unlock()
+	r.Continue(ses.numbers)
+	o.redact(r, x)
+	if len(x.Redacted) == 0 {
+		return
+	}
+	highest := ses.numbers.Highest()
+	ses.Record.Mutex.Lock()
+	changed := !maps.Equal(ses.Record.State.Placeholders, highest)
+	ses.Record.State.Placeholders = highest
+	ses.Record.Mutex.Unlock()
+	if changed {
+		o.waiting.again(ses)
+	}
+}
+
 // redact replaces secrets and personal data in all texts of an exchange.
 func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
-	r.Reset()
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
 	for _, n := range x.Redacted {
@@ -33,12 +64,19 @@ func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
 func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	rules, redactor := o.rules.Load(), o.newRedactor()
 	kept := make([]sample.Exchange, 0, len(list))
+	numbers := map[session.Ref]*redact.Numbers{}
 	for i := range list {
 		x := &list[i]
 		if rules != nil && (rules.Tenant(x.Tenant) || rules.Agent(x.Agent) || rules.Named(x) || slices.ContainsFunc(answered[i], rules.Hits)) {
 			o.tally.OptedOut.Add(1)
 			continue
 		}
+		n := numbers[refOf(x)]
+		if n == nil {
+			n = redact.NewNumbers(nil)
+			numbers[refOf(x)] = n
+		}
+		redactor.Continue(n)
 		o.redact(redactor, x)
 		kept = append(kept, *x)
 	}

@@ -113,6 +113,41 @@ func (r *rig) readBack(id session.ID) []byte {
 	return text
 }
 
+// Placeholders are numbered once per session: two addresses of two turns stay two, and after a restart
+// no number is used for a second address.
+func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	say := func(turn int, text string) {
+		x := exchange(us, "s", turn, r.clock.now())
+		x.Reply.Text = text
+		r.store.Offer(store.Turn{Exchange: x, Size: 100})
+		r.deliver()
+	}
+	replies := func() (all []string) {
+		list, err := r.backend.Exchanges(t.Context(), us, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range list {
+			all = append(all, x.Reply.Text)
+		}
+		return all
+	}
+	say(1, "amy@example.com")
+	say(2, "bob@example.com or amy@example.com")
+	same(t, "replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
+	r = r.restart(nil)
+	if ses, _ := r.store.Acquire(t.Context(), us, id); ses == nil {
+		t.Fatal("no session after the restart")
+	} else {
+		r.store.Release(ses, store.Decided)
+	}
+	say(3, "eve@example.com")
+	same(t, "replies after the restart", replies()[2], "[REDACTED:email:3]")
+}
+
 // Feedback is redacted before it is stored, in a way that the same post stays the same.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()

@@ -315,7 +315,7 @@ func secretExamples() []example {
 		{"docker login -u bob -p hunter22 host", "docker login -u bob -p [REDACTED:secret:1] host"},
 		{"mysql -u root -p shop && mkdir -p work/dir2", ""},
 		{"cd mysql; cp -p hunter22 there", ""},
-		{`setPassword("hunter22") getPassword("hunter22")`, `setPassword("[REDACTED:secret:1]") getPassword("hunter22")`},
+		{`setPassword("hunter22") getPassword("hunter23")`, `setPassword("[REDACTED:secret:1]") getPassword("hunter23")`},
 		{`[["X-Api-Key", "` + alnum36 + `"]]`, `[["X-Api-Key", "[REDACTED:secret:1]"]]`},
 		{`~ password = "hunter21" -> "hunter22"`, `~ password = "[REDACTED:secret:1]" -> "[REDACTED:secret:2]"`},
 		{"hunter22 is the password", "[REDACTED:secret:1] is the password"},

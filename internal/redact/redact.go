@@ -11,15 +11,15 @@ import (
 // adversaries.
 const maxPasses = 16
 
-// maxRemembered is the number of values with a remembered number. Further values get a new number
-// at each occurrence: still redacted, but not recognisable as equal.
-const maxRemembered = 1 << 16
+// maxRepeats is the number of secret values whose bare repeats are found.
+const maxRepeats = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as
-// [REDACTED:email:1]. Equal values get equal numbers during the life of the Redactor, so one
-// Redactor per session keeps placeholders stable within the session. The numbers count appearances
-// and are independent of the value, so placeholders link nothing across redactors or tenants. A
-// Redactor remembers seeded 64-bit hashes of values, never the values.
+// [REDACTED:email:1]. Equal values get equal numbers until Reset or Continue; Continue takes the
+// numbers of a session, so that placeholders are stable within the session. The numbers count
+// appearances and are independent of the value, so placeholders link nothing across sessions or
+// tenants. A secret that was found by its context is also found without context until Reset or
+// Continue: the values are kept in memory for that time only.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -27,26 +27,32 @@ type Redactor struct {
 	levels  [maxLevels + maxFolds]level
 	bufs    [2][]byte
 	ints    []byte
-	seed    maphash.Seed
-	numbers map[uint64]int
-	next    [kindCount]int
+	numbers *Numbers
+	own     Numbers // numbers until Continue
 	counts  [kindCount]int
+	repeats [][]byte    // secret values of this exchange
 	clean   *CleanTexts // nil: every text is scanned
 }
 
 // New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,
 // IBANs, SSN-like numbers and IP addresses.
 func New(personal bool) *Redactor {
-	return &Redactor{m: matcher{t: standard, personal: personal}, seed: maphash.MakeSeed()}
+	r := &Redactor{m: matcher{t: standard, personal: personal}, own: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
+	r.numbers = &r.own
+	return r
 }
 
 // Reset forgets all values, for the next sample, and keeps the buffers.
 func (r *Redactor) Reset() {
-	if len(r.numbers) > 256 {
-		r.numbers = nil
-	}
-	clear(r.numbers)
-	r.next, r.counts = [kindCount]int{}, [kindCount]int{}
+	r.own.reset()
+	r.Continue(&r.own)
+}
+
+// Continue forgets the counts and secrets of the last exchange, and continues the numbers of a session.
+func (r *Redactor) Continue(n *Numbers) {
+	r.numbers, r.counts = n, [kindCount]int{}
+	clear(r.repeats)
+	r.repeats = r.repeats[:0]
 }
 
 // Text returns s redacted, and s itself if nothing was found.
@@ -105,7 +111,10 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			hits = r.m.run(deep, class)
 		}
 		if len(hits) == 0 {
-			return s, found
+			if hits = r.findRepeats(s); len(hits) == 0 {
+				return s, found
+			}
+			deep, depth = s, 0
 		}
 		found = true
 		s = r.replace(pass&1, s, deep, hits, depth)
@@ -137,42 +146,12 @@ func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byt
 // placeholder appends the placeholder of a value.
 func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	r.counts[k]++
+	r.remember(k, value)
 	dst = append(dst, Placeholder...)
 	dst = append(dst, k.String()...)
 	dst = append(dst, ':')
-	dst = strconv.AppendInt(dst, int64(r.number(k, value)), 10)
+	dst = strconv.AppendInt(dst, int64(r.numbers.number(k, value)), 10)
 	return append(dst, ']')
-}
-
-func (r *Redactor) number(k kind, value []byte) int {
-	var h maphash.Hash
-	h.SetSeed(r.seed)
-	_ = h.WriteByte(byte(k))
-	for _, b := range value {
-		switch {
-		case k == card || k == phone || k == ssn:
-			if !isDigit(b) { // equal numbers in different grouping
-				continue
-			}
-		case k == iban && !isAlnum(b):
-			continue
-		case k == email || k == iban:
-			b = lower(b)
-		}
-		_ = h.WriteByte(b)
-	}
-	sum := h.Sum64()
-	if n, ok := r.numbers[sum]; ok {
-		return n
-	}
-	r.next[k]++
-	if r.numbers == nil {
-		r.numbers = make(map[uint64]int)
-	}
-	if len(r.numbers) < maxRemembered {
-		r.numbers[sum] = r.next[k]
-	}
-	return r.next[k]
 }
 
 // longBase64 reports whether s starts as a long run of base64: an image, a document, a file.

@@ -204,6 +204,53 @@ func checkPiece(t *testing.T, piece string) {
 	}
 }
 
+// A secret is redacted where it occurs again without its name, until the next exchange.
+func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
+	r := redact.New(true)
+	r.Text(`password: "hunter22"`)
+	for in, want := range map[string]string{
+		"I used hunter22.":             "I used [REDACTED:secret:1].",
+		`{"a":"x\nhunter22\n"}`:        `{"a":"x\n[REDACTED:secret:1]\n"}`,
+		"hunter2200 xhunter22 hunter2": "hunter2200 xhunter22 hunter2",
+		"[REDACTED:secret:1] hunter22": "[REDACTED:secret:1] [REDACTED:secret:1]",
+	} {
+		if got := r.Text(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	if got := redact.New(true).Text(`{"note":"hunter22 again","password":"hunter22"}`); strings.Contains(got, "hunter22") {
+		t.Errorf("a repeat in the same text is kept: %s", got)
+	}
+	r.Text("password: correcthorse\npassword='secret:1'")
+	if got := r.Text("correcthorse [REDACTED:secret:1]"); got != "correcthorse [REDACTED:secret:1]" {
+		t.Errorf("a plain word becomes %s", got)
+	}
+	r.Reset()
+	if got := r.Text("I used hunter22."); got != "I used hunter22." {
+		t.Errorf("after Reset: %s", got)
+	}
+}
+
+// The numbers of a session continue in the next exchange; after a restart no number is used twice.
+func TestNumbersOfASessionContinue(t *testing.T) {
+	r, other := redact.New(true), redact.New(true)
+	numbers := redact.NewNumbers(nil)
+	r.Continue(numbers)
+	r.Text("a@b.io")
+	r.Continue(redact.NewNumbers(nil))
+	if got := r.Text("x@y.io"); got != "[REDACTED:email:1]" {
+		t.Errorf("another session: %s", got)
+	}
+	other.Continue(numbers)
+	if got := other.Text("c@d.io a@b.io"); got != "[REDACTED:email:2] [REDACTED:email:1]" {
+		t.Errorf("the next exchange: %s", got)
+	}
+	r.Continue(redact.NewNumbers(numbers.Highest()))
+	if got := r.Text("e@f.io, a@b.io, 203.0.113.7"); got != "[REDACTED:email:3], [REDACTED:email:4], [REDACTED:ip:1]" {
+		t.Errorf("after a restart: %s", got)
+	}
+}
+
 // After Reset, a redactor starts its numbers again: no sample reveals a value of another sample.
 func TestForgottenValuesGetNewNumbers(t *testing.T) {
 	r := redact.New(true)

@@ -120,6 +120,10 @@ type State struct {
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session always wins
 	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
 
+	// Placeholders are the highest numbers of the placeholders in stored exchanges, by kind. After a
+	// restart and at another replica the numbers continue from there.
+	Placeholders map[string]int `json:"placeholders,omitempty"`
+
 	Dirty bool `json:"-"` // changed since the record was last written to a row
 }
 

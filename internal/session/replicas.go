@@ -1,6 +1,10 @@
 package session
 
-import "precept/internal/wire"
+import (
+	"maps"
+
+	"precept/internal/wire"
+)
 
 // Elsewhere reports whether another replica has probably served turns of the conversation. After
 // the list of this record, the request has more than one answer, or an answer without a reply at
@@ -40,6 +44,14 @@ func (r *Record) Adopt(n *Record) {
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted
 	r.State.Beyond = r.State.Beyond || n.State.Beyond
+	highest := maps.Clone(r.State.Placeholders)
+	for kind, number := range n.State.Placeholders {
+		if highest == nil {
+			highest = make(map[string]int)
+		}
+		highest[kind] = max(highest[kind], number)
+	}
+	r.State.Placeholders = highest
 	r.State.Refused, r.State.StandIn = n.State.Refused, n.State.StandIn
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }

@@ -1,0 +1,91 @@
+package redact
+
+import "hash/maphash"
+
+// maxRemembered is the number of values with a remembered number in a Redactor, maxOfSession in a
+// session. Further values get a new number at each occurrence: still redacted, but not recognisable
+// as equal.
+const (
+	maxRemembered = 1 << 16
+	maxOfSession  = 1 << 10
+)
+
+// Numbers are the numbers of the placeholders of one session. Numbers contain seeded 64-bit hashes of
+// values, never the values, and are not safe for concurrent use.
+type Numbers struct {
+	seed  maphash.Seed
+	limit int
+	of    map[uint64]int
+	next  [kindCount]int
+}
+
+// NewNumbers returns the numbers of a session. highest is a result of Highest: after a restart, a
+// value gets a new number instead of the number of another value.
+func NewNumbers(highest map[string]int) *Numbers {
+	n := &Numbers{seed: maphash.MakeSeed(), limit: maxOfSession}
+	n.Raise(highest)
+	return n
+}
+
+// Raise continues the numbers above highest, the numbers of another replica.
+func (n *Numbers) Raise(highest map[string]int) {
+	for k, name := range names {
+		n.next[k] = max(n.next[k], highest[name])
+	}
+}
+
+// Highest returns the highest number by kind; nil without numbers.
+func (n *Numbers) Highest() map[string]int {
+	var highest map[string]int
+	for k, number := range n.next {
+		if number == 0 {
+			continue
+		}
+		if highest == nil {
+			highest = make(map[string]int)
+		}
+		highest[kind(k).String()] = number
+	}
+	return highest
+}
+
+// reset forgets all numbers, and keeps a small map.
+func (n *Numbers) reset() {
+	const small = 256
+	if len(n.of) > small {
+		n.of = nil
+	}
+	clear(n.of)
+	n.next = [kindCount]int{}
+}
+
+func (n *Numbers) number(k kind, value []byte) int {
+	var h maphash.Hash
+	h.SetSeed(n.seed)
+	_ = h.WriteByte(byte(k))
+	for _, b := range value {
+		switch {
+		case k == card || k == phone || k == ssn:
+			if !isDigit(b) { // equal numbers in different grouping
+				continue
+			}
+		case k == iban && !isAlnum(b):
+			continue
+		case k == email || k == iban:
+			b = lower(b)
+		}
+		_ = h.WriteByte(b)
+	}
+	sum := h.Sum64()
+	if number, ok := n.of[sum]; ok {
+		return number
+	}
+	n.next[k]++
+	if n.of == nil {
+		n.of = make(map[uint64]int)
+	}
+	if len(n.of) < n.limit {
+		n.of[sum] = n.next[k]
+	}
+	return n.next[k]
+}
