@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/lesson"
@@ -14,7 +16,8 @@ import (
 // checked is the answer of check --json.
 type checked struct {
 	OK      bool             `json:"ok"`
-	Config  string           `json:"config,omitempty"` // its hash
+	Config  string           `json:"config,omitempty"` // hash of the configuration
+	File    string           `json:"config_file,omitempty"`
 	Faults  configs.Faults   `json:"faults,omitempty"`
 	Lessons int              `json:"lessons"`
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
@@ -33,6 +36,7 @@ func (w *invocation) check() *cobra.Command {
 	flags := w.addConfigFlags(c)
 	addJSON(c, &asJSON)
 	c.RunE = func(*cobra.Command, []string) error {
+		flags.announce(w)
 		cfg, err := loadServed(flags.source(w, false))
 		if faults, ok := configFaults(err); ok && asJSON {
 			if err := writeJSON(w.out, checked{Faults: faults}); err != nil {
@@ -43,14 +47,14 @@ func (w *invocation) check() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return w.checkLessons(cfg, asJSON)
+		return w.checkLessons(cfg, flags.path(w), asJSON)
 	}
 	return c
 }
 
 // checkLessons reads the bank and prints the answer.
-func (w *invocation) checkLessons(cfg *configs.Config, asJSON bool) error {
-	answer := checked{Config: cfg.Hash()}
+func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
+	answer := checked{Config: cfg.Hash(), File: file}
 	if isDirectory(cfg.Lessons) {
 		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)
 		if err != nil {
@@ -63,8 +67,8 @@ func (w *invocation) checkLessons(cfg *configs.Config, asJSON bool) error {
 		return conclude(w.out, answer, answer.OK)
 	}
 	fmt.Fprintf(
-		w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
-		cfg.Lessons, answer.Lessons, len(answer.Broken),
+		w.out, "configuration %s: ok (%s)\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
+		cmp.Or(report.Printable(file), "no file"), cfg.Lessons, answer.Lessons, len(answer.Broken),
 	)
 	for _, p := range answer.Broken {
 		fmt.Fprintln(w.err, p.Error())

@@ -1,14 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/bank"
@@ -17,9 +19,13 @@ import (
 
 // configFlags holds the flag --config and one flag for every key of the configuration.
 type configFlags struct {
-	file  string
-	given map[string]string // by path
+	command *cobra.Command
+	file    string
+	given   map[string]string // by path
 }
+
+// projectFile is the configuration file that every verb reads from the working directory.
+const projectFile = "precept.yaml"
 
 // value is the flag of one key. The flag accepts any text; configs.Parse checks all keys together.
 type value struct {
@@ -71,8 +77,8 @@ func (w *invocation) onBank(c *cobra.Command, run func(context.Context, *bank.Ba
 // addConfigFlags adds the configuration's flags to a verb, except those that the verb defines. Help
 // shows the flags of shown, or all flags when shown is empty.
 func (w *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
-	f := &configFlags{given: map[string]string{}}
-	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG)")
+	f := &configFlags{command: c, given: map[string]string{}}
+	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
 	if w.names == nil {
 		w.names = configNames()
 	}
@@ -109,9 +115,32 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 // storeKeys returns the keys that help shows for verbs on the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
+// path returns the path of the configuration file, "" for none: --config, PRECEPT_CONFIG, or precept.yaml of the
+// working directory. An empty --config selects no file.
+func (f *configFlags) path(w *invocation) string {
+	if f.command.Flags().Changed("config") {
+		return f.file
+	}
+	if path := variable(w.env, "PRECEPT_CONFIG"); path != "" {
+		return path
+	}
+	if info, err := os.Stat(projectFile); err == nil && !info.IsDir() {
+		return projectFile
+	}
+	return ""
+}
+
+// announce prints the configuration file in use on standard error, except next to JSON output.
+func (f *configFlags) announce(w *invocation) {
+	asJSON := f.command.Flags().Lookup("json")
+	if path := f.path(w); path != "" && (asJSON == nil || asJSON.Value.String() != "true") {
+		fmt.Fprintln(w.err, "precept: configuration file", report.Printable(path))
+	}
+}
+
 // source returns the source of the configuration; offline accepts faults in keys of the server alone.
 func (f *configFlags) source(w *invocation, offline bool) *server.Source {
-	path := cmp.Or(f.file, variable(w.env, "PRECEPT_CONFIG")) // "" is none
+	path := f.path(w)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{
 			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
@@ -120,13 +149,36 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 	}}
 }
 
-// load reads the configuration for a verb.
+// load reads the configuration for a verb, and prints the configuration file.
 func (f *configFlags) load(w *invocation, offline bool) (*configs.Config, error) {
+	f.announce(w)
 	c, err := f.source(w, offline).Load()
 	if err != nil {
 		return nil, misuse(err)
 	}
+	c.DataDir = f.dataDir(w, c.DataDir)
 	return c, nil
+}
+
+// dataDir returns the data directory of a verb. Without a configured data directory and without ./data, a verb uses
+// the data of the running server of this user, or the data of earlier runs without a server (`precept run`).
+func (f *configFlags) dataDir(w *invocation, configured string) string {
+	if f.placesData(w) || isDirectory(configured) {
+		return configured
+	}
+	if r, ok := server.ReadUserRunFile(w.env); ok {
+		return r.DataDir
+	}
+	if own := server.UserDataDir(w.env); own != "" && isDirectory(own) {
+		return own
+	}
+	return configured
+}
+
+// placesData reports whether a flag, a variable or a configuration file decides on the place of the data.
+func (f *configFlags) placesData(w *invocation) bool {
+	return f.path(w) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
+		variable(w.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL") != ""
 }
 
 // loadServed reads the configuration for a server, and checks the files that a start needs.

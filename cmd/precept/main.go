@@ -136,7 +136,7 @@ func (w *invocation) root() *cobra.Command {
 			w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			w.report(), w.watch(), w.doctor(), inspect(w.in, w.out),
+			w.report(), w.dashboard(), w.watch(), w.doctor(), inspect(w.in, w.out),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
 			w.lessons(), w.distill(), w.feedback(), w.record(), w.verify(),

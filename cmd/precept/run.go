@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,9 +36,10 @@ func (w *invocation) runVerb() *cobra.Command {
 			"command are one run: each agent has its own session, and all sessions of the run share " +
 			"the random decisions. Run sets the base-URL variables for the process of the agent only. " +
 			"Some agents need more (codex, opencode, pi, qwen, Continue): run uses flags of the agent " +
-			"or an edited copy of its settings; your files stay unchanged.\n\nRun uses the running " +
-			"server of the data directory. Without a running server, run starts a server until the " +
-			"agent ends; the server writes its messages to run.log in the data directory. With " +
+			"or an edited copy of its settings; your files stay unchanged.\n\nRun uses the server " +
+			"of PRECEPT_URL, of the data directory, or the newest server of this user. Without a " +
+			"running server, run starts a server until the agent ends; the server keeps its data and its run.log " +
+			"outside of the working directory, unless the configuration names a data_dir. With " +
 			"--verify, a shell command judges the work of the agent, and its exit code becomes the " +
 			"feedback of the run. The exit status is the status of the agent.",
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -217,9 +219,14 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 	}
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if err := os.MkdirAll(own.DataDir, 0o700); err != nil {
-		return "", nil, fmt.Errorf("make the data directory: %w", err)
+	if dir := server.UserDataDir(w.env); !flags.placesData(w) && !isDirectory(own.DataDir) && dir != "" {
+		own.DataDir = dir // never ./data in a repository of the user
 	}
+	if err := makeDataDir(own.DataDir); err != nil {
+		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
+	}
+	fmt.Fprintf(w.err, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
+		strings.Join(upstreamsOf(&own), " and "), amount(w.countLessons(ctx, &own), "lesson"), own.Lessons, own.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
@@ -252,4 +259,37 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 		}
 		return "", nil, errors.Join(err, log.Close())
 	}
+}
+
+// makeDataDir makes a data directory. A new directory gets a .gitignore, because the directory holds a token.
+func makeDataDir(dir string) error {
+	if isDirectory(dir) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
+}
+
+// upstreamsOf returns the different URLs of the routes.
+func upstreamsOf(cfg *configs.Config) []string {
+	urls := []string{cfg.Upstream}
+	if cfg.Upstream == "" {
+		urls = urls[:0]
+		for _, name := range cfg.Route() {
+			urls = append(urls, cfg.Upstreams[name].URL)
+		}
+	}
+	slices.Sort(urls)
+	return slices.Compact(urls)
+}
+
+// countLessons returns the number of readable lessons; a missing directory has none.
+func (w *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
+	book, _, err := loadBook(ctx, w.tools, cfg)
+	if err != nil {
+		return 0
+	}
+	return book.Len()
 }

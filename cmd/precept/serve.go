@@ -30,6 +30,7 @@ func (w *invocation) serve() *cobra.Command {
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		flags.announce(w)
 		source := flags.source(w, false)
 		cfg, err := loadServed(source)
 		if err != nil {
@@ -60,7 +61,7 @@ func printConfig(out io.Writer, cfg *configs.Config) error {
 // newServer returns a server that writes messages for people to standard error.
 func (w *invocation) newServer(cfg *configs.Config, source *server.Source) *server.Server {
 	return server.New(server.Options{
-		Tools: w.tools, Config: cfg, Source: source, Console: w.err,
+		Tools: w.tools, Config: cfg, Source: source, Console: w.err, UserRunFile: server.UserRunPath(w.env),
 		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, w.env, state) },
 	})
 }

@@ -65,7 +65,7 @@ func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ..
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
 	p := &Process{T: t, Dir: dir, Flags: flags, Cmd: exec.CommandContext(context.Background(), command[0], args...), End: make(chan struct{})}
-	p.Cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
+	p.Cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL=", "XDG_RUNTIME_DIR="+t.TempDir()), env...)
 	p.Cmd.Dir = t.TempDir()
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Log, &p.Log
 	if err := p.Cmd.Start(); err != nil {

@@ -21,7 +21,7 @@ const (
 func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
-	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=")
+	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_DATA_HOME="+t.TempDir())
 	cmd.Dir = t.TempDir()
 	cmd.Stdin = strings.NewReader(stdin)
 	var o, e strings.Builder

@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -20,6 +21,8 @@ func TestScripts(t *testing.T) {
 			// A shell that points its agents at some API must not change what the scripts see.
 			e.Setenv("OPENAI_BASE_URL", "")
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
+			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".share"))
 			return nil
 		},
 	})

@@ -58,6 +58,8 @@ type Options struct {
 	// Within reports that the server serves other code of the same process: the server receives no
 	// signals and writes no run.json.
 	Within bool
+	// UserRunFile is the path of the run file of this user, which verbs in other folders read; "" for none.
+	UserRunFile string
 }
 
 // Server is one precept process. Setup fills the fields from proxy on.

@@ -213,8 +213,8 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// The first start prints the address of the dashboard and the setting of agents; later starts do
-// not.
+// The first start prints the login link of the dashboard and the setting of agents; later starts print the address of
+// the dashboard without a token.
 func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 	source := flags(t, nil)
 	cfg, err := source.Load()
@@ -235,9 +235,12 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{"dashboard: http://127.0.0.1:", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
+		if !said.says("dashboard: http://127.0.0.1:") {
+			t.Errorf("start %d: the console lacks the address of the dashboard", n+1)
+		}
+		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
 			if said.says(text) != want {
-				t.Errorf("start %d: %q is said: %v, want %v", n+1, text, !want, want)
+				t.Errorf("start %d: the console contains %q: %v, want %v", n+1, text, !want, want)
 			}
 		}
 	}

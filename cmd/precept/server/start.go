@@ -61,6 +61,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	if !s.options.Within {
 		s.onStop("run.json", func() error {
 			removeRunFile(s.cfg.DataDir)
+			removeUserRunFile(s.options.UserRunFile)
 			return nil
 		})
 	}
@@ -121,10 +122,16 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	if s.first {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
+	if !s.first && s.options.Ready == nil && s.cfg.Log.Format != "json" {
+		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", adminURL+s.cfg.Admin.BasePath)
+	}
 	if s.options.Ready == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
 	}
 	if !s.options.Within {
+		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
+			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
+		}
 		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"precept/admin"
+	"precept/cmd/precept/server"
+	"precept/configs"
+)
+
+// dashboardLink is the answer of dashboard --json.
+type dashboardLink struct {
+	URL   string `json:"url"`
+	Login string `json:"login_url,omitempty"` // URL with the token; empty when the configuration holds only hashes of tokens
+}
+
+// dashboard prints or opens the login link of the running server.
+func (w *invocation) dashboard() *cobra.Command {
+	var open, asJSON bool
+	c := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Print the login link of the dashboard, or open the dashboard",
+		Long: "Dashboard prints the login link of the running server of the data directory. The link contains the admin " +
+			"token. --open opens the link in the browser and does not print the token. Exit code 1: no server runs.",
+		Args: arguments(cobra.NoArgs),
+	}
+	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
+	addJSON(c, &asJSON)
+	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		link, err := findDashboard(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		if open {
+			if err := browse(c.Context(), link.page()); err != nil {
+				return fmt.Errorf("the browser cannot be opened: %w; open %s and log in with the admin token", err, link.URL)
+			}
+		}
+		switch {
+		case asJSON:
+			return writeJSON(w.out, link)
+		case open:
+			_, err = fmt.Fprintln(w.out, "opened", link.URL)
+		default:
+			_, err = fmt.Fprintln(w.out, link.page())
+		}
+		return err
+	})
+}
+
+// page returns the login link, or the address without a token.
+func (l dashboardLink) page() string {
+	if l.Login != "" {
+		return l.Login
+	}
+	return l.URL
+}
+
+// findDashboard returns the link of the running server.
+func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
+	at, err := server.ReadRunFile(cfg.DataDir)
+	if err != nil || !alive(ctx, at.Admin) {
+		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or give its --data-dir", errNoServer, cfg.DataDir)
+	}
+	link := dashboardLink{URL: at.Admin + cfg.Admin.BasePath}
+	if token, err := adminToken(cfg); err == nil {
+		link.Login = admin.LoginLink(link.URL, token)
+	}
+	return link, nil
+}
+
+// browse opens a URL in the browser of the user.
+func browse(ctx context.Context, url string) error {
+	command := []string{"xdg-open", url}
+	switch runtime.GOOS {
+	case "darwin":
+		command[0] = "open"
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler", url}
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return errors.New("the program " + command[0] + " is missing")
+	}
+	return exec.CommandContext(ctx, command[0], command[1:]...).Run() //nolint:gosec // the address of the user's own server
+}

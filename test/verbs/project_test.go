@@ -1,0 +1,70 @@
+package verbs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// A run in any folder uses the newest running server of the user, until the server stops.
+func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
+	t.Parallel()
+	home, data, project := t.TempDir(), t.TempDir(), t.TempDir()
+	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
+	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").Ready(data)
+	file := filepath.Join(home, "precept", "run.json")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("run file of the user: %v %v, want mode 0600", info, err)
+	}
+	code, out, complaints := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
+	if code != 0 || strings.TrimSpace(out) != p.Data {
+		t.Errorf("run: exit code %d, server %q, want 0 and %s\n%s", code, out, p.Data, complaints)
+	}
+	if code, out, complaints = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
+		t.Errorf("doctor in a project folder: exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, complaints)
+	}
+	if code, out, complaints = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
+		t.Errorf("dashboard: exit code %d, %q, want a link to %s\n%s", code, out, p.Admin, complaints)
+	}
+	p.Stops()
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("run file of the user after a clean stop: %v, want no file", err)
+	}
+	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
+		t.Errorf("files in the project folder: %v %v, want none", entries, err)
+	}
+}
+
+// The run file of a killed server does not stop a run.
+func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
+	t.Parallel()
+	home, share := t.TempDir(), t.TempDir()
+	dir := filepath.Join(home, "precept")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stale := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1","data_dir":%q}`, 1<<22+1, t.TempDir())
+	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(stale), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, complaints := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
+	if code != 0 || !strings.Contains(complaints, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
+		t.Errorf("exit code %d, want 0 and a line about the command's own server\n%s", code, complaints)
+	}
+}
+
+// A second start prints the address of the dashboard and the verb that prints the login link.
+func TestSecondStartPrintsTheDashboardAddress(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p := harness.Start(t, data)
+	p.Stops()
+	p = harness.Start(t, data)
+	if want := "dashboard: " + p.Admin + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
+		t.Errorf("log of the second start lacks %q:\n%s", want, p.Log.String())
+	}
+}
