@@ -84,6 +84,8 @@ func hears(p *phrases, class, phrase, text string) string {
 	case "question":
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))
+	case "unknown-answer", "choice":
+		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. Which one do you want?"))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
 	case "budget-option":

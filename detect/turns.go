@@ -94,6 +94,13 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "disapproval"
 	case said.phrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
+	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):
+		if said.phrase(p.lists["thanks"]...) {
+			return Thanks, "no-more"
+		}
+		return Neutral, "no-more"
+	case asksQuestion(previous) && startsWord(opening, p.lists["choice"]...):
+		return Neutral, "choice"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
 		if p.asksAnother(said) || said.phrase(p.lists["wish"]...) {
 			return Correction, "no-but"
@@ -122,6 +129,26 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	}
 	return Neutral, ""
 }
+
+// declines reports whether a turn that begins with a no only answers a question: the person needs nothing
+// else, or does not know the answer.
+func (p *phrases) declines(opening, previous string) bool {
+	_, rest, _ := strings.Cut(opening, " ")
+	rest = strings.Trim(rest, " .,!-")
+	switch {
+	case rest == "":
+		return phrase(strings.ToLower(tail(previous)), "anything else", "something else", "any other", "else")
+	case startsWord(rest, p.lists["no-more"]...):
+		return len(strings.Fields(rest)) < 16
+	}
+	return asksQuestion(previous) && startsWord(rest, p.lists["unknown-answer"]...)
+}
+
+// asksQuestion reports whether the agent ended with a question.
+func asksQuestion(previous string) bool { return strings.Contains(tail(previous), "?") }
+
+// tail returns the end of the agent's text, where a question is.
+func tail(text string) string { return text[max(0, len(text)-200):] }
 
 // begins reports whether a turn begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, but []string) bool {

@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -9,6 +10,9 @@ import (
 	"precept/detect"
 	"precept/internal/wire"
 )
+
+//go:embed testdata/turns.tsv
+var turnCases string
 
 func TestReadTurn(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
@@ -145,5 +149,20 @@ func TestSignals(t *testing.T) {
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
 		t.Errorf("a new task is not feedback: %+v", got)
+	}
+}
+
+// Words of harnesses in the role of the user are no opinion of a person, a no to "anything else?" is no
+// rejection, and the choice of a customer is no correction.
+func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
+	for line := range strings.Lines(turnCases) {
+		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
+		if len(cols) != 3 {
+			continue
+		}
+		words := strings.ReplaceAll(cols[2], `\n`, "\n")
+		if got := detect.ReadTurn(words, words, cols[1]); string(got.Feeling) != cols[0] {
+			t.Errorf("%q after %q: got %s by %s, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
+		}
 	}
 }
