@@ -32,6 +32,13 @@ type Recorder interface {
 	Undelivered() (of map[session.Ref]bool, ok bool)
 }
 
+// Exchanges reads the exchanges of sessions that close.
+type Exchanges interface {
+	// ExchangesAtClosing returns the exchanges of a session with the given number of stored exchanges.
+	// ExchangesAtClosing is called in Recorder.Still.
+	ExchangesAtClosing(ctx context.Context, of session.Ref, stored int) ([]sample.Exchange, error)
+}
+
 // Touches hold the sessions to correct: sessions with new feedback, or with a failed correction.
 type Touches interface {
 	Touch(tenant string, id session.ID)

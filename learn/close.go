@@ -154,7 +154,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		c.tools.failed(label.StepEncode, err)
 		return nil
 	}
-	st := &settling{reward: c.name, entries: entries}
+	st := &settling{reward: c.name, entries: entries, stored: row.Exchanges}
 	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.Heard, st.Settlement.Deltas = row.Tenant, row.ID, heard, deltas
 	st.Settlement.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	if out.OK {

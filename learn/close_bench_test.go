@@ -44,20 +44,26 @@ func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange 
 }
 
 // BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB over the embedded store, every
-// second one with a reward.
+// second one with a reward. memory=true: the exchanges of the open sessions are in memory.
 // cpu-us/exchange is the CPU time of the whole process while the sessions close.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, judged := range []bool{false, true} {
-			b.Run(fmt.Sprintf("turns=%d/judged=%v", turns, judged), func(b *testing.B) { benchClose(b, turns, judged) })
+			for _, memory := range []bool{false, true} {
+				b.Run(fmt.Sprintf("turns=%d/judged=%v/memory=%v", turns, judged, memory), func(b *testing.B) { benchClose(b, turns, judged, memory) })
+			}
 		}
 	}
 }
 
-func benchClose(b *testing.B, turns int, judged bool) {
+func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.Helper()
 	const sessions = 400
-	r := newRig(b, nil)
+	size := int64(100)
+	if memory {
+		size = 64 << 20
+	}
+	r := newRig(b, withCache(b, size))
 	var cpu time.Duration
 	n := 0
 	for b.Loop() {

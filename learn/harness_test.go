@@ -190,6 +190,13 @@ func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, er
 	return f.backend.Settle(ctx, s)
 }
 
+func (f *faulty) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	if err := f.call("read exchanges"); err != nil {
+		return nil, err
+	}
+	return f.backend.Exchanges(ctx, tenant, id)
+}
+
 func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error) {
 	if err := f.call("priors"); err != nil {
 		return false, err
@@ -246,7 +253,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 		t.Fatal(err)
 	}
 	with := learn.Options{
-		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Guard: r.Guard(),
+		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
 		Reward: o.Reward, Samples: o.Learn, Failed: o.Failed,
 	}
 	if o.Fleet != nil {

@@ -9,6 +9,7 @@ import (
 	"precept/bandit/feedback"
 	"precept/internal/guard"
 	"precept/internal/label"
+	"precept/internal/sample"
 	"precept/internal/session"
 )
 
@@ -29,10 +30,12 @@ type Options struct {
 	Memory   Memory   // nil: only the backend has sessions
 	Recorder Recorder // nil: for a reader without Run
 	Touches  Touches  // nil: for a reader without Run
-	Guard    *guard.Guard
-	Reward   feedback.Definition
-	Samples  bool                             // keep samples
-	Failed   func(step label.Step, err error) // called after every failure; must not block
+	// Exchanges has the exchanges of closing sessions; nil: only the backend has them.
+	Exchanges Exchanges
+	Guard     *guard.Guard
+	Reward    feedback.Definition
+	Samples   bool                             // keep samples
+	Failed    func(step label.Step, err error) // called after every failure; must not block
 }
 
 // Tally counts for metrics. All fields except Unsampled only grow.
@@ -71,6 +74,9 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = nobody{}
 	}
+	if o.Exchanges == nil {
+		o.Exchanges = onlyStored{o.Backend}
+	}
 	with := tools{o.Now, o.Guard, o.Failed}
 	l := &Learner{tools: with, marks: o.Backend, recorder: o.Recorder, reward: o.Reward.String()}
 	l.beliefs = newBeliefs(with, l.reward, o.Backend)
@@ -80,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 		tools: with, recorder: o.Recorder, memory: o.Memory, be: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
 		units:  &units{memory: o.Memory, be: o.Backend, touches: o.Touches},
 		reward: o.Reward, name: l.reward,
-		samples: &samples{tools: with, be: o.Backend, keep: o.Samples, written: &l.Tally.Samples},
+		samples: &samples{tools: with, be: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
 	}
 	if o.Fleet != nil {
 		return l, l.follower.start(ctx)
@@ -146,4 +152,11 @@ func (nobody) InUse(session.Ref) *session.Record { return nil }
 
 func (nobody) Known(context.Context, string, session.ID) (session.Member, bool, error) {
 	return session.Member{}, false, nil
+}
+
+// onlyStored reads the exchanges of closing sessions from the backend.
+type onlyStored struct{ be writer }
+
+func (s onlyStored) ExchangesAtClosing(ctx context.Context, of session.Ref, _ int) ([]sample.Exchange, error) {
+	return s.be.Exchanges(ctx, of.Tenant, of.ID)
 }

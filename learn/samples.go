@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// samples builds and writes the samples of sessions. Building reads the exchanges of a session from
-// the backend.
+// samples builds and writes the samples of sessions.
 type samples struct {
-	tools   tools
-	be      writer
-	keep    bool // false: no sample is built
-	written *atomic.Int64
+	tools     tools
+	be        writer
+	exchanges Exchanges
+	keep      bool // false: no sample is built
+	written   *atomic.Int64
 }
 
 // write builds the samples of sessions that close, got a new rating, or continued after closing.
@@ -57,7 +57,7 @@ func (s *samples) write(ctx context.Context, work []*settling) (left []*settling
 
 // build adds all samples of one session to a batch.
 func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) error {
-	ex, err := s.be.Exchanges(ctx, st.Settlement.Tenant, st.Settlement.ID)
+	ex, err := s.exchanges.ExchangesAtClosing(ctx, st.ref(), st.stored)
 	if err != nil || len(ex) == 0 {
 		return err
 	}

@@ -17,6 +17,7 @@ type settling struct {
 	reward     string // definition of reward of the deltas
 	entries    []feedback.Entry
 	before     bool // a reward was applied already
+	stored     int  // exchanges of a session that closes, where the backend knows the number
 }
 
 func (st *settling) ref() session.Ref {

@@ -313,7 +313,7 @@ func (x *eraser) retain(ctx context.Context) {
 		cancel()
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
-			x.options.Exchanges.forget()
+			x.options.Exchanges.retire(now.Add(-age))
 		}
 		x.outlive(n > 0, now.Add(-age))
 		switch {

@@ -28,7 +28,10 @@ const (
 // The key of an entry contains the number of writes near the session, and the number of deletions.
 // A read that began before a write therefore never serves a reader that begins after the write. It
 // is safe for concurrent use.
+//
+// Half of the size is for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
+	open         *openDocuments // nil: other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	life         time.Duration
@@ -40,15 +43,20 @@ type ExchangeCache struct {
 // NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
 // backend. Close ends its goroutines.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
+	open := size / 2
+	if shared {
+		open = 0
+	}
+	size -= open
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, []sample.Exchange]{
 		NumCounters: max(10*size/(8*exchangeCost), 100), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache of exchanges: %w", err)
 	}
-	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor}
+	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenDocuments(open)}
 	if shared {
-		c.life = cachedForFleet
+		c.life, c.open = cachedForFleet, nil
 	}
 	return c, nil
 }
@@ -99,14 +107,32 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// wrote notes that exchanges were written to the backend.
-func (c *ExchangeCache) wrote(list []sample.Exchange) {
+// wrote notes that exchanges were written to the backend. stored reports that the backend has all of
+// the exchanges but the refused.
+func (c *ExchangeCache) wrote(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return
 	}
 	for i := range list {
 		c.shard(refOf(&list[i]).ID).Add(1)
 	}
+	if stored && c.open != nil {
+		c.open.wrote(list)
+	}
+}
+
+// atClosing is like read, for a session that closes with the given number of stored exchanges. The
+// holder of shipper.handing calls atClosing.
+func (c *ExchangeCache) atClosing(ctx context.Context, from exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
+	if c == nil || c.open == nil {
+		return from.Exchanges(ctx, ref.Tenant, ref.ID)
+	}
+	if list, ok := c.open.take(ref, stored); ok {
+		c.hits.Add(1)
+		return list, nil
+	}
+	c.misses.Add(1)
+	return from.Exchanges(ctx, ref.Tenant, ref.ID)
 }
 
 // forget drops everything, after something was deleted from the backend. One goroutine at a time calls
@@ -117,6 +143,22 @@ func (c *ExchangeCache) forget() {
 	}
 	c.forgotten.Add(1)
 	c.cache.Clear()
+	if c.open != nil {
+		*c.open = *newOpenDocuments(c.open.limit)
+	}
+}
+
+// retire is like forget, after the deletion of the sessions without an exchange since a time. Open
+// sessions stay in memory: most of them are younger.
+func (c *ExchangeCache) retire(before time.Time) {
+	if c == nil {
+		return
+	}
+	c.forgotten.Add(1)
+	c.cache.Clear()
+	if c.open != nil {
+		c.open.retire(before)
+	}
 }
 
 // costOf returns the bytes of exchanges in memory, about.
@@ -138,4 +180,10 @@ func costOf(list []sample.Exchange) (n int64) {
 // change the list, not the exchanges.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
+}
+
+// ExchangesAtClosing returns the exchanges of a session that closes, oldest first, from memory if
+// memory has exactly the exchanges that the backend has stored. The caller is in Still.
+func (s *Store) ExchangesAtClosing(ctx context.Context, of session.Ref, stored int) ([]sample.Exchange, error) {
+	return s.options.Exchanges.atClosing(ctx, s.options.Backend, of, stored)
 }

@@ -50,11 +50,13 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
 	}
-	defer w.cache.wrote(b.Exchanges) // also after an error: the end of ctx leaves the result open
+	stored := false
+	defer func() { w.cache.wrote(b.Exchanges, stored) }() // also after an error: the end of ctx leaves the result open
 	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		err = w.sift(ctx, b)
 	}
+	stored = err == nil
 	return err
 }
 

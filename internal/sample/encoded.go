@@ -27,12 +27,8 @@ func (e *Exchange) Encode() Encoded {
 		items = append([]json.RawMessage{joinItems([]json.RawMessage{orNull(e.System), orNull(e.Tools)})}, items...)
 	}
 	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
-	size := 1024 + len(e.Reply.Text)
-	for i := range e.Reply.Calls {
-		size += len(e.Reply.Calls[i].Args) + 96
-	}
-	data := bytes.NewBuffer(make([]byte, 0, size))
-	enc := json.NewEncoder(data)
+	var data bytes.Buffer // the encoder writes once: the buffer gets the size of the document
+	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&head); err != nil {
 		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // costs only this exchange; see store
@@ -56,6 +52,14 @@ func (e *Exchange) Seal() Encoded {
 		e.sealed = &enc
 	}
 	return *e.sealed
+}
+
+// Sealed returns the result of Seal; ok is false before Seal.
+func (e *Exchange) Sealed() (enc Encoded, ok bool) {
+	if e.sealed == nil {
+		return Encoded{}, false
+	}
+	return *e.sealed, true
 }
 
 // Decode undoes Encode. The items of the exchange are parts of enc.Items. Items that are not JSON are

@@ -49,6 +49,8 @@ type Row struct {
 	StandIn bool // made while the store was unreachable; the row of the real session replaces this row, in any order of writing
 	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
+
+	Exchanges int // stored exchanges of a due session, where the store knows the number
 }
 
 // Echo states that the key occurred in the session.

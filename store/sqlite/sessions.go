@@ -56,11 +56,11 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 // or the zero Row. Sessions that cannot be settled therefore do not block the sessions after them.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
-		for r := range c.rows(`SELECT `+rowColumns+`, t.name FROM sessions s JOIN tenants t ON t.id = s.tenant
+		for r := range c.rows(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid) FROM sessions s JOIN tenants t ON t.id = s.tenant
 			WHERE s.state = 1 AND s.started >= ?1 AND s.started < ?2 AND (s.started, s.id, t.name) > (?1, ?3, ?4)
 			ORDER BY s.started, s.id, t.name LIMIT ?5`, after.Started, startedBefore, after.ID, after.Tenant, limit) {
 			var v session.Row
-			r.scan(append(rowDest(&v), &v.Tenant)...)
+			r.scan(append(rowDest(&v), &v.Tenant, &v.Exchanges)...)
 			list = append(list, v)
 		}
 		return list

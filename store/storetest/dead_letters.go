@@ -99,15 +99,24 @@ func rowless(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due", len(list), 2)
-	equal(t, "the first one", list[0], session.Row{Tenant: us, ID: id(1), Started: at(2), Seen: at(2)})
+	equal(t, "the first one", uncounted(t, list[0], 1), session.Row{Tenant: us, ID: id(1), Started: at(2), Seen: at(2)})
 	noSession(t, s, us, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 5)}})
 	equal(t, "its row", sessionOf(t, s, us, 1), row(us, 1, 5))
 	list = due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due still", len(list), 2)
-	equal(t, "with its row", list[0], row(us, 1, 5))
+	equal(t, "with its row", uncounted(t, list[0], 1), row(us, 1, 5))
 	settle(t, s, step(us, 1, 0), step(us, 2, 0))
 	equal(t, "closed", len(due(t, s, at(60), session.Row{}, 10)), 0)
+}
+
+// uncounted returns a due row without the number of exchanges, which a store may leave out.
+func uncounted(t tester, r session.Row, exchanges int) session.Row {
+	if r.Exchanges != 0 {
+		equal(t, "exchanges of the session", r.Exchanges, exchanges)
+	}
+	r.Exchanges = 0
+	return r
 }
 
 func whole(t tester, s Store) {

@@ -1,0 +1,138 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// withCache gives a rig a cache of exchanges.
+func withCache(t testing.TB, size int64) func(o *options) {
+	t.Helper()
+	cache, err := store.NewExchangeCache(size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cache.Close)
+	return func(o *options) { o.Exchanges = cache }
+}
+
+// work offers turns of three sessions, and delivers each turn.
+func (r *rig) work(from, to int) {
+	r.t.Helper()
+	const last = 6
+	for turn := from; turn <= to; turn++ {
+		for _, name := range []string{"a", "b", "c"} {
+			if turn == 1 {
+				r.begin(us, name, picked(true))
+			}
+			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
+				r.t.Fatal("the turn was refused")
+			}
+			r.clk.add(time.Second)
+		}
+		r.record()
+	}
+}
+
+// samplesText returns all samples in the database as JSON.
+func (r *rig) samplesText() string {
+	r.t.Helper()
+	page, err := r.be.NewestSamples(r.ctx(), us, session.Stretch{Most: 256})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(page.List, "", " ")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestClosingReadsNoExchangeBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withCache(t, 1<<20))
+	r.work(1, 6)
+	r.be.asked()
+	r.age()
+	if asked := r.be.asked(); slices.Contains(asked, "read exchanges") || !slices.Contains(asked, "samples") {
+		t.Errorf("closing asked the backend for %q", asked)
+	}
+	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
+	r.tell(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again: memory has left the session
+	r.record()
+	same(t, "read back after closing", slices.Contains(r.be.asked(), "read exchanges"), true)
+}
+
+// The samples do not depend on the place from which closing takes the exchanges.
+func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
+	t.Parallel()
+	plain := newRig(t, nil)
+	plain.work(1, 6)
+	plain.age()
+	want := plain.samplesText()
+	for name, k := range map[string]struct {
+		size       int64
+		disturb    func(r *rig) *rig // after half of the turns
+		fromMemory int64
+	}{
+		"memory":                          {1 << 20, func(r *rig) *rig { return r }, 3},
+		"memory for some of the sessions": {40 << 10, func(r *rig) *rig { return r }, 1},
+		"no memory":                       {100, func(r *rig) *rig { return r }, 0},
+		"a killed program":                {1 << 20, killed, 0},
+		"a write that is repeated": {1 << 20, func(r *rig) *rig {
+			r.be.failNext("write", 1, errDown)
+			return r
+		}, 3},
+		"a delivery that is repeated": {1 << 20, func(r *rig) *rig {
+			r.Note(session.Echo{Tenant: us, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
+			r.be.failNext("join", 1, errDown) // the exchanges are stored before parked feedback joins
+			return r
+		}, 3},
+		"an exchange that another writer stored": {1 << 20, func(r *rig) *rig {
+			x := step("a", 4, 6, r.clk.now(), true)
+			if err := r.be.backend.Write(r.ctx(), session.Batch{Exchanges: []sample.Exchange{*x}}); err != nil {
+				r.t.Fatal(err)
+			}
+			return r
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, withCache(t, k.size))
+			r.work(1, 3)
+			r = k.disturb(r)
+			r.work(4, 6)
+			r.clk.add(2 * time.Second) // a retry
+			r.age()
+			same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), k.fromMemory)
+			same(t, "samples", r.samplesText(), want)
+		})
+	}
+}
+
+// killed returns a rig on the files of a program that was killed: a copy of the present files.
+func killed(r *rig) *rig {
+	dir := r.t.TempDir()
+	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
+	if err != nil || len(files) < 2 {
+		r.t.Fatal(files, err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return openRig(r.t, dir, r.clk, withCache(r.t, 1<<20))
+}
