@@ -214,7 +214,8 @@ func (s *kindScan) lines(text string) {
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		s.line(line)
-		s.exception = s.exception || exceptionLine(plain(line))
+		t := plain(line)
+		s.exception = s.exception || !strings.HasPrefix(t, "Error") && exceptionLine(t) // "Error: " is a label
 	}
 }
 

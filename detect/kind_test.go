@@ -173,6 +173,27 @@ func TestNearestKind(t *testing.T) {
 	}
 }
 
+// docs/LESSONS.md lists all kinds.
+func TestPageListsTheKinds(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/LESSONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, k := range KnownKinds() {
+		want.WriteString("| `" + string(k.Name) + "` | " + k.Meaning)
+		if k.Broader != "" {
+			want.WriteString(" Also has the kind `" + string(k.Broader) + "`.")
+		}
+		want.WriteString(" |\n")
+	}
+	_, rest, _ := strings.Cut(string(page), "<!-- kinds -->\n| kind | meaning |\n|---|---|\n")
+	if got, _, _ := strings.Cut(rest, "<!-- end of kinds -->"); got != want.String() {
+		t.Errorf("docs/LESSONS.md has another table of kinds than kinds.tsv; write:\n%s", want.String())
+	}
+}
+
 func BenchmarkKinds(b *testing.B) {
 	text := strings.Repeat("step 3 of 9: compiling package example/x for the target, please wait\n", 400) + "sh: 1: ps: not found"
 	failed := Judgement{Outcome: Error, Rule: "flag"}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"precept/detect"
 )
 
 // starterDir holds the lessons that are shipped as a start.
@@ -42,6 +44,12 @@ func TestStarterLessonsFitTheBlock(t *testing.T) {
 	}
 }
 
+// failure is a failed call of a shell.
+func failure(id, text string) ErrorText {
+	j := detect.Judgement{Outcome: detect.Error}
+	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}
+}
+
 func TestStarterLessonsFire(t *testing.T) {
 	type sample struct{ words, err string }
 	samples := map[string][]sample{
@@ -74,7 +82,7 @@ func TestStarterLessonsFire(t *testing.T) {
 				q.Words = []string{s.words}
 			}
 			if s.err != "" {
-				q.Errors = []ErrorText{{CallID: "c1", Tool: "bash", Text: s.err}}
+				q.Errors = []ErrorText{failure("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
 				t.Errorf("%s does not fire on %+v", l.Slug, s)
@@ -88,7 +96,7 @@ func TestStarterLessonsFire(t *testing.T) {
 			"Refactor the settings page: the tabs should remember which one was open, also after a reload of the browser.",
 			"Translate the manual to German. Keep the headings and the code blocks as they are.",
 		},
-		Errors: []ErrorText{{CallID: "c1", Tool: "bash", Text: "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"}, {CallID: "c2", Tool: "bash", Text: "expected 4, got 5"}},
+		Errors: []ErrorText{failure("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), failure("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
 		t.Errorf("%s fires on neutral text", h.Lesson.Slug)
