@@ -21,9 +21,9 @@ type Case struct {
 	Phrases     []string     `json:"phrases,omitempty"`
 	Sessions    int          `json:"sessions"`
 	Refs        []Ref        `json:"refs,omitempty"`
-	Repaired    int          `json:"mended,omitempty"`   // sessions with a fix
-	Unrepaired  int          `json:"stubborn,omitempty"` // sessions that repeated the call without a fix
-	MaxFailures int          `json:"most,omitempty"`     // maximum number of failures in one session
+	Repaired    int          `json:"mended,omitempty"` // sessions with a fix
+	Ended       int          `json:"ended,omitempty"`  // sessions in which the call worked later, for any reason
+	MaxFailures int          `json:"most,omitempty"`   // maximum number of failures in one session
 	Fixes       []CountedFix `json:"fixes,omitempty"`
 	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
@@ -36,6 +36,7 @@ type CountedFix struct {
 	Other    string `json:"other,omitempty"`
 	How      string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`
+	Failed   int    `json:"failed,omitempty"`   // sessions that tried the fix without success
 	Distinct int    `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
@@ -44,7 +45,7 @@ func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
 // in returns the fix as a fix of these sessions.
 func (f Fix) in(sessions, distinct int, refs []Ref) CountedFix {
-	return CountedFix{f.Kind, f.Param, f.Other, f.How, sessions, distinct, refs}
+	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
 }
 
 // addRefs adds sessions that the list does not name. In a full list, a session of a new caller
@@ -79,8 +80,33 @@ func (r *reading) newSighting(c Case, seen string) *sighting {
 
 // addFix notes a fix, once.
 func (m *sighting) addFix(f Fix) {
-	if !slices.ContainsFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
+	at := slices.IndexFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f })
+	switch {
+	case at < 0:
 		m.of.Fixes = append(m.of.Fixes, f.in(1, 0, m.of.Refs))
+	case m.of.Fixes[at].Sessions == 0: // an earlier attempt failed
+		m.of.Fixes[at] = f.in(1, 0, m.of.Refs)
+	}
+}
+
+// addFailedFix notes a fix that did not end the failure, once.
+func (m *sighting) addFailedFix(f Fix) {
+	if !slices.ContainsFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
+		m.of.Fixes = append(m.of.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
+	}
+}
+
+// addRedoneEdit notes whether a session followed the advice on a refused edit.
+func (m *sighting) addRedoneEdit(r *reading, i int) {
+	followed, worked, _ := r.redoneEdit(i, knownFailure(m.of.Known).Edit)
+	switch {
+	case followed && worked:
+		m.addFix(Fix{Kind: kindRedone})
+		m.of.Ended = 1
+	case followed:
+		m.addFailedFix(Fix{Kind: kindRedone})
+	case worked:
+		m.of.Ended = 1
 	}
 }
 
@@ -102,6 +128,15 @@ func (r *reading) failures() []*sighting {
 		}
 		m := met[at]
 		m.of.MaxFailures++
+		if k := knownFailure(c.Known); k != nil && k.Edit != "" {
+			if m.of.MaxFailures == 1 {
+				m.addRedoneEdit(r, i)
+			}
+			if r.worksLater(i) {
+				m.of.Repaired = 1
+			}
+			continue
+		}
 		f, ok := r.repair(i)
 		if ok {
 			m.addFix(f)
@@ -109,10 +144,11 @@ func (r *reading) failures() []*sighting {
 		if ok && f.Kind != fixCheck || !ok && c.Known != "" && r.worksLater(i) {
 			m.of.Repaired = 1
 		}
-	}
-	for _, m := range met {
-		if m.of.Repaired == 0 && m.of.MaxFailures > 1 {
-			m.of.Unrepaired = 1
+		for _, tried := range r.failedFixes(i) {
+			m.addFailedFix(tried)
+		}
+		if m.of.Repaired == 1 || r.endsLater(i) {
+			m.of.Ended = 1
 		}
 	}
 	return met
@@ -177,7 +213,7 @@ func isToolName(name string) bool {
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired
-	c.Unrepaired += o.Unrepaired
+	c.Ended += o.Ended
 	c.MaxFailures, c.Open = max(c.MaxFailures, o.MaxFailures), c.Open || o.Open
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {
@@ -189,6 +225,7 @@ func (c *Case) add(o *Case) {
 			continue
 		}
 		c.Fixes[at].Sessions += h.Sessions
+		c.Fixes[at].Failed += h.Failed
 		c.Fixes[at].Distinct += h.Distinct
 		c.Fixes[at].Refs = addRefs(c.Fixes[at].Refs, h.Refs)
 	}
@@ -200,7 +237,7 @@ func (c *Case) best() (CountedFix, bool) {
 	var out CountedFix
 	for _, f := range c.Fixes {
 		switch {
-		case !plausible(c, &f):
+		case f.Sessions == 0 || !plausible(c, &f):
 		case f.Sessions > out.Sessions,
 			f.Sessions == out.Sessions && slices.Index(rank, f.Kind) < slices.Index(rank, out.Kind):
 			out = f

@@ -23,6 +23,8 @@ type Draft struct {
 	Sightings      int      `json:"sightings"`
 	Contradicts    string   `json:"contradicts,omitempty"`
 
+	Comparison *Comparison `json:"comparison,omitempty"` // sessions with and without the advice; nil for a judge's draft
+
 	State  string `json:"state,omitempty"`  // result of the proposal
 	Reason string `json:"reason,omitempty"` // reason of a refusal
 
@@ -36,6 +38,8 @@ type group struct {
 	cases []*Case
 	refs  []Ref
 	seen  int
+
+	comparison Comparison
 }
 
 // drafts returns the lessons that follow from cases. A case that cannot be described without
@@ -74,6 +78,7 @@ func drafts(cases []*Case) []Draft {
 		}
 		g.cases, g.seen = append(g.cases, c), g.seen+h.Distinct
 		g.refs = addRefs(g.refs, h.Refs)
+		g.comparison.add(c.comparison(&h))
 	}
 	for _, g := range order {
 		add(g.draft())
@@ -84,7 +89,7 @@ func drafts(cases []*Case) []Draft {
 // groupOf returns the key of the lesson that covers a case and a fix.
 func (c *Case) groupOf(h *CountedFix) string {
 	switch h.Kind { // these kinds of fix group by the other tool, across failing tools
-	case fixFirst, fixStop:
+	case fixFirst:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
 	case fixCheck:
 		return h.Kind + "|" + h.Other
@@ -98,6 +103,7 @@ func (d *Draft) known() bool { return len(d.cases) > 0 && d.cases[0].Known != ""
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
+	d.Comparison.add(*o.Comparison)
 	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
 }
 
@@ -118,8 +124,7 @@ func (c *Case) lesson() (CountedFix, bool) {
 	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success after the fix is chance
 		return best, true
 	}
-	stuck := c.permanent() && (c.Unrepaired >= 2 || c.Unrepaired >= 1 && c.MaxFailures >= 3) && 2*c.Repaired <= c.Sessions
-	return Fix{Kind: fixStop}.in(c.Sessions, c.Sessions, c.Refs), stuck
+	return CountedFix{}, false
 }
 
 // plausible reports whether a fix may have caused the success after the error.
@@ -140,8 +145,13 @@ func plausible(c *Case, h *CountedFix) bool {
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		return c.permanent() && (h.Sessions >= 2 || c.MaxFailures >= 3 || shareNameWord(c.Tool, h.Other))
+		linked := shareNameWord(c.Tool, h.Other) || strings.Contains(low, strings.ToLower(h.Other))
+		return c.permanent() && (linked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
 	case fixFirst:
+		// After an edit, a program works because of the edit's content.
+		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
+			return false
+		}
 		return h.Sessions >= 2 || c.permanent() && h.How != unlinked
 	}
 	return true
@@ -171,14 +181,13 @@ func knownDraft(c *Case) (Draft, bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
 	}
-	list := knownFailures()
-	at := slices.IndexFunc(list, func(k known) bool { return k.Slug == c.Known })
-	if at < 0 {
+	k := knownFailure(c.Known)
+	if k == nil {
 		return Draft{}, false
 	}
-	k := list[at]
 	d := Draft{
-		Slug: k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
+		Comparison: c.knownComparison(k),
+		Slug:       k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
 		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning
 	}
 	for _, f := range c.Fixes {
@@ -188,6 +197,20 @@ func knownDraft(c *Case) (Draft, bool) {
 		}
 	}
 	return d, true
+}
+
+// knownComparison compares the sessions that followed a known advice with the other sessions. The
+// counts are empty for an advice whose use a session does not show.
+func (c *Case) knownComparison(k *known) *Comparison {
+	if k.Edit == "" {
+		return &Comparison{}
+	}
+	h := CountedFix{Kind: kindRedone}
+	if at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.Kind == kindRedone }); at >= 0 {
+		h = c.Fixes[at]
+	}
+	compared := c.comparison(&h)
+	return &compared
 }
 
 // installer returns an install command without the package names, which differ from case to case.

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"precept/detect"
@@ -21,6 +20,8 @@ type known struct {
 	Advice   []string `json:"advice"`
 	Programs []string `json:"programs"` // commands with this failure; empty: any tool
 	Holds    []string `json:"holds"`    // words that the error contains, all of them, in lower case
+	OneOf    []string `json:"one_of"`   // words of which the error contains at least one, in lower case; empty: no condition
+	Edit     string   `json:"edit"`     // the failure is a refused edit, and the advice is one of the ways to redo an edit
 	Fires    []string `json:"fires_on"` // triggers of the lesson
 }
 
@@ -30,14 +31,26 @@ type known struct {
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](knownText) })
 
+// knownFailure returns a known failure by its slug, nil for none.
+func knownFailure(slug string) *known {
+	list := knownFailures()
+	if at := slices.IndexFunc(list, func(k known) bool { return k.Slug == slug }); slug != "" && at >= 0 {
+		return &list[at]
+	}
+	return nil
+}
+
 // recognise returns the known failure of a step's result.
 func recognise(s *step) *known {
-	low, program := strings.ToLower(s.text), ""
+	low, program := s.errorText(), ""
 	if s.shell != nil {
 		program = path.Base(s.shell.main().program)
 	}
 	for _, k := range knownFailures() {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
+			continue
+		}
+		if k.Edit != "" && !s.edits() || len(k.OneOf) > 0 && !slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) }) {
 			continue
 		}
 		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !containsPhrase(low, w, false) }) {

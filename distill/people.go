@@ -87,9 +87,6 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 		words[i] = strings.TrimRight(words[i], ".")
 	}
 	opposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
-	contrast := opposed || slices.ContainsFunc(words, func(w string) bool {
-		return slices.Contains([]string{"not", "instead", "rather", "never"}, w)
-	})
 	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
 		after := r.steps[j].command()
 		if after == nil || !r.steps[j].worked() {
@@ -103,8 +100,7 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 			switch {
 			case before.program != after.program && after.runsTask() && !after.insteadOf(before, words):
 				// which task is meant may be the project's own word
-			case before.program != after.program && slices.Contains(words, after.program) &&
-				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
+			case before.program != after.program && replaces(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
 			case j == t.before && before.program != after.program && after.insteadOf(before, words):
@@ -120,6 +116,30 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 		}
 	}
 	return c, f, false
+}
+
+// replaces reports whether one sentence of a person names a program to use and the program that it
+// replaces: "use pnpm, not npm", "pnpm instead of npm", "never npx, bun does that".
+func replaces(words, before, after string) bool {
+	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
+		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"'`", r) })
+		for i := range list {
+			list[i] = strings.TrimRight(list[i], ".")
+		}
+		at := slices.Index(list, before)
+		if at < 0 || !slices.Contains(list, after) {
+			continue
+		}
+		for _, w := range slices.Backward(list[max(0, at-3):at]) {
+			if w == after { // a negation before it belongs to the other program
+				break
+			}
+			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without", "stop"}, w) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // runsTask reports whether the command runs a named task of a project.

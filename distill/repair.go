@@ -25,7 +25,6 @@ const (
 	fixHint    = "hint"    // same command after a command that the error names
 	fixEnv     = "env"     // same command with a variable set
 	fixWanted  = "wanted"  // the value that the error describes
-	fixStop    = "stop"    // no fix
 )
 
 // Fix is the change that made a failed call work.

@@ -79,34 +79,6 @@ func TestTransientErrorsTeachNothing(t *testing.T) {
 	}
 }
 
-// Without a repair, the lesson names the alternative that the error suggests.
-func TestUnrepairedErrorTeachesAnAlternative(t *testing.T) {
-	for refusal, advice := range map[string]string{
-		"the api key is not subscribed to this plan":    "Access is missing",
-		"the colour that you named does not exist here": "What was asked for is not there under that name",
-		"the monthly quota of calls was exceeded":       "No call of yours lifts that limit",
-		"there are not enough seats left on it":         "Look for an alternative first",
-		"a delivered order cannot be changed again":     "The rule stands",
-		"deliveries on a Sunday are not supported here": "Change what the error names",
-	} {
-		b := newBench(t)
-		for i := range 3 {
-			failing := call("change_order", fmt.Sprintf(`{"order_id":"W%d"}`, 77810+i), fmt.Sprintf(`{"error":%q}`, refusal))
-			again := call("change_order", fmt.Sprintf(`{"order_id":"W%d"}`, 77810+i), fmt.Sprintf(`{"error":%q}`, refusal))
-			b.session(fmt.Sprint("s", i), user(fmt.Sprint("Change order number ", i, " as I said.")), failing, again)
-		}
-		b.distil()
-		list := b.lessons()
-		if len(list) != 1 || !strings.HasPrefix(list[0].Slug, "stop-calling-change-order-after") {
-			t.Errorf("%s: %v", refusal, b.slugs())
-			continue
-		}
-		if !strings.Contains(list[0].Advice, advice) || list[0].Outcome != "failure" {
-			t.Errorf("%s: %s %q", refusal, list[0].Outcome, list[0].Advice)
-		}
-	}
-}
-
 // Borderline repairs: each is next to one that differs in a single property and teaches something
 // else or nothing.
 func TestBorderlineRepairsDifferInOneThing(t *testing.T) {

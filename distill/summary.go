@@ -28,6 +28,22 @@ type Summary struct {
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
 	Waiting        []Waiting      `json:"waiting,omitempty"` // left to a person by the automatic gate
+	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
+}
+
+// NotProposed is a candidate whose advice did not help in the captured sessions.
+type NotProposed struct {
+	Slug  string `json:"slug"`
+	Title string `json:"title"`
+	Comparison
+}
+
+// leave notes a candidate that did not beat its counterfactual.
+func (s *Summary) leave(d *Draft) {
+	if len(s.NotProposed) < maxDrafts {
+		shown, _ := d.redacted()
+		s.NotProposed = append(s.NotProposed, NotProposed{d.Slug, shown.Title, *d.Comparison})
+	}
 }
 
 // maxDrafts is the maximum number of drafts in a summary.

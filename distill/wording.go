@@ -70,12 +70,6 @@ func (g *group) variant() string {
 		return "one tool"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
-	case f.Kind == fixStop:
-		for _, why := range []string{"access", "missing", "limit", "scarce", "rule"} {
-			if listed("stop: " + why).within(show) {
-				return why
-			}
-		}
 	case f.Kind == fixLookup || f.Kind == fixFlags:
 		return f.How // part, or without
 	}
@@ -97,7 +91,8 @@ func (g *group) draft() (Draft, bool) {
 		"{says}", says, "{show}", shorten(c.Show, 80)).Replace
 	name := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
-		cases: g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Tools: tools,
+		Comparison: &g.comparison,
+		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Tools: tools,
 		Title: say(cmp.Or(special.Title, usual.Title)), Advice: []string{say(cmp.Or(special.Advice, usual.Advice))},
 		Slug: slugOf(name(cmp.Or(special.Slug, usual.Slug))),
 	}
@@ -113,8 +108,6 @@ func (g *group) draft() (Draft, bool) {
 		return d, d.Slug != "" && len(d.Keywords) > 0
 	case fixCheck, fixFirst:
 		d.Title = shorten(d.Title, 190)
-	case fixStop:
-		d.Outcome = "failure"
 	}
 	return g.finish(d)
 }

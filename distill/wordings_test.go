@@ -9,12 +9,6 @@ import (
 	"testing"
 )
 
-// thrice is a call that fails the same way each time.
-func thrice(tool, message string) []event {
-	f := refused(tool, `{"order_id":"W77812"}`, message)
-	return []event{f, f, f}
-}
-
 // The whole lesson for each kind of repair: title, advice, condition and trigger. PRECEPT_GOLDEN=1
 // writes the current wordings for review.
 func TestWordingOfEachKind(t *testing.T) {
@@ -39,8 +33,6 @@ func TestWordingOfEachKind(t *testing.T) {
 		{refused("change_bag", `{"parcel":"W77812"}`, "a sealed parcel cannot be changed"), call("get_parcel_state", `{"parcel":"W77812"}`, `{"sealed":true}`)},
 		{refused("change_box", `{"parcel":"W77813"}`, "a sealed box cannot be changed"), call("get_parcel_state", `{"parcel":"W77813"}`, `{"sealed":true}`)},
 		{refused("close_account", `{"account":"W77812"}`, "account cannot be closed with an unpaid balance"), took("settle_account", `{"account":"W77812"}`), took("close_account", `{"account":"W77812"}`)},
-		thrice("change_one", "the api key is not subscribed to this plan"), thrice("change_two", "the colour that you named does not exist here"), thrice("change_three", "the monthly quota of calls was exceeded"),
-		thrice("change_four", "there are not enough seats left on it"), thrice("change_five", "a delivered order cannot be changed again"), thrice("change_six", "deliveries on a Sunday are not supported here"),
 		{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)},
 		{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)},
 		{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)},

@@ -178,6 +178,12 @@ func (w *work) note(c *Case, m *mark) {
 	first := m.adds(c.Key)
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
+		if h.Sessions == 0 {
+			if m.adds("failed|" + c.Key + "|" + h.fix().key()) {
+				fixes = append(fixes, h)
+			}
+			continue
+		}
 		if m.adds(c.Key + "|" + h.fix().key()) {
 			if m.adds("lesson|" + c.groupOf(&h)) {
 				h.Distinct = 1
@@ -185,12 +191,15 @@ func (w *work) note(c *Case, m *mark) {
 			fixes = append(fixes, h)
 		}
 	}
-	if !first && len(fixes) == 0 {
+	if c.Ended > 0 && !m.adds("ended|"+c.Key) {
+		c.Ended = 0
+	}
+	if !first && len(fixes)+c.Ended == 0 {
 		return
 	}
 	c.Fixes, c.Open = fixes, true
 	if !first {
-		c.Sessions, c.Unrepaired = 0, 0
+		c.Sessions = 0
 	}
 	had := w.cases[c.Key]
 	switch {
@@ -278,6 +287,10 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Open })
 		if !grown || !w.tested(&d) {
 			continue
+		}
+		if d.Comparison.beaten() {
+			w.sum.leave(&d)
+			continue // the cases stay open: later sessions may decide otherwise
 		}
 		w.sum.Candidates++
 		switch err := w.propose(ctx, &d); {

@@ -201,6 +201,10 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	for i := range s.Waiting {
 		fmt.Fprintf(out, "  %s waits for a person: %s\n", report.Printable(s.Waiting[i].Slug), report.Printable(s.Waiting[i].Reason))
 	}
+	for i := range s.NotProposed {
+		n := &s.NotProposed[i]
+		fmt.Fprintf(out, "  not proposed: %s; the failure ended in %s sessions that followed the advice, and in %s that did not\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
+	}
 	if s.Opinions > 0 {
 		fmt.Fprintf(out, "%s on injected lessons\n", amount(s.Opinions, "opinion"))
 	}

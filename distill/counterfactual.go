@@ -1,0 +1,210 @@
+package distill
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"precept/detect"
+)
+
+// Outcomes counts sessions with a failure, and the sessions among them that ended the failure.
+type Outcomes struct {
+	Ended    int `json:"ended"`
+	Sessions int `json:"sessions"`
+}
+
+// String returns the counts as "ended/sessions".
+func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
+
+// Comparison compares the sessions with the failure of a lesson: the sessions that did what the
+// lesson advises, and the other sessions.
+type Comparison struct {
+	Followed    Outcomes `json:"followed"`
+	NotFollowed Outcomes `json:"not_followed"`
+}
+
+func (c *Comparison) add(o Comparison) {
+	c.Followed.Ended += o.Followed.Ended
+	c.Followed.Sessions += o.Followed.Sessions
+	c.NotFollowed.Ended += o.NotFollowed.Ended
+	c.NotFollowed.Sessions += o.NotFollowed.Sessions
+}
+
+// Limits of a comparison. Below minCompared sessions without the advice there is no comparison: the
+// failed call and the call that worked are the evidence. minConfidence is the required probability,
+// with uniform priors, that sessions end the failure more often with the advice than without.
+const (
+	minCompared   = 3
+	minConfidence = 0.8
+	maxCompared   = 500 // larger counts are scaled down
+)
+
+// beaten reports whether the sessions without the advice ended the failure as often as the sessions
+// with the advice, as far as the counts show.
+func (c *Comparison) beaten() bool {
+	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
+}
+
+// confidence returns the probability that the rate of Followed exceeds the rate of NotFollowed: one
+// less the sum of Beta functions for the opposite (E. Miller, Formulas for Bayesian A/B Testing).
+func (c *Comparison) confidence() float64 {
+	a, b := c.Followed.posterior()
+	x, y := c.NotFollowed.posterior()
+	opposite := 0.0
+	for i := range int(x) {
+		opposite += math.Exp(logBeta(a+float64(i), b+y) - math.Log(y+float64(i)) - logBeta(1+float64(i), y) - logBeta(a, b))
+	}
+	return 1 - opposite
+}
+
+// posterior returns the parameters of the Beta distribution of the rate.
+func (o Outcomes) posterior() (successes, failures float64) {
+	ended, sessions := o.Ended, o.Sessions
+	if sessions > maxCompared {
+		ended, sessions = ended*maxCompared/sessions, maxCompared
+	}
+	return float64(ended + 1), float64(sessions - ended + 1)
+}
+
+func logBeta(a, b float64) float64 {
+	x, _ := math.Lgamma(a)
+	y, _ := math.Lgamma(b)
+	z, _ := math.Lgamma(a + b)
+	return x + y - z
+}
+
+// comparison compares the sessions of the case that tried the fix with the other sessions.
+func (c *Case) comparison(h *CountedFix) Comparison {
+	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
+	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
+	other.Ended = min(max(c.Ended-h.Sessions, 0), other.Sessions)
+	return Comparison{followed, other}
+}
+
+// endsLater reports whether a call of the same tool, or a command of the same program, worked after
+// the failure.
+func (r *reading) endsLater(i int) bool {
+	s := &r.steps[i]
+	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+		t := &r.steps[j]
+		if t.tool != s.tool || !t.worked() {
+			continue
+		}
+		if s.shell == nil || t.shell != nil && slices.ContainsFunc(t.shell.commands, func(c command) bool { return c.program == s.blamed().program }) {
+			return true
+		}
+	}
+	return false
+}
+
+// failedFixes returns the fixes that the session tried after step i without success, up to the
+// call that worked.
+func (r *reading) failedFixes(i int) (out []Fix) {
+	s := &r.steps[i]
+	var looked []int
+	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+		t := &r.steps[j]
+		switch {
+		case t.tool == s.tool && t.worked() && s.shell == nil:
+			return out
+		case s.shell != nil && t.shell != nil && t.failed():
+			if f, ok := compare(s.blamed(), t.shell.main()); ok {
+				out = append(out, f)
+			} else if by, ok := t.shell.main().runs(s.blamed()); ok {
+				out = append(out, Fix{Kind: fixProgram, Param: s.blamed().program, Other: by})
+			}
+		case s.shell != nil || t.shell != nil:
+		case t.failed() && t.tool == s.tool && same(&s.args, &t.args):
+			if f, ok := r.repeatedCall(i, j); ok {
+				out = append(out, f)
+			}
+		case t.failed() && t.tool == s.tool:
+			if f, ok := r.changedCall(s, t, looked, i, j); ok {
+				out = append(out, f)
+			}
+		case t.failed() && share(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
+			out = append(out, Fix{Kind: fixTool, Other: t.tool})
+		case t.worked() && toolDoes(t.tool, "looks"):
+			looked = append(looked, j)
+		}
+	}
+	return out
+}
+
+// Ways to redo a refused edit (known.Edit).
+const (
+	editReread  = "reread"  // read the file again
+	editContext = "context" // give a longer text to replace, or ask for all occurrences
+)
+
+// kindRedone is the kind of the fix of a refused edit. The known failure words the lesson.
+const kindRedone = "redone"
+
+// redoneEdit returns the next edit of the same file after the refused edit i: whether the session
+// followed the advice before this edit, and whether the edit worked. ok is false without a next edit.
+func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
+	s := &r.steps[i]
+	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+		t := &r.steps[j]
+		aimed := share(&s.args, &t.args) || mentions(t, editedFile(s))
+		switch {
+		case !aimed:
+		case t.edits():
+			if advice == editContext {
+				followed = longerText(&s.args, &t.args)
+			}
+			return followed, t.worked(), true
+		case advice == editReread && t.worked():
+			followed = true
+		}
+	}
+	return followed, false, false
+}
+
+// edits reports whether the call changes a file.
+func (s *step) edits() bool {
+	if s.shell != nil {
+		program := s.shell.main().program
+		return program == "apply_patch" || program == "patch" || program == "git" && s.shell.main().subcommand() == "apply"
+	}
+	if toolDoes(s.tool, "edits") {
+		verb, _ := s.args.object["command"].(string)
+		return verb != "view"
+	}
+	return false
+}
+
+// editedFile returns the base name of the file of an edit, empty if unknown.
+func editedFile(s *step) string {
+	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
+		if path, ok := s.args.object[name].(string); ok {
+			return path[strings.LastIndexByte(path, '/')+1:]
+		}
+	}
+	return ""
+}
+
+// mentions reports whether the arguments of a call name a file.
+func mentions(s *step, file string) bool { return len(file) > 3 && strings.Contains(s.args.raw, file) }
+
+// longerText reports whether the second edit gives a longer text to replace, or asks for all
+// occurrences.
+func longerText(from, to *arguments) bool {
+	if all, _ := to.object["replace_all"].(bool); all {
+		return true
+	}
+	for _, name := range []string{"old_string", "old_str", "oldString", "oldText", "old_text", "search", "old"} {
+		a, _ := from.object[name].(string)
+		b, given := to.object[name].(string)
+		if given {
+			return len(b) > len(a)
+		}
+	}
+	return false
+}
+
+// errorText returns the text in which a known failure is searched: the lines that describe the
+// failure. A result that only quotes an error is not evidence.
+func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

@@ -1,0 +1,111 @@
+package distill_test
+
+import (
+	"fmt"
+	"testing"
+
+	"precept/distill"
+)
+
+// edit is an edit of a file, refused with a message or, without one, done.
+func edit(file, message string) event {
+	if message == "" {
+		message = "The file was updated."
+	}
+	return call("edit_file", fmt.Sprintf(`{"path":"/srv/%s","old_string":"alpha","new_string":"beta"}`, file), message)
+}
+
+// sessionsOf stores n sessions with the same course of events.
+func sessionsOf(b *bench, name string, n int, events ...event) {
+	for i := range n {
+		b.session(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
+	}
+}
+
+// A lesson is proposed if the sessions that followed the advice ended the failure more often than
+// the sessions that did not. Otherwise the summary has the counts.
+func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
+	const refusal = "Error: old_string not found in rows.go"
+	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
+	for name, c := range map[string]struct {
+		followed, followedFailed, other, otherFailed int
+		proposed                                     bool
+	}{
+		"the advice ends the failure":               {4, 0, 0, 4, true},
+		"the failure ends as often without advice":  {4, 0, 8, 0, false},
+		"the advice fails":                          {0, 4, 4, 0, false},
+		"too few sessions did otherwise to compare": {2, 0, 1, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			sessionsOf(b, "a", c.followed, edit("rows.go", refusal), read, edit("rows.go", ""))
+			sessionsOf(b, "b", c.followedFailed, edit("rows.go", refusal), read, edit("rows.go", refusal))
+			sessionsOf(b, "c", c.other, edit("rows.go", refusal), edit("rows.go", ""))
+			sessionsOf(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
+			sum := b.distil()
+			if got := len(b.slugs()) == 1; got != c.proposed {
+				t.Fatalf("the lessons are %v, not proposed are %+v", b.slugs(), sum.NotProposed)
+			}
+			want := distill.Comparison{
+				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
+				NotFollowed: distill.Outcomes{Ended: c.other, Sessions: c.other + c.otherFailed},
+			}
+			if c.proposed {
+				equal(t, "comparison", *sum.Drafts[0].Comparison, want)
+			} else {
+				equal(t, "comparison", sum.NotProposed[0].Comparison, want)
+			}
+		})
+	}
+}
+
+// A refused edit gives the lesson of its class, in the wordings of many harnesses, and a file that
+// only quotes the words gives none.
+func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
+	for refusal, slug := range map[string]string{
+		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
+		"oldString not found in content":                                                 "copy-the-text-to-replace-exactly-from-the-file",
+		"Failed to edit, 0 occurrences found for old_string in /srv/rows.go.":            "copy-the-text-to-replace-exactly-from-the-file",
+		"Error: The SEARCH block does not match anything in the file.":                   "copy-the-text-to-replace-exactly-from-the-file",
+		"Error: Found 3 matches of the string to replace, but replace_all is false.":     "make-the-text-to-replace-unique",
+		"Error: oldText must be unique in the file":                                      "make-the-text-to-replace-unique",
+		"Error: File has been modified since read, either by the user or by a linter.":   "reread-a-file-that-changed-since-it-was-read",
+		"Error: You must read the file before editing it.":                               "read-a-file-before-editing-it",
+		"apply_patch verification failed: Failed to find expected lines in /srv/rows.go": "make-a-patch-against-the-present-file",
+		"Error: the error text 'alpha' is a plain value and nothing more":                "",
+	} {
+		b := newBench(t)
+		wider := call("edit_file", `{"path":"/srv/rows.go","old_string":"line\nalpha\nline","new_string":"beta"}`, "The file was updated.")
+		b.session("one", user("Change it."), edit("rows.go", refusal), call("read_file", `{"path":"/srv/rows.go"}`, "gamma\n"+refusal), wider)
+		b.distil()
+		want := "[]"
+		if slug != "" {
+			want = "[" + slug + "]"
+		}
+		if got := fmt.Sprint(b.slugs()); got != want {
+			t.Errorf("%q gives %s, want %s", refusal, got, want)
+		}
+	}
+}
+
+// Coincidences give no lesson: an edit before a program that works then, an unrelated tool, and a
+// person's words about other programs.
+func TestCoincidencesGiveNoLesson(t *testing.T) {
+	learned(t, []taught{
+		{"code that was edited between two runs", "", []event{
+			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), took("edit", `{"file":"W77812.py"}`), took("python", `{"file":"W77812.py"}`),
+		}},
+		{"another tool that takes the same value", "", []event{
+			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), took("latest_weather", `{"number":"W77812"}`),
+		}},
+		{"programs of two sentences", "", []event{
+			ran("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), ran("npx prettier .", "ok", 0),
+		}},
+		{"an opinion about another program", "", []event{
+			ran("git log", "ok", 0), user("That is not right. Look at git, then use npx instead."), ran("npx tsc", "ok", 0),
+		}},
+		{"a tool that fails every time", "", []event{
+			refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"), refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"), refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"),
+		}},
+	})
+}
