@@ -19,10 +19,12 @@ type Case struct {
 	Known       string       `json:"known,omitempty"` // slug of a known failure
 	Show        string       `json:"show,omitempty"`
 	Phrases     []string     `json:"phrases,omitempty"`
+	Kinds       []string     `json:"kinds,omitempty"` // kinds of the error
 	Sessions    int          `json:"sessions"`
 	Refs        []Ref        `json:"refs,omitempty"`
 	Repaired    int          `json:"mended,omitempty"` // sessions with a fix
 	Ended       int          `json:"ended,omitempty"`  // sessions in which the call worked later, for any reason
+	Once        int          `json:"once,omitempty"`   // sessions with one such failure
 	MaxFailures int          `json:"most,omitempty"`   // maximum number of failures in one session
 	Fixes       []CountedFix `json:"fixes,omitempty"`
 	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
@@ -69,13 +71,20 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // sighting is one kind of failure in one session.
 type sighting struct {
 	of   Case
-	seen string // signature of the error, for testing triggers; never stored
+	seen seenError // error, for testing triggers; never stored
+	look int       // step of the look-up that showed the state (fixCheck); 0 for none
+}
+
+// seenError is the error of a step as the proxy matches lessons against the error.
+type seenError struct {
+	text  string
+	kinds []detect.Kind
 }
 
 // newSighting begins a sighting of a kind of failure.
-func (r *reading) newSighting(c Case, seen string) *sighting {
+func (r *reading) newSighting(c Case, seen seenError) *sighting {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
-	return &sighting{c, seen}
+	return &sighting{of: c, seen: seen}
 }
 
 // addFix notes a fix, once.
@@ -84,7 +93,7 @@ func (m *sighting) addFix(f Fix) {
 	switch {
 	case at < 0:
 		m.of.Fixes = append(m.of.Fixes, f.in(1, 0, m.of.Refs))
-	case m.of.Fixes[at].Sessions == 0: // an earlier attempt failed
+	case m.of.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
 		m.of.Fixes[at] = f.in(1, 0, m.of.Refs)
 	}
 }
@@ -124,34 +133,58 @@ func (r *reading) failures() []*sighting {
 		}
 		at := slices.IndexFunc(met, func(m *sighting) bool { return m.of.Key == c.Key })
 		if at < 0 {
-			at, met = len(met), append(met, r.newSighting(c, detect.Signature(s.text)))
+			at, met = len(met), append(met, r.newSighting(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
-		m := met[at]
-		m.of.MaxFailures++
-		if k := knownFailure(c.Known); k != nil && k.Edit != "" {
-			if m.of.MaxFailures == 1 {
-				m.addRedoneEdit(r, i)
-			}
-			if r.worksLater(i) {
-				m.of.Repaired = 1
-			}
-			continue
-		}
-		f, ok := r.repair(i)
-		if ok {
-			m.addFix(f)
-		}
-		if ok && f.Kind != fixCheck || !ok && c.Known != "" && r.worksLater(i) {
-			m.of.Repaired = 1
-		}
-		for _, tried := range r.failedFixes(i) {
-			m.addFailedFix(tried)
-		}
-		if m.of.Repaired == 1 || r.endsLater(i) {
-			m.of.Ended = 1
+		met[at].failedAt(r, i)
+	}
+	for _, m := range met {
+		if m.of.MaxFailures == 1 {
+			m.of.Once = 1
 		}
 	}
 	return met
+}
+
+// failedAt notes the failure of step i with the fixes that the session tried.
+func (m *sighting) failedAt(r *reading, i int) {
+	m.of.MaxFailures++
+	if m.look > 0 && i > m.look { // the look-up did not prevent the next failure
+		m.failCheck()
+	}
+	if k := knownFailure(m.of.Known); k != nil && k.Edit != "" {
+		if m.of.MaxFailures == 1 {
+			m.addRedoneEdit(r, i)
+		}
+		if r.worksLater(i) {
+			m.of.Repaired = 1
+		}
+		return
+	}
+	f, ok := r.repair(i)
+	if ok {
+		m.addFix(f)
+	}
+	if ok && f.Kind == fixCheck && m.look == 0 {
+		m.look = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.worked() })
+	}
+	if ok && f.Kind != fixCheck || !ok && m.of.Known != "" && r.worksLater(i) {
+		m.of.Repaired = 1
+	}
+	for _, tried := range r.failedFixes(i) {
+		m.addFailedFix(tried)
+	}
+	if m.of.Repaired == 1 || r.endsLater(i) {
+		m.of.Ended = 1
+	}
+}
+
+// failCheck notes that the failure came back after the look-up that showed its reason.
+func (m *sighting) failCheck() {
+	for i := range m.of.Fixes {
+		if h := &m.of.Fixes[i]; h.Kind == fixCheck {
+			h.Sessions, h.Failed, h.Refs = 0, 1, nil
+		}
+	}
 }
 
 // worksLater reports whether a call of the same tool worked soon after the failure.
@@ -168,7 +201,7 @@ func (r *reading) worksLater(i int) bool {
 // the session.
 func caseOf(s *step) (c Case, ok bool) {
 	if k := recognise(s); k != nil {
-		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
+		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires, Kinds: k.Kinds}, true
 	}
 	m := message(s.text, publicWords(s), s.own())
 	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || s.shell == nil && !isToolName(s.tool) {
@@ -190,6 +223,9 @@ func caseOf(s *step) (c Case, ok bool) {
 		c.Shell, c.Tool = true, b.program
 		c.Key = "shell|" + b.program + "|" + strings.ToLower(m.phrase)
 		return c, true
+	}
+	for _, kind := range s.kinds() {
+		c.Kinds = append(c.Kinds, string(kind))
 	}
 	c.Key = "tool|" + s.tool + "|" + strings.ToLower(m.phrase)
 	return c, true
@@ -214,6 +250,7 @@ func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
+	c.Once += o.Once
 	c.MaxFailures, c.Open = max(c.MaxFailures, o.MaxFailures), c.Open || o.Open
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {

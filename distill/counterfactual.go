@@ -79,7 +79,11 @@ func logBeta(a, b float64) float64 {
 func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
-	other.Ended = min(max(c.Ended-h.Sessions, 0), other.Sessions)
+	ended := c.Ended
+	if h.Kind == fixCheck { // a look-up ends the failure if the same call is not repeated
+		ended = c.Once
+	}
+	other.Ended = min(max(ended-h.Sessions, 0), other.Sessions)
 	return Comparison{followed, other}
 }
 

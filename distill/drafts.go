@@ -17,6 +17,7 @@ type Draft struct {
 	CounterExample string   `json:"counter_example,omitempty"` // a case in which the advice does not hold
 	Keywords       []string `json:"keywords,omitempty"`
 	Errors         []string `json:"error_patterns,omitempty"`
+	Kinds          []string `json:"error_kinds,omitempty"`
 	Tools          []string `json:"tools,omitempty"`
 	Outcome        string   `json:"outcome"`
 	Refs           []Ref    `json:"refs"`
@@ -105,6 +106,7 @@ func (d *Draft) merge(o *Draft) {
 	d.cases = append(d.cases, o.cases...)
 	d.Comparison.add(*o.Comparison)
 	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
+	d.Kinds = added(d.Kinds, o.Kinds...)
 }
 
 // suspicious reports whether an error reads like instructions to a model. An attacker may plant
@@ -187,7 +189,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	}
 	d := Draft{
 		Comparison: c.knownComparison(k),
-		Slug:       k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
+		Slug:       k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
 		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning
 	}
 	for _, f := range c.Fixes {

@@ -23,6 +23,7 @@ type known struct {
 	OneOf    []string `json:"one_of"`   // words of which the error contains at least one, in lower case; empty: no condition
 	Edit     string   `json:"edit"`     // the failure is a refused edit, and the advice is one of the ways to redo an edit
 	Fires    []string `json:"fires_on"` // triggers of the lesson
+	Kinds    []string `json:"kinds"`    // kinds of errors that are triggers, too; a refused edit of the kind is the failure, in any words
 }
 
 // knownFailures lists the known failures. The first match is used, so special failures come before
@@ -50,7 +51,8 @@ func recognise(s *step) *known {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		if k.Edit != "" && !s.edits() || len(k.OneOf) > 0 && !slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) }) {
+		switch worded := slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) }); {
+		case k.Edit != "" && !s.edits(), len(k.OneOf) > 0 && !worded && !ofKind(s, &k):
 			continue
 		}
 		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !containsPhrase(low, w, false) }) {
@@ -58,6 +60,11 @@ func recognise(s *step) *known {
 		}
 	}
 	return nil
+}
+
+// ofKind reports whether the error of a refused edit has the kind of the known failure.
+func ofKind(s *step, k *known) bool {
+	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
 // maxSilent is the maximum length in bytes of a result that is classified as a failure by its words

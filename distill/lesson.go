@@ -27,7 +27,7 @@ func (d *Draft) lesson(tenant string) *lesson.Lesson {
 		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.items(), d.CounterExample),
 		Evidence: evidence(d.Refs), EvidenceCount: countAbove(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
-			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
+			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, ErrorKinds: d.Kinds, Tools: d.Tools,
 		},
 	}
 }

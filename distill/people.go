@@ -20,7 +20,7 @@ const (
 func (r *reading) personSightings() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
-		m := r.newSighting(c, "")
+		m := r.newSighting(c, seenError{})
 		m.of.MaxFailures = 1
 		m.addFix(f)
 		out = append(out, m)
@@ -122,9 +122,9 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 // replaces: "use pnpm, not npm", "pnpm instead of npm", "never npx, bun does that".
 func replaces(words, before, after string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
-		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"'`", r) })
+		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"`", r) })
 		for i := range list {
-			list[i] = strings.TrimRight(list[i], ".")
+			list[i] = strings.Trim(list[i], ".'")
 		}
 		at := slices.Index(list, before)
 		if at < 0 || !slices.Contains(list, after) {
@@ -134,7 +134,7 @@ func replaces(words, before, after string) bool {
 			if w == after { // a negation before it belongs to the other program
 				break
 			}
-			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without", "stop"}, w) {
+			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
 				return true
 			}
 		}

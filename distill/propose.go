@@ -27,8 +27,12 @@ func (w *work) tested(d *Draft) bool {
 		own[c.Key] = true
 	}
 	fired := false
+	d.Kinds = slices.DeleteFunc(d.Kinds, func(kind string) bool {
+		_, stray := w.fires(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
+		return stray
+	})
 	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
-		hit, stray := w.fires(d, p, own)
+		hit, stray := w.fires(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
 		fired = fired || hit
 		return stray || !hit && !d.known()
 	})
@@ -42,10 +46,11 @@ const (
 	strayFree  = 3
 )
 
-// fires reports whether a phrase matches the draft's own errors, as far as available, and whether
-// the phrase matches too many other errors.
-func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray bool) {
-	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: lesson.Trigger{ErrorPatterns: []string{phrase}, Tools: d.Tools}}
+// fires reports whether a trigger matches the draft's own errors, as far as available, and whether
+// the trigger matches too many other errors.
+func (w *work) fires(d *Draft, by lesson.Trigger, own map[string]bool) (hit, astray bool) {
+	by.Tools = d.Tools
+	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: by}
 	book := lesson.NewBook([]*lesson.Lesson{l})
 	tried, fired := map[bool]int{}, map[bool]int{} // by whether the error is the draft's own
 	for key, texts := range w.errors {
@@ -53,9 +58,9 @@ func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray 
 		if c := w.cases[key]; c != nil && !c.Shell {
 			tool = c.Tool
 		}
-		for _, text := range texts {
+		for _, e := range texts {
 			tried[own[key]]++
-			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.Distiller.o.Now()}))
+			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
 		}
 	}
 	return tried[true] == 0 || fired[true] > 0, float64(fired[false]) > max(strayFree, strayShare*float64(tried[false]))

@@ -119,7 +119,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]string{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.open(ctx); err != nil {
 		return err
 	}

@@ -82,8 +82,9 @@ type step struct {
 	shell   *shellCall // nil: the tool runs no command
 }
 
-func (s *step) failed() bool { return s.verdict.Outcome == detect.Error }
-func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
+func (s *step) failed() bool         { return s.verdict.Outcome == detect.Error }
+func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.verdict) }
+func (s *step) worked() bool         { return s.verdict.Outcome == detect.OK }
 
 // userMessage is a message of a person.
 type userMessage struct {

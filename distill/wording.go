@@ -119,6 +119,9 @@ const maxPatterns = 12
 // together with its tool.
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
+		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
+			d.Kinds = added(d.Kinds, c.Kinds...) // other errors of the kind, of these tools, have the same remedy
+		}
 		for _, p := range c.Phrases {
 			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").coverWords(p)) {
 				d.Errors = added(d.Errors, p)

@@ -24,7 +24,7 @@ type work struct {
 	archived       []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases          map[string]*Case
 	fresh          map[string]*Case // changed since they were written down
-	errors         map[string][]string
+	errors         map[string][]seenError
 	marks          map[session.ID][]byte
 	sums           sums
 	support        map[string]support // changed since it was written, by lesson
@@ -199,7 +199,7 @@ func (w *work) note(c *Case, m *mark) {
 	}
 	c.Fixes, c.Open = fixes, true
 	if !first {
-		c.Sessions = 0
+		c.Sessions, c.Once = 0, 0
 	}
 	had := w.cases[c.Key]
 	switch {
