@@ -47,19 +47,26 @@ func recognise(s *step) *known {
 	if s.shell != nil {
 		program = path.Base(s.shell.main().program)
 	}
+	var byKind *known
 	for _, k := range knownFailures() {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		switch worded := slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) }); {
-		case k.Edit != "" && !s.edits(), len(k.OneOf) > 0 && !worded && !ofKind(s, &k):
+		worded := slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) })
+		switch {
+		case k.Edit != "" && !s.edits():
+			continue
+		case k.Edit != "" && !worded: // the kind counts where no words do
+			if byKind == nil && ofKind(s, &k) {
+				byKind = &k
+			}
 			continue
 		}
 		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !containsPhrase(low, w, false) }) {
 			return &k
 		}
 	}
-	return nil
+	return byKind
 }
 
 // ofKind reports whether the error of a refused edit has the kind of the known failure.
