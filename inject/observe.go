@@ -98,8 +98,14 @@ func (w *work) recurred(slugs []string, errors []lesson.ErrorText) (out []string
 	}
 	w.in.cfg.Tags.Tag(&q)
 	for _, h := range w.input.Book.Match(&q) {
-		if h.CallID != "" && slices.Contains(slugs, h.Lesson.Slug) {
+		if h.CallID == "" {
+			continue
+		}
+		if h.Like == nil && slices.Contains(slugs, h.Lesson.Slug) {
 			out = append(out, h.Lesson.Slug)
+		}
+		if like := trial.LikeSlug(h.Lesson.Slug); slices.Contains(slugs, like) {
+			out = append(out, like)
 		}
 	}
 	return out
@@ -138,7 +144,7 @@ func (w *work) outcomes(slug string) trial.OutcomeSet {
 	if w.input.Book == nil {
 		return of
 	}
-	if l, ok := w.input.Book.Get(slug); ok && l.AboutError() {
+	if l, ok := w.input.Book.Get(trial.LessonSlug(slug)); ok && l.AboutError() {
 		of |= trial.SetOf(trial.Recurrence)
 	}
 	return of

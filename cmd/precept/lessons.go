@@ -45,7 +45,7 @@ func (w *invocation) lessons() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsTry(), w.lessonsBacktest(), w.lessonsNew(), w.lessonsDiff(), w.lessonsImport(), w.lessonsExport(),
+	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsTry(), w.lessonsBacktest(), w.lessonsPhrases(), w.lessonsNew(), w.lessonsDiff(), w.lessonsImport(), w.lessonsExport(),
 		w.lessonsPush(), w.lessonsPull(), w.lessonsArchive(), w.lessonsRestore(), w.lessonsLog())
 	c.AddCommand(w.actions()...)
 	return c

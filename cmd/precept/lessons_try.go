@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,15 +37,27 @@ type triedLesson struct {
 	Why   []string       `json:"why_not,omitempty"`
 }
 
+// suggestedLesson is a lesson that the text resembles.
+type suggestedLesson struct {
+	Slug      string   `json:"slug"`
+	Title     string   `json:"title"`
+	Score     float64  `json:"score"`
+	Threshold float64  `json:"threshold"`
+	Sentence  string   `json:"sentence"`
+	Words     []string `json:"words"`    // words of the sentence that the lesson shares
+	Injected  bool     `json:"injected"` // match.like is on, and the lesson asks for likeness
+}
+
 // tried is the answer of lessons try.
 type tried struct {
-	Searched string          `json:"searched"` // the part of the text that is matched
-	Stripped []wire.Stripped `json:"stripped"`
-	Outcome  string          `json:"outcome,omitempty"` // what precept calls a tool error
-	Kinds    []detect.Kind   `json:"error_kinds"`       // kinds of a tool error, the most specific first
-	Tags     []string        `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
-	Matches  []triedLesson   `json:"matches"`
-	Near     []triedLesson   `json:"near"`
+	Searched    string            `json:"searched"` // the part of the text that is matched
+	Stripped    []wire.Stripped   `json:"stripped"`
+	Outcome     string            `json:"outcome,omitempty"` // what precept calls a tool error
+	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
+	Tags        []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
+	Matches     []triedLesson     `json:"matches"`
+	Near        []triedLesson     `json:"near"`
+	Suggestions []suggestedLesson `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
 func (w *invocation) lessonsTry() *cobra.Command {
@@ -77,7 +90,7 @@ func (w *invocation) lessonsTry() *cobra.Command {
 		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
 	)
 	addJSON(c, &f.asJSON)
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		text, err := tryText(w.in, &f, args)
 		if err != nil {
 			return err
@@ -86,7 +99,8 @@ func (w *invocation) lessonsTry() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer := try(w.tools.Now(), cfg, book, &f, text)
+		answer, q := try(w.tools.Now(), cfg, book, &f, text)
+		answer.Suggestions = w.suggest(c.Context(), cfg, book, &q)
 		if f.asJSON {
 			return writeJSON(w.out, answer)
 		}
@@ -119,7 +133,7 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 }
 
 // try matches the text.
-func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
+func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tried, lesson.Query) {
 	out := tried{
 		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Tags: []string{}, Matches: []triedLesson{},
 		Near: []triedLesson{},
@@ -159,6 +173,28 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		t.Why = e.Not
 		out.Near = append(out.Near, t)
 	}
+	return out, q
+}
+
+// suggest returns the lessons that the query resembles by the thresholds of the captured sessions.
+// Without captured sessions there is no suggestion.
+func (w *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
+	out := []suggestedLesson{}
+	if cfg.Match.Like == configs.LikeOff {
+		return out
+	}
+	_, traffic, err := w.captured(ctx, cfg)
+	if err != nil || !traffic.Enough() {
+		return out
+	}
+	for _, h := range book.WithLikeness(traffic, cfg.Match.LikeRate).Match(q) {
+		if r := h.Like; r != nil {
+			out = append(out, suggestedLesson{
+				Slug: h.Lesson.Slug, Title: h.Lesson.Title, Score: r.Score, Threshold: r.Threshold, Sentence: r.Window, Words: r.Words,
+				Injected: cfg.Match.Like == configs.LikeOn && h.Lesson.Trigger.Like,
+			})
+		}
+	}
 	return out
 }
 
@@ -186,6 +222,16 @@ func printTried(out io.Writer, t *tried) {
 		fmt.Fprintf(
 			out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
 			report.Printable(causes(l.By)),
+		)
+	}
+	for _, l := range t.Suggestions {
+		kind := "resembles"
+		if l.Injected {
+			kind = "like     "
+		}
+		fmt.Fprintf(
+			out, "%s %s  %s  (score %.2f of %.2f, by %s)\n", kind, report.Printable(l.Slug),
+			report.Printable(l.Title), l.Score, l.Threshold, report.Printable(strings.Join(l.Words, ", ")),
 		)
 	}
 	if len(t.Matches) == 0 {

@@ -29,8 +29,9 @@ type likeness struct {
 	traffic *lesson.Traffic // nil: not read yet
 }
 
-// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions.
-func ReadTraffic(ctx context.Context, e Evidence, now time.Time) (*lesson.Traffic, error) {
+// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets the
+// sessions with the matcher's input; nil: not called.
+func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, likeDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.Applied) error {
@@ -38,7 +39,11 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time) (*lesson.Traffi
 			if err != nil || s == nil {
 				return err
 			}
-			traffic.Add(backtest.Queries(s.Exchanges))
+			queries := backtest.Queries(s.Exchanges)
+			traffic.Add(queries)
+			if each != nil {
+				each(s, queries)
+			}
 			if traffic.Sessions() >= lesson.MaxLikeSessions {
 				return errEnough
 			}
@@ -70,7 +75,7 @@ func (l *likeness) run(ctx context.Context) error {
 		fresh := false
 		if wanted && (read.IsZero() || now.Sub(read) >= every) {
 			read = now
-			traffic, err := ReadTraffic(ctx, e, now)
+			traffic, err := ReadTraffic(ctx, e, now, nil)
 			if err == nil {
 				l.traffic, fresh = traffic, true
 			} else if ctx.Err() == nil {

@@ -1,0 +1,145 @@
+package backtest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"precept/inject/lesson"
+)
+
+// Bounds of proposed phrases.
+const (
+	nearShare      = 0.7 // of the threshold: a sentence below is no near miss
+	maxProposals   = 10
+	maxPhraseWords = 6
+	broadShare     = 0.1 // a phrase that fires in a larger share of the sessions is no proposal
+	maxExcerpt     = 160 // bytes of an excerpt
+)
+
+// PhraseProposal is a phrase of captured near misses, with the sessions in which a lesson would
+// match by this phrase.
+type PhraseProposal struct {
+	Number   int             `json:"number"` // from 1, for --accept
+	Phrase   string          `json:"phrase"`
+	Score    float64         `json:"score"` // highest likeness of a sentence with the phrase
+	Words    []string        `json:"words"` // words that the sentence shares with the lesson
+	Fired    int             `json:"fired"` // sessions with the phrase
+	Sessions int             `json:"sessions"`
+	Examples []PhraseExample `json:"examples"`
+}
+
+// PhraseExample is a session with a proposed phrase.
+type PhraseExample struct {
+	Session string `json:"session"`
+	Excerpt string `json:"excerpt"`
+}
+
+// Captured is the matcher's input of one session.
+type Captured struct {
+	Name    string
+	Queries []lesson.Query
+}
+
+// Phrases proposes phrases for a lesson: from the sentences that resemble the lesson and fire no
+// phrase of it. The book has the lesson and the traffic of the sessions.
+func Phrases(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []PhraseProposal {
+	exact := lesson.NewBook([]*lesson.Lesson{stripped(one)})
+	found := map[string]*PhraseProposal{}
+	for i := range sessions {
+		for j := range sessions[i].Queries {
+			q := &sessions[i].Queries[j]
+			if len(exact.Match(q)) > 0 {
+				continue
+			}
+			for _, r := range book.Likeness(q, one.Slug, nearShare) {
+				phrase := span(r.Window, r.Words)
+				if phrase == "" {
+					continue
+				}
+				if p := found[phrase]; p == nil || p.Score < r.Score {
+					found[phrase] = &PhraseProposal{Phrase: phrase, Score: r.Score, Words: r.Words}
+				}
+			}
+		}
+	}
+	var out []PhraseProposal
+	for _, phrase := range slices.Sorted(maps.Keys(found)) {
+		p := found[phrase]
+		p.count(sessions)
+		if p.Fired > 0 && float64(p.Fired) <= max(1, broadShare*float64(p.Sessions)) {
+			out = append(out, *p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b PhraseProposal) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Fired, a.Fired))
+	})
+	out = out[:min(len(out), maxProposals)]
+	for i := range out {
+		out[i].Number = i + 1
+	}
+	return out
+}
+
+// count sets the sessions in which the phrase fires.
+func (p *PhraseProposal) count(sessions []Captured) {
+	book := lesson.NewBook([]*lesson.Lesson{{Slug: "proposal", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{p.Phrase}}}})
+	p.Sessions, p.Examples = len(sessions), []PhraseExample{}
+	for i := range sessions {
+		at := slices.IndexFunc(sessions[i].Queries, func(q lesson.Query) bool { return len(book.Match(&q)) > 0 })
+		if at < 0 {
+			continue
+		}
+		if p.Fired++; len(p.Examples) < maxExamples {
+			p.Examples = append(p.Examples, PhraseExample{sessions[i].Name, excerpt(&sessions[i].Queries[at], p.Phrase)})
+		}
+	}
+}
+
+// span returns the words of a sentence from the first to the last shared word; empty if the span
+// has fewer than two words or more than maxPhraseWords.
+func span(sentence string, shared []string) string {
+	words := strings.FieldsFunc(sentence, unicode.IsSpace)
+	first, last := -1, -1
+	for i, w := range words {
+		words[i] = strings.TrimFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+		if slices.ContainsFunc(shared, func(s string) bool { return strings.Contains(words[i], s) }) {
+			last = i
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	for last-first+1 > maxPhraseWords { // the start of the span is mostly the verb
+		last--
+	}
+	if first == last && last+1 < len(words) {
+		last++
+	}
+	if first == last {
+		return ""
+	}
+	return strings.ToLower(strings.Join(words[first:last+1], " "))
+}
+
+// excerpt returns the line of a query's texts with the phrase, or the start of the first text.
+func excerpt(q *lesson.Query, phrase string) string {
+	texts := slices.Clone(q.Words)
+	for i := range q.Errors {
+		texts = append(texts, q.Errors[i].Text)
+	}
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			if at := strings.Index(strings.ToLower(line), phrase); at >= 0 {
+				from := max(0, min(at, len(line))-maxExcerpt/4)
+				return strings.TrimSpace(strings.ToValidUTF8(line[from:min(len(line), from+maxExcerpt)], ""))
+			}
+		}
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(texts[0][:min(len(texts[0]), maxExcerpt)], ""))
+}
