@@ -1,0 +1,164 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/inject/backtest"
+	"precept/test/harness"
+)
+
+const similarLesson = `---
+schema: learning/v1
+slug: keep-old-endpoints
+title: Keep the old endpoint beside the new one.
+trigger:
+  description: The user asks for another name of an endpoint.
+  metadata:
+    precept:
+      keywords:
+        - rename the endpoint
+        - remove the endpoint
+      like: true
+outcome: success
+evidence:
+  - kind: wiki-page
+    ref: notes.md
+---
+# Keep the old endpoint
+
+## What to do (or avoid)
+
+Add the new name and keep the old one for a release.
+`
+
+// A lesson that asks for likeness fires on a paraphrase, over HTTP, when enough sessions are captured.
+func TestLessonFiresByLikeness(t *testing.T) {
+	t.Parallel()
+	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
+	for name, c := range map[string]struct {
+		sessions int
+		flags    []string
+		fires    bool
+	}{
+		"enough sessions": {200, nil, true},
+		"too few":         {199, nil, false},
+		"suggest":         {200, []string{"--match-like", "suggest"}, false},
+		"off":             {200, []string{"--match-like", "off"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, harness.Said("u", "done")) }))
+			defer model.Close()
+			dir, lessons := t.TempDir(), t.TempDir()
+			if err := os.WriteFile(filepath.Join(lessons, "keep-old-endpoints.md"), []byte(similarLesson), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			past := filepath.Join(t.TempDir(), "past.jsonl")
+			var lines strings.Builder
+			for i := range c.sessions {
+				fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":"Answer question %d about the opening hours of our shop."},{"role":"assistant","content":"ok"}]}`+"\n", i, i)
+			}
+			if err := os.WriteFile(past, []byte(lines.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			harness.MustVerb(t, "import", past, "--data-dir", dir)
+			p := harness.Start(t, dir, append([]string{
+				"--upstream", model.URL + "/v1", "--lessons", lessons, "--debug-headers", "--reward-close-after", "1s",
+				"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
+			}, c.flags...)...)
+			ask := func(session string) string {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions",
+					strings.NewReader(`{"model":"m","messages":[{"role":"user","content":`+quote(paraphrase)+`}]}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Precept-Session", session)
+				res, err := http.DefaultTransport.RoundTrip(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = res.Body.Close()
+				return res.Header.Get("Precept-Lessons")
+			}
+			if !c.fires {
+				for i := range 3 {
+					if got := ask(fmt.Sprint("session-", i)); got != "" {
+						t.Errorf("the paraphrase fires %s", got)
+					}
+				}
+				return
+			}
+			n := 0
+			p.Eventually("the lesson to fire by likeness", func() bool {
+				n++
+				return ask(fmt.Sprint("session-", n)) == "keep-old-endpoints~like"
+			})
+			p.Eventually("the arm in the report", func() bool {
+				_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
+				var r report.Report
+				if err := json.Unmarshal([]byte(body), &r); err != nil {
+					t.Fatal(err)
+				}
+				matched := map[string]int64{}
+				for i := range r.Lessons {
+					matched[r.Lessons[i].Slug] = r.Lessons[i].Matched
+				}
+				return matched["keep-old-endpoints~like"] > 0 && matched["keep-old-endpoints"] == 0
+			})
+		})
+	}
+}
+
+// Phrases of near misses can be added to the lesson.
+func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
+	t.Parallel()
+	dir, lessons := t.TempDir(), t.TempDir()
+	file, past := filepath.Join(lessons, "keep-old-endpoints.md"), filepath.Join(t.TempDir(), "past.jsonl")
+	var lines strings.Builder
+	for i := range 200 {
+		words := fmt.Sprintf("Answer question %d about the opening hours of our shop.", i)
+		if i == 77 {
+			words = "Please rename that endpoint soon."
+		}
+		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":%s},{"role":"assistant","content":"ok"}]}`+"\n", i, quote(words))
+	}
+	for name, text := range map[string]string{file: similarLesson, past: lines.String()} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harness.MustVerb(t, "import", past, "--data-dir", dir)
+	var answer struct {
+		Proposals []backtest.PhraseProposal `json:"proposals"`
+		Accepted  []string                  `json:"accepted"`
+	}
+	at := []string{"--json", "--data-dir", dir, "--lessons", lessons}
+	out := harness.MustVerb(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, at...)...)
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if p := answer.Proposals; len(p) != 1 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
+		t.Errorf("proposals: %s", out)
+	}
+	edited, err := os.ReadFile(file)
+	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
+		t.Errorf("%v\n%s", err, edited)
+	}
+	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
+	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
+		t.Errorf("try: %s", tried)
+	}
+	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
+	if code != harness.ExitMisuse || !strings.Contains(complaints, "no proposal") {
+		t.Errorf("exit code %d: %s", code, complaints)
+	}
+}
