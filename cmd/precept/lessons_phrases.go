@@ -102,7 +102,7 @@ func (w *invocation) acceptPhrases(ctx context.Context, cfg *configs.Config, l *
 	for _, name := range accept {
 		i := slices.IndexFunc(answer.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
 		if i < 0 {
-			return misuse(fmt.Errorf("there is no proposal %q; the numbers are 1 to %d", name, len(answer.Proposals)))
+			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(answer.Proposals)))
 		}
 		answer.Accepted = append(answer.Accepted, answer.Proposals[i].Phrase)
 	}

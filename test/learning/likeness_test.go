@@ -158,7 +158,7 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Errorf("try: %s", tried)
 	}
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
-	if code != harness.ExitMisuse || !strings.Contains(complaints, "no proposal") {
+	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
 		t.Errorf("exit code %d: %s", code, complaints)
 	}
 }
