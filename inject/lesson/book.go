@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"precept/detect"
 )
 
 // Book is the immutable set of lessons in effect. A reload replaces the whole book.
@@ -100,6 +102,7 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile builds the automaton over all phrases of the active lessons.
 func (b *Book) compile() {
+	_ = detect.KnownKinds()     // compiles the table of kinds before the first request needs the table
 	numbers := map[string]int{} // indices of the phrases by key
 	for _, l := range b.lessons {
 		if !l.State.Fires() {

@@ -22,7 +22,7 @@ const (
 
 // Finding is the result of a check. The code is a code of AIP-11, or the name of the check:
 // contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice, unread_field,
-// unknown_kind.
+// unknown_kind, caution_title.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -51,6 +51,7 @@ const (
 	codeNoAdvice      Code = "no_advice"
 	codeUnread        Code = "unread_field"
 	codeUnknownKind   Code = "unknown_kind"
+	codeCautionTitle  Code = "caution_title"
 )
 
 // Checks judges lessons before their activation. The zero value works without the hooks.
@@ -263,9 +264,21 @@ func appearance(l *Lesson) []Finding {
 	if l.Path != "" && base != l.Slug && slugFromPath(l.Path) != l.Slug && base != "LESSON" {
 		out = append(out, finding(l, Warning, codeFileName, "slug", "the file is named %s; rename it to %s.md", base, l.Slug))
 	}
+	if l.Outcome == "failure" && !namesApproach(l.Title) {
+		out = append(out, finding(l, Warning, codeCautionTitle, "title",
+			"a lesson with outcome failure is shown under \"these approaches failed before\", and this title orders another approach; "+
+				"name the approach to avoid (\"Avoid ...\"), or set outcome to success or mixed"))
+	}
 	if strings.TrimSpace(l.Advice) == "" {
 		out = append(out, finding(l, Warning, codeNoAdvice, "",
 			"there is no section %q, so only the title is shown; add one", l.Form.adviceSection()))
 	}
 	return out
+}
+
+// namesApproach reports whether a title names an approach to avoid: "Avoid retrying", "Never retry",
+// "Retrying a 403".
+func namesApproach(title string) bool {
+	_, forbids := stanceOf(title)
+	return forbids || strings.HasSuffix(strings.ToLower(firstWord(title)), "ing")
 }

@@ -115,3 +115,17 @@ func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
 		t.Errorf("contradicts %v", against)
 	}
 }
+
+func TestTitleOfACautionNamesTheApproach(t *testing.T) {
+	t.Parallel()
+	for title, wants := range map[string]bool{
+		"Avoid forcing a rejected push": false, "Retrying a 403": false, "Never retry a 403": false,
+		"Integrate the remote branch; do not force it": true, "Change the source, not the file": true,
+	} {
+		file := written("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
+		found := slices.ContainsFunc(lesson.Checks{}.Book(bookOf(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
+		if found != wants {
+			t.Errorf("%q: the finding is reported: %t", title, found)
+		}
+	}
+}

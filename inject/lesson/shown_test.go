@@ -276,7 +276,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		l    *lesson.Lesson
 		want []string
 	}{
-		"another outcome":              {made("fourth", "failure"), []string{"fourth.md: warning: contradiction: trigger: fires on the same words or errors as first", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as second"}},
+		"another outcome":              {made("fourth", "failure"), []string{"fourth.md: warning: caution_title: title: ", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as first", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as second"}},
 		"the same outcome":             {made("fourth", "mixed"), nil},
 		"a circle":                     {made("second", "mixed", "first"), []string{"second.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
 		"the circle, broken":           {made("second", "mixed"), nil},
