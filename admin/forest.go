@@ -163,13 +163,23 @@ func (a axis) scale() g.Node {
 // known.
 func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect yet"
+	if e != nil {
+		label = fmt.Sprintf("effect %s points, from %s to %s", points(&e.size), points(&e.lo), points(&e.hi))
+	}
+	if truth != nil {
+		label += "; true effect " + points(truth)
+	}
+	return a.row(e, truth, label, e.tone())
+}
+
+// row draws one row with a label and a colour.
+func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
 		return stroke(when(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
 	})
 	below := func(x float64) bool { return x < a.lo-1e-9 }
 	above := func(x float64) bool { return x > a.hi+1e-9 }
 	if e != nil {
-		label = fmt.Sprintf("effect %s points, from %s to %s", points(&e.size), points(&e.lo), points(&e.hi))
 		marks = append(
 			marks,
 			stroke("reach", "M"+a.place(e.lo)+" 15H"+a.place(e.hi)),
@@ -180,10 +190,9 @@ func (a axis) plot(e *effect, truth *float64) g.Node {
 		)
 	}
 	if truth != nil {
-		label += "; true effect " + points(truth)
 		marks = append(marks, stroke("truth", "M"+a.place(*truth)+" 5v20"))
 	}
-	return drawing("forest "+e.tone(), "240 30", label, marks)
+	return drawing("forest "+tone, "240 30", label, marks)
 }
 
 const (

@@ -104,6 +104,9 @@ func (v *lessonView) html(f frame) g.Node {
 		title(v.title(), v.about()),
 		g.Iff(v.row != nil, func() g.Node { return g.Group{verdictLine(v.row), figures(lessonFigures(v.row, v.true))} }),
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson) }),
+		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
+			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
+		}),
 		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(v.slug)),

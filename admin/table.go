@@ -106,7 +106,8 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	return h.Tr(
 		g.If(all, h.Class("all")),
 		rowHead(h.Class("name"), name),
-		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next))),
+		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next)),
+			g.If(l.Guardrail != "", small(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(e.points()), small(g.Text(e.interval()))),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
 		t.axis.cell(e, truth),

@@ -250,7 +250,12 @@ func (x *Outcome) Sentence() string {
 	if x.Effect != nil {
 		s += ": " + x.Interval()
 	}
-	s += fmt.Sprintf(" (%s with, %s without; %d/%d picks)", x.amount(x.MeanInjected), x.amount(x.MeanWithheld), x.NInjected, x.NWithheld)
+	return s + " (" + x.Amounts() + ")"
+}
+
+// Amounts describes the data of an outcome.
+func (x *Outcome) Amounts() string {
+	s := fmt.Sprintf("%s with, %s without; %d/%d picks", x.amount(x.MeanInjected), x.amount(x.MeanWithheld), x.NInjected, x.NWithheld)
 	if x.NeedsPicks > 0 {
 		s += fmt.Sprintf("; needs about %d more picks", x.NeedsPicks)
 	}

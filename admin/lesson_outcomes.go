@@ -1,0 +1,100 @@
+package admin
+
+import (
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/bandit/report"
+)
+
+// outcomeTable shows the outcomes of a text as small rows of a forest plot, in which a fall is good,
+// with an explanation next to each word.
+func outcomeTable(r *report.Row) g.Node {
+	effects := make([]*effect, len(r.Outcomes))
+	for i := range r.Outcomes {
+		effects[i] = outcomeEffect(&r.Outcomes[i])
+	}
+	a := fit(effects, nil, 0)
+	rows := make(g.Group, len(r.Outcomes))
+	for i := range r.Outcomes {
+		x, tone := &r.Outcomes[i], ""
+		switch d := x.Verdict.Direction(); {
+		case d < 0:
+			tone = "good"
+		case d > 0:
+			tone = "bad"
+		}
+		label := x.Name + ": no effect yet"
+		if x.Effect != nil {
+			label = x.Name + ": " + x.Interval()
+		}
+		rows[i] = h.Tr(
+			h.Th(h.Scope("row"), g.Text(x.Name), small(g.Text(measures()[x.Name]))),
+			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), small(g.Text(meaning(x)))),
+			h.Td(g.Text(label[len(x.Name)+2:])),
+			h.Td(h.Class("plot"), a.row(effects[i], nil, label, tone)),
+		)
+	}
+	return g.Group{
+		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
+			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
+		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. Left of 0 is less with the lesson. No outcome changes the verdict. "),
+			h.A(h.Href("/help/EXPERIMENT#outcomes"), g.Text("More"))),
+		scroll(labelledBy("outcomes"), h.Table(
+			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
+			h.TBody(rows),
+		)),
+	}
+}
+
+// outcomeEffect returns the effect of an outcome on the scale of the plot: a change of 1 is 100
+// points or 100 per cent.
+func outcomeEffect(x *report.Outcome) *effect {
+	if x.Effect == nil || x.Verdict == report.Broken {
+		return nil
+	}
+	scale := 1.0
+	if x.Unit == "percent" {
+		scale = 0.01
+	}
+	return &effect{scale * *x.Effect, scale * *x.Lo, scale * *x.Hi}
+}
+
+// measures explains the outcomes.
+func measures() map[string]string {
+	return map[string]string{
+		"recurrence":  "sessions in which the error of the lesson occurs again",
+		"errors":      "failed tool calls per session, at most 10",
+		"loops":       "sessions with a repeated call",
+		"corrections": "sessions in which a person corrects or refuses",
+		"turns":       "requests after the pick",
+		"tokens":      "input and output, as the upstream reports",
+		"seconds":     "from the pick to the newest request or reply",
+	}
+}
+
+// meaning explains the verdict of an outcome and adds the data behind the verdict.
+func meaning(x *report.Outcome) string {
+	var out string
+	switch x.Verdict {
+	case report.Prevents:
+		out = "the error occurs less often with the lesson; at most one in twenty rows with this word may be wrong"
+	case report.NoChange:
+		out = "the interval is close to 0"
+	case report.NotProven:
+		out = "needs more picks"
+	case report.Broken:
+		out = "the coins are broken"
+	default:
+		out = "less with the lesson"
+		if x.Verdict.Direction() > 0 {
+			out = "more with the lesson"
+		}
+		if x.Verdict.Proven() {
+			out += "; at most one in twenty rows with this word may be wrong"
+		} else {
+			out += "; at most one in ten rows with this word may be wrong"
+		}
+	}
+	return out + " (" + x.Amounts() + ")"
+}

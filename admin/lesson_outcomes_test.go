@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+)
+
+// The page of a lesson shows each outcome with its word, the explanation of the word, the change in
+// its unit and the plot; a guardrail is on the page of all lessons, too.
+func TestLessonPageShowsOutcomes(t *testing.T) {
+	f, _, _ := withLessons(t, nil)
+	row := &f.reports.report.Lessons[2]
+	row.Guardrail = "dearer"
+	row.Outcomes = []report.Outcome{
+		{Name: "recurrence", Unit: "share", Verdict: report.Prevents, NInjected: 300, NWithheld: 80, MeanInjected: new(0.21), MeanWithheld: new(0.62), Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3)},
+		{Name: "tokens", Unit: "percent", Verdict: "proven: " + report.Dearer, MeanInjected: new(14_000.0), MeanWithheld: new(10_000.0), Effect: new(40.0), Lo: new(10.0), Hi: new(70.0)},
+		{Name: "loops", Unit: "share", Verdict: report.NotProven, NInjected: 20, NWithheld: 4, NeedsPicks: 26},
+	}
+	cookie, _ := f.browser(t)
+	page := func(path string) string {
+		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
+	}
+	got := page("/lessons/helpful")
+	for _, want := range []string{
+		`<strong class="good">proven: prevents its error</strong>`, "the error occurs less often with the lesson", "21% with, 62% without; 300/80 picks",
+		"-40.0 [-50.0, -30.0] points", `aria-label="recurrence: -40.0 [-50.0, -30.0] points"`, `<svg class="forest good"`,
+		`<strong class="bad">proven: dearer</strong>`, "+40.0 [+10.0, +70.0]%", `<svg class="forest bad"`,
+		"needs more picks (- with, - without; 20/4 picks; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page of the lesson has no %s", want)
+		}
+	}
+	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
+		t.Error("the page of the lessons does not name the guardrail")
+	}
+	row.Outcomes, row.Guardrail = nil, ""
+	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes of every session") {
+		t.Error("a lesson without outcomes has a section of outcomes")
+	}
+}
