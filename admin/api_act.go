@@ -39,11 +39,12 @@ type trialBody struct {
 	Picks   int64   `json:"picks"`
 	Detect  float64 `json:"detect"`
 	Power   float64 `json:"power"`
+	Outcome string  `json:"outcome"` // planned trial on an outcome; empty: on the reward
 	DryRun  bool    `json:"dry_run"`
 }
 
 const trialForm = `the body is empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
-	`{"epsilon":0.5,"detect":0.05,"power":0.8}, optionally with "dry_run":true`
+	`{"epsilon":0.5,"detect":0.05,"power":0.8} or {"outcome":"recurrence","detect":0.25}, optionally with "dry_run":true`
 
 // apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|retire}.
 func (s *Server) apiAct(c echo.Context) error {
@@ -65,7 +66,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	}
 	done := map[string]any{}
 	if cost != nil {
-		p.Picks, done["forecast"] = cost.Picks, cost
+		p.Picks, p.Outcome, done["forecast"] = cost.Picks, cost.Outcome, cost
 	}
 	if err := p.Validate(); err != nil {
 		return badRequest(err.Error())
@@ -87,8 +88,8 @@ func (s *Server) apiAct(c echo.Context) error {
 // forecast returns the cost of a planned trial; nil for an unplanned trial.
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
-		if b.Power != 0 || b.DryRun {
-			return nil, badRequest("power and dry_run belong to a planned trial; add picks or detect")
+		if b.Power != 0 || b.DryRun || b.Outcome != "" {
+			return nil, badRequest("power, outcome and dry_run belong to a planned trial; add picks or detect")
 		}
 		return nil, nil
 	}
@@ -100,7 +101,7 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon})
+	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon, Outcome: b.Outcome})
 	switch {
 	case errors.Is(err, report.ErrNoLesson):
 		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())

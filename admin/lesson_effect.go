@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -71,7 +72,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 		days = nil
 	}
 	drawn := effectOverTime("Effect over time",
-		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, r.Looks, since)
+		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.Looks), func(l report.PlannedTrial) bool { return l.Outcome != "" }), since)
 	switch e := shownOf(r); {
 	case drawn != nil:
 	case e == nil:

@@ -42,7 +42,7 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 // the chooser as soon as open sessions have enough rewards. Rewards of open sessions neither end
 // the trial in the report nor end a trial twice.
 func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 60)
+	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")

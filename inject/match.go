@@ -183,7 +183,7 @@ func (w *work) call(id string) wire.Call {
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	c := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
+		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.input.Book.Get(s); ok {

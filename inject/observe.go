@@ -108,6 +108,11 @@ func (w *work) recurred(slugs []string, errors []lesson.ErrorText) (out []string
 			out = append(out, like)
 		}
 	}
+	for _, slug := range slugs {
+		if l, ok := w.input.Book.Get(slug); ok && l.Prevented(errors) {
+			out = append(out, slug)
+		}
+	}
 	return out
 }
 

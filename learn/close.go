@@ -3,6 +3,7 @@ package learn
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"precept/bandit"
@@ -157,9 +158,11 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	st := &settling{reward: c.name, entries: entries, stored: row.Exchanges}
 	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.Heard, st.Settlement.Deltas = row.Tenant, row.ID, heard, deltas
 	st.Settlement.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	reward := math.NaN()
 	if out.OK {
-		st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
+		reward = out.Reward
 	}
+	st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.Looked(row.ID.String(), reward)...)
 	return st
 }
 

@@ -57,7 +57,7 @@ func kinds() report.Input {
 		)
 	}
 	name := func(picks int64) string {
-		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks)
+		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks, "")
 	}
 	lookAt(c, "ended@abc", name(400), 200, 130, 100)
 	lookAt(c, "running@abc", name(400), 100, 60, 50) // long ago: no picks come in

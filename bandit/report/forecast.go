@@ -4,24 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"precept/bandit/trial"
 )
 
 // Goal is the aim of a planned trial: Picks rewarded picks, or the number of picks with which an
 // effect of Detect is found with probability Power. Zero values of Power and Epsilon mean the
-// defaults 0.8 and 0.5.
+// defaults 0.8 and 0.5. A trial on an outcome counts all closed picks; Detect of turns, tokens and
+// seconds is a relative change.
 type Goal struct {
 	Picks   int64
 	Detect  float64
 	Power   float64
 	Epsilon float64
+	Outcome string // empty: the reward
 }
 
 // Forecast is the cost of a planned trial, computed before the start.
 type Forecast struct {
 	Slug     string        `json:"slug"`
-	Picks    int64         `json:"picks"` // rewarded picks
+	Outcome  string        `json:"outcome,omitempty"` // empty: the reward
+	Picks    int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
 	Epsilon  float64       `json:"epsilon"`
 	Detect   float64       `json:"detect"` // effect that the trial finds with this power
 	Power    float64       `json:"power"`
@@ -46,6 +51,9 @@ const usualPower = 0.8
 // check returns an error for an invalid goal.
 func (g *Goal) check() error {
 	in := func(x float64) bool { return x > 0 && x < 1 }
+	if _, ok := trial.ParseOutcome(g.Outcome); !ok && g.Outcome != "" {
+		return fmt.Errorf("%q is not an outcome; choose one of %s", g.Outcome, strings.Join(trial.OutcomeNames(), ", "))
+	}
 	if g.Power == 0 {
 		g.Power = usualPower
 	}
@@ -79,16 +87,31 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	// The level by Benjamini and Hochberg, with all other planned trials unchanged.
 	level := trial.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
 	f := Forecast{
-		Slug: slug, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
+		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
 		Level: level, Looks: r.Looks.Planned + 1,
 		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
 	}
+	o, on := trial.ParseOutcome(g.Outcome)
+	if on {
+		f.Variance = startVariance(o)
+		if i := slices.IndexFunc(row.Outcomes, func(x Outcome) bool { return x.Name == g.Outcome && x.Variance > 0 }); i >= 0 {
+			f.Variance = row.Outcomes[i].Variance
+		}
+	}
+	relative := on && o.Logarithmic()
 	if g.Picks == 0 {
-		f.Picks = trial.PicksFor(g.Detect, g.Power, level, g.Epsilon, row.Variance)
-	} else {
-		f.Detect = trial.Detects(g.Picks, g.Power, level, g.Epsilon, row.Variance)
+		detect := g.Detect
+		if relative {
+			detect = trial.EffectOf(100 * detect)
+		}
+		f.Picks = trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance)
+	} else if f.Detect = trial.Detects(g.Picks, g.Power, level, g.Epsilon, f.Variance); relative {
+		f.Detect = trial.Change(f.Detect) / 100
 	}
 	f.cost(r, row)
+	if relative {
+		f.Width, f.Anytime = trial.Change(f.Width)/100, trial.Change(f.Anytime)/100
+	}
 	for i := range row.Looks {
 		if !row.Looks[i].Taken && row.Trial == running {
 			f.Running = &row.Looks[i]
@@ -115,6 +138,10 @@ func (f *Forecast) cost(r *Report, row *Row) {
 	share := 1.0 // share of the picks with a reward
 	told, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
+	case f.Outcome != "":
+		if row.Told > 0 {
+			f.PerWeek *= float64(row.Picked) / float64(row.Told)
+		}
 	case row.Picked > 0 && row.Told > 0:
 		share = math.Min(1, float64(row.Told)/float64(row.Picked))
 	case told > 0 && assigned > 0:
@@ -133,14 +160,18 @@ func (f *Forecast) cost(r *Report, row *Row) {
 
 // Text returns the forecast as a few lines for people.
 func (f *Forecast) Text() []string {
+	kind, of := "rewarded picks", "an effect"
+	if f.Outcome != "" {
+		kind, of = "picks", "an effect on "+f.Outcome
+	}
 	out := []string{
 		fmt.Sprintf(
-			"A trial of %s: %d rewarded picks, %.0f%% of them withheld; then one look ends the trial.",
-			f.Slug, f.Picks, 100*f.Epsilon,
+			"A trial of %s: %d %s, %.0f%% of them withheld; then one look ends the trial.",
+			f.Slug, f.Picks, kind, 100*f.Epsilon,
 		),
 		fmt.Sprintf(
-			"The trial finds an effect of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
-			100*f.Detect, 100*f.Power, f.Level, f.Looks,
+			"The trial finds %s of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
+			of, 100*f.Detect, 100*f.Power, f.Level, f.Looks,
 		),
 		fmt.Sprintf(
 			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
@@ -150,7 +181,7 @@ func (f *Forecast) Text() []string {
 	days := "no picks arrive at present, so the duration is unknown"
 	if f.Days != nil {
 		days = fmt.Sprintf(
-			"%.0f days at the present %.0f rewarded picks a week", math.Ceil(*f.Days), f.PerWeek,
+			"%.0f days at the present %.0f %s a week", math.Ceil(*f.Days), f.PerWeek, kind,
 		)
 	}
 	cost := fmt.Sprintf(

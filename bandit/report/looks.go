@@ -38,7 +38,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
 	for i := range all {
 		l := &all[i]
 		l.Verdict = l.judge(sum.Bar)
-		if l.Verdict == TrialHelps || l.Verdict == TrialHarms {
+		if l.P != nil && *l.P <= sum.Bar {
 			sum.Proven++
 		}
 		out[l.arm] = append(out[l.arm], *l)
@@ -48,7 +48,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
 
 func lookOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
-		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
+		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Told: l.Told, Taken: l.Taken,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
 	}
 	if l.Told > 0 {
@@ -61,6 +61,9 @@ func lookOf(l trial.Evaluation) PlannedTrial {
 	e, v := s.effect(), s.variance()
 	h := trial.LookWidth(s.n, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
+	if o, ok := l.On(); ok {
+		out.Effect, out.Lo, out.Hi = new(shownAs(o, e)), new(shownAs(o, e-h)), new(shownAs(o, e+h))
+	}
 	if l.Taken {
 		out.P = new(trial.LookP(e, s.n, v))
 	}
@@ -70,6 +73,9 @@ func lookOf(l trial.Evaluation) PlannedTrial {
 // judge returns the verdict of a planned trial. An interval that excludes 0 without being a
 // discovery among all planned trials gives no verdict.
 func (l *PlannedTrial) judge(bar float64) Verdict {
+	if o, ok := trial.ParseOutcome(l.Outcome); ok {
+		return l.find(o, bar)
+	}
 	switch {
 	case l.P == nil:
 		return ""
@@ -80,6 +86,21 @@ func (l *PlannedTrial) judge(bar float64) Verdict {
 	case l.Effect == nil:
 		return Unproven
 	case *l.Lo >= -trial.Material && *l.Hi <= trial.Material:
+		return NoEffect
+	}
+	return Unproven
+}
+
+// find returns the word of a trial on an outcome, as a verdict.
+func (l *PlannedTrial) find(o trial.Outcome, bar float64) Verdict {
+	switch least := shownAs(o, material(o)); {
+	case l.P == nil:
+		return ""
+	case *l.P <= bar && *l.Effect < 0 && o == trial.Recurrence:
+		return Verdict(Prevents)
+	case *l.P <= bar:
+		return Verdict(provenMark + word(o, *l.Effect))
+	case *l.Lo >= -least && *l.Hi <= least:
 		return NoEffect
 	}
 	return Unproven
@@ -109,10 +130,10 @@ func (b *builder) trial(r *Row, l Lesson) {
 	}
 }
 
-// looked returns the verdict of the latest evaluated trial.
+// looked returns the verdict of the latest evaluated trial on the reward.
 func (r *Row) looked() Verdict {
 	for _, l := range slices.Backward(r.Looks) {
-		if l.Taken {
+		if l.Taken && l.Outcome == "" {
 			return l.Verdict
 		}
 	}
@@ -125,6 +146,9 @@ func (r *Row) next() string {
 		return ""
 	}
 	stays := "the lesson stays active like any other lesson"
+	if last := len(r.Looks) - 1; last >= 0 && r.Looks[last].Outcome != "" {
+		return stays
+	}
 	switch r.looked() {
 	case TrialHelps, ProvenHelps:
 		return stays

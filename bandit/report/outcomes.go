@@ -60,6 +60,7 @@ type Outcome struct {
 	EFewer       float64  `json:"e_fewer"`     // present e-value for a fall, capped at 1e12
 	EMore        float64  `json:"e_more"`      // for a rise
 	P            *float64 `json:"p"`           // level at which the interval would exclude 0
+	Variance     float64  `json:"variance"`    // variance of the value around its centre, for the plan of a trial
 }
 
 // outcomeBars are the thresholds of one outcome over all lessons.
@@ -130,6 +131,7 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 			e, lo, hi := all.interval(trial.TightLesson)
 			x.Effect, x.Lo, x.Hi = new(shownAs(o, e)), new(shownAs(o, lo)), new(shownAs(o, hi))
 			x.P = new(all.exclusion())
+			x.Variance = all.variance() / spreadOf(s)
 		}
 		x.Verdict = b.found(r, o, s)
 		if x.Verdict == NotProven {
@@ -140,6 +142,21 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
+// spreadOf returns the factor by which the coins inflate the variance of a value, for the mean
+// propensity of the picks.
+func spreadOf(s *trial.OutcomeStats) float64 { return trial.Spread(s.N0 / (s.N1 + s.N0)) }
+
+// startVariance returns the variance of the value of an outcome before any data.
+func startVariance(o trial.Outcome) float64 {
+	switch {
+	case o.Logarithmic():
+		return 0.01
+	case o == trial.Errors:
+		return 0.04
+	}
+	return 0.24
+}
+
 // found returns the first finding that holds.
 func (b *builder) found(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
 	all, bar := sumsOf(s), &b.observed[o]
@@ -148,6 +165,11 @@ func (b *builder) found(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding 
 	}
 	if !all.shown() {
 		return NotProven
+	}
+	for _, l := range slices.Backward(r.Looks) {
+		if f := Finding(l.Verdict); l.Outcome == o.String() && f.Proven() {
+			return f
+		}
 	}
 	e, lo, hi := all.interval(trial.TightLesson)
 	switch {

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -120,5 +121,42 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	got := report.Build(report.Input{Counters: c, Lessons: listed("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
 		t.Errorf("%+v", x)
+	}
+}
+
+// A planned trial on recurrence: about 120 picks for 25 points, and one look whose word is the word of
+// the outcome and never a verdict of the reward.
+func TestTrialOnRecurrence(t *testing.T) {
+	blank := report.Build(report.Input{Lessons: listed("good")})
+	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
+	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
+		t.Fatalf("%v: %+v", err, plan)
+	}
+	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
+		t.Errorf("an unknown outcome: %v", err)
+	}
+	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
+		t.Errorf("%v: 400 picks detect a change of tokens by %+v", err, more)
+	}
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	l := listed("good")
+	l[0].Epsilon, l[0].Trial = 0.5, trial.Name(noon, plan.Picks, "recurrence")
+	for i := range plan.Picks {
+		p := trial.Pick{Slug: "good", Arm: l[0].Arm, Eps: 0.5, Injected: r.IntN(2) == 1, Trial: l[0].Trial}
+		p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Recurrence), trial.Tally{})
+		p.Watch.Recurred = r.Float64() < 0.3 || !p.Injected
+		a := &trial.Assignment{Decided: true, Day: 20000, At: i, Picks: []trial.Pick{p}}
+		a.Observe(trial.Tally{})
+		c.Add(append(a.Closing(), a.Looked("0123456789", math.NaN())...))
+	}
+	got := report.Build(report.Input{Counters: c, Lessons: l})
+	row := &got.Lessons[0]
+	look := row.Looks[0]
+	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.Looks.Proven != 1 || row.Trial != "ended" {
+		t.Errorf("the look %+v of %+v", look, row)
+	}
+	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
+		t.Errorf("outcome %+v, verdict %s", x, row.Verdict)
 	}
 }

@@ -250,8 +250,9 @@ type Looks struct {
 // numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
-	Planned   int64     `json:"planned"` // rewarded picks
-	Told      int64     `json:"told"`    // rewarded picks of closed sessions so far
+	Outcome   string    `json:"outcome,omitempty"` // outcome of the trial, with its unit and words; empty: the reward
+	Planned   int64     `json:"planned"`           // rewarded picks; of a trial on an outcome: closed picks
+	Told      int64     `json:"told"`              // rewarded picks of closed sessions so far
 	Taken     bool      `json:"taken"`
 	Last      time.Time `json:"last,omitzero"` // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`    // picks in the sums

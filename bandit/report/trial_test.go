@@ -32,7 +32,7 @@ func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int)
 }
 
 func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
-	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks) }
+	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks, "") }
 	c := bandit.New()
 	var listed []report.Lesson
 	for _, x := range []struct {
@@ -95,9 +95,9 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
-		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
+		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
 		for i := range looks - 1 {
-			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60), 30, 15, 15)
+			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60, ""), 30, 15, 15)
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
@@ -135,7 +135,7 @@ func TestForecast(t *testing.T) {
 // An explanation has about ten lines from which the row can be computed by hand.
 func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
-	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
+	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
 	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explain

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"precept/bandit/trial"
 )
 
 func weeks(x float64) string {
@@ -57,7 +59,14 @@ func (l *PlannedTrial) text() string {
 		l.Planned,
 	)
 	if l.Effect != nil {
-		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*100, *l.Lo*100, *l.Hi*100)
+		scale := 100.0
+		if o, ok := trial.ParseOutcome(l.Outcome); ok {
+			s += " on " + l.Outcome
+			if o.Logarithmic() {
+				scale = 1
+			}
+		}
+		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*scale, *l.Lo*scale, *l.Hi*scale)
 	}
 	switch {
 	case !l.Taken && l.Effect != nil:

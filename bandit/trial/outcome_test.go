@@ -195,3 +195,27 @@ func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 		}
 	}
 }
+
+// A planned trial on an outcome counts every closed pick, with or without a reward, by the outcome; a
+// trial on the reward counts rewarded picks alone.
+func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
+	a := watched(false, true, trial.Tally{})
+	a.Picks[0].C = 0.5
+	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
+		a.Picks[0].Trial = name
+		if got := [2]int{len(a.Looked("0123456789", math.NaN())), len(a.Looked("0123456789", 1))}; got != want {
+			t.Errorf("%s: %d entries without a reward and with one, want %d", name, got, want)
+		}
+	}
+	a.Picks[0].Trial = "900.60.recurrence"
+	c := trial.NewCounters()
+	c.Add(a.Looked("0123456789", math.NaN()))
+	looks := c.Looks()
+	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
+		t.Errorf("%+v", looks)
+	}
+	a.Picks[0].Watch.Closed = false
+	if ds := a.Looked("0123456789", 1); len(ds) != 0 {
+		t.Errorf("a session without the outcome has an entry: %v", ds)
+	}
+}

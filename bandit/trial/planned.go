@@ -29,13 +29,17 @@ const lookMark = "t:"
 func LookScope(k Arm, name string) string { return lookMark + string(k) + "#" + name }
 
 // Name returns the name of a planned trial, made of the start and the number of rewarded picks,
-// because a lesson may go through several trials. The name is empty for a trial without a planned
-// number.
-func Name(started time.Time, picks int64) string {
+// because a lesson may go through several trials, and the outcome of a trial on an outcome. The name
+// is empty for a trial without a planned number.
+func Name(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
 	}
-	return strconv.FormatInt(max(started.Unix(), 0), 10) + "." + strconv.FormatInt(picks, 10)
+	name := strconv.FormatInt(max(started.Unix(), 0), 10) + "." + strconv.FormatInt(picks, 10)
+	if outcome != "" {
+		name += "." + outcome
+	}
+	return name
 }
 
 // Planned returns the number of picks in the name of a trial; 0 for an invalid name.
@@ -60,10 +64,11 @@ type planned struct {
 // one second, too few to identify a session.
 const tieDigits = 8
 
-// Looked returns the additions of a session, if rewarded at the closing, to the planned trials of
-// its picks. Value encodes z and the coin, and is never 0.
+// Looked returns the additions of a session at the closing to the planned trials of its picks. y is
+// the reward at the closing; without a reward, y is not a number, and only trials on an outcome have
+// an addition. Value encodes z and the coin, and is never 0.
 func (a *Assignment) Looked(session string, y float64) []Delta {
-	if a.Excluded || math.IsNaN(y) {
+	if a.Excluded {
 		return nil
 	}
 	var d []Delta
@@ -72,7 +77,7 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 		if p.Trial == "" {
 			continue
 		}
-		z, ok := Z(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
+		z, ok := p.looked(y)
 		if !ok {
 			continue
 		}
@@ -84,6 +89,21 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 		d = append(d, Delta{Key{Scope: LookScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
 	}
 	return d
+}
+
+// looked returns z of the pick's planned trial. ok is false without a coin, a reward or an outcome.
+func (p *Pick) looked(y float64) (z float64, ok bool) {
+	o, on := NewLook(p.Arm, p.Trial).On()
+	if !on {
+		if math.IsNaN(y) {
+			return 0, false
+		}
+		return Z(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
+	}
+	if y, ok = p.Watch.Value(o); !ok {
+		return 0, false
+	}
+	return Z(y-p.Watch.C[o], p.Injected, p.Eps)
 }
 
 // readEntry decodes an entry of Looked.
@@ -117,7 +137,8 @@ type Evaluation struct {
 	Trial    string // name
 	Began    int64  // seconds since 1970
 	Planned  int64
-	Told     int64 // closed and rewarded so far
+	Outcome  string // empty: a trial on the reward
+	Told     int64  // closed and rewarded so far
 	Taken    bool
 	At       int64 // start of the last session in the sums
 	Z, ZZ    float64
@@ -129,6 +150,12 @@ type Evaluation struct {
 func NewLook(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
+	picks, outcome, on := strings.Cut(picks, ".")
+	if _, known := ParseOutcome(outcome); known {
+		out.Outcome = outcome
+	} else if on {
+		picks = ""
+	}
 	if n, err := strconv.ParseInt(began, 10, 64); err == nil {
 		out.Began = n
 	}
@@ -137,6 +164,9 @@ func NewLook(k Arm, name string) Evaluation {
 	}
 	return out
 }
+
+// On returns the outcome of a trial on an outcome. ok is false for a trial on the reward.
+func (e Evaluation) On() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
 // evaluate evaluates the trial over the present entries.
 func (t *planned) evaluate(k Arm, name string) Evaluation {

@@ -45,7 +45,7 @@ func trialSessions(n int, name string, effect float64, seed uint64) []toldSessio
 // The evaluation covers exactly the first N rewarded picks by the beginning of their sessions, for
 // any order of counting, any number of replicas and any number of later picks.
 func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 200)
+	name := trial.Name(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
 	var z, zz float64
 	var n, injected int64
@@ -118,7 +118,7 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
 		found := 0
 		for run := range uint64(runs) {
-			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n), c.effect, run), trial.NewCounters()
+			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n, ""), c.effect, run), trial.NewCounters()
 			for i := range all {
 				k.Add(all[i].a.Looked(all[i].name, all[i].y))
 			}
@@ -137,7 +137,7 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 // A planned trial ends at enough rewarded picks: the counted ones plus the additional ones that the
 // caller knows.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 60)
+	name := trial.Name(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
 	for _, s := range trialSessions(40, name, 0, 5) {
 		c.Add(s.a.Looked(s.name, s.y))
@@ -201,11 +201,11 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
-		if got := trial.Name(time.Unix(900, 5), picks); got != want {
+		if got := trial.Name(time.Unix(900, 5), picks, ""); got != want {
 			t.Errorf("%d picks: %q", picks, got)
 		}
 	}
-	if got := trial.Name(time.Unix(-7, 0), 3); got != "0.3" {
+	if got := trial.Name(time.Unix(-7, 0), 3, ""); got != "0.3" {
 		t.Errorf("before 1970: %q", got)
 	}
 }
@@ -214,7 +214,7 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 // result names the start of the last counted session. A later pick with an earlier start replaces a
 // counted one.
 func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
-	name := trial.Name(time.Unix(50, 0), 3)
+	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
 	tell := func(session string, at int64, injected bool, y float64) {
 		a := pickOf(0.2, injected, 0.5)

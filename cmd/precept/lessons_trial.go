@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"precept/admin"
 	"precept/bandit"
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject"
@@ -44,6 +46,8 @@ func (f *trialFlags) check(c *cobra.Command) error {
 		)
 	case f.planned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
 		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give one of them")
+	case !f.planned() && f.goal.Outcome != "":
+		return errors.New("--outcome needs a planned trial; add --picks or --detect")
 	case !f.planned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
 		return errors.New(
 			"--power, --dry-run and --json need a planned trial; add --picks or --detect",
@@ -76,6 +80,10 @@ func (w *invocation) lessonsTrial() *cobra.Command {
 	)
 	c.Flags().Float64Var(
 		&f.goal.Power, "power", 0.8, "probability that --detect finds the effect",
+	)
+	c.Flags().StringVar(
+		&f.goal.Outcome, "outcome", "",
+		"planned trial on an outcome of all closed sessions instead of the reward: "+strings.Join(trial.OutcomeNames(), ", "),
 	)
 	c.Flags().StringVar(
 		&f.tenant, "tenant", "default", "tenant whose measurements the forecast uses",
@@ -123,7 +131,7 @@ func (w *invocation) planTrial(
 		}
 		return misuse(err)
 	}
-	f.plan.Picks = cost.Picks
+	f.plan.Picks, f.plan.Outcome = cost.Picks, cost.Outcome
 	if err := f.plan.Validate(); err != nil {
 		return misuse(err)
 	}

@@ -146,7 +146,13 @@ def looks(trials):
     """Each planned trial, at its first N told picks: what was told later than a session's closing does not count."""
     plans = {}
     for t in trials:
-        if t.get("trial") and t["outcome_at_closing"] is not None:
+        if not t.get("trial"):
+            continue
+        outcome = (t["trial"].split(".") + [""])[2]
+        for o in t.get("outcomes") or ():
+            if o["name"] == outcome:
+                plans.setdefault((t["arm"], t["trial"]), []).append(t | {"outcome_at_closing": o["y"], "center": o["center"]})
+        if not outcome and t["outcome_at_closing"] is not None:
             plans.setdefault((t["arm"], t["trial"]), []).append(t)
     for (arm, trial), picks in sorted(plans.items()):
         planned = int(trial.split(".")[1])

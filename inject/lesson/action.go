@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
+
+	"precept/bandit/trial"
 )
 
 // Action is an operator's decision about a lesson.
@@ -32,7 +35,12 @@ func (p TrialPlan) Validate() error {
 	if !ok(p.Epsilon) || !ok(p.Until) {
 		return errors.New("the epsilon and the half-width of a trial lie between 0 and 1; 0.5 and 0.03 are usual")
 	}
+	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
+		return fmt.Errorf("%q is not an outcome; choose one of %s", p.Outcome, strings.Join(trial.OutcomeNames(), ", "))
+	}
 	switch least := p.leastPicks(); {
+	case p.Picks == 0 && p.Outcome != "":
+		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
 	case p.Picks == 0:
 	case p.Until != 0:
 		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
@@ -82,6 +90,9 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	}
 	if (a == Approve || a == StartTrial) && l.ExpiredAt(at) {
 		return nil, fmt.Errorf("%s expired at %s; move expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
+	}
+	if plan.Outcome == trial.Recurrence.String() && !l.AboutError() {
+		return nil, fmt.Errorf("%s is about no error, so no error can occur again; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
 	return Edit(l, func(l *Lesson) {
 		l.Plan = TrialPlan{}

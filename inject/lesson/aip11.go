@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"precept/bandit/trial"
 )
 
 // Schema is the specification identifier of the AIP-11 form.
@@ -145,7 +147,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 	}
 	const prefix = "metadata.precept"
 	r.refuseUnknownKeys(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
-		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")
+		"updated_at", "prevents", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started", "trial_outcome")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
 		if !l.State.Valid() {
@@ -164,4 +166,10 @@ func (r *reader) metadata(l *Lesson, n *node) {
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
 	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
 	l.Plan.Started = r.instant(prefix, n, "trial_started")
+	l.Plan.Outcome = r.text(prefix, n, "trial_outcome", false, 0, maxRef)
+	if _, ok := trial.ParseOutcome(l.Plan.Outcome); !ok && l.Plan.Outcome != "" {
+		v, _ := n.get("trial_outcome")
+		r.invalid(prefix+".trial_outcome", v.line, "%q is not an outcome; write %s", l.Plan.Outcome, strings.Join(trial.OutcomeNames(), ", "))
+	}
+	l.Prevents = r.texts(prefix, n, "prevents", maxPhrases, maxPhrase, notBlank, "a kind of error or a phrase")
 }

@@ -60,7 +60,7 @@ func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 func (l *Lesson) Clone() *Lesson {
 	c := *l
 	t := &c.Trigger
-	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.ErrorKinds, &t.Models, &c.Supersedes} {
+	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.ErrorKinds, &t.Models, &c.Supersedes, &c.Prevents} {
 		*list = slices.Clone(*list)
 	}
 	t.Targets, c.Evidence = slices.Clone(t.Targets), slices.Clone(c.Evidence)
@@ -152,6 +152,8 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
 		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
 		{[]string{"metadata", "precept", "trial_started"}, optional(stamp(l.Plan.Started))},
+		{[]string{"metadata", "precept", "trial_outcome"}, optional(l.Plan.Outcome)},
+		{[]string{"metadata", "precept", "prevents"}, texts(l.Prevents)},
 	}
 	if form == FormGptme {
 		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)

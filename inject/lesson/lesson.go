@@ -3,6 +3,8 @@ package lesson
 import (
 	"slices"
 	"time"
+
+	"precept/detect"
 )
 
 // State is the state of a lesson, set by a person, the gate or the chooser.
@@ -88,6 +90,7 @@ type TrialPlan struct {
 	Until   float64   // half-width of the interval, in units of reward, at which the trial ends; 0: a person ends the trial
 	Picks   int64     // planned trial: number of rewarded picks at the evaluation; 0: not planned
 	Started time.Time // planned trial: start; a lesson may have several trials
+	Outcome string    // planned trial on an outcome of the traffic (trial.Outcome); empty: on the reward
 }
 
 // Lesson is one parsed LESSON.md. A lesson in a book is immutable.
@@ -100,6 +103,7 @@ type Lesson struct {
 	Confidence                 float64
 	SuccessCount, FailureCount int // initial counts by the author; no decision uses the counts
 	Supersedes                 []string
+	Prevents                   []string  // kinds of errors and phrases of errors that the lesson prevents, besides those of the trigger
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // active in a person's file
 	Approval                   Approval
@@ -140,5 +144,18 @@ const armDigits = 12
 // AboutError reports whether the lesson is about an error, so that a session shows whether the error
 // occurs again. The distiller makes its lessons out of failures.
 func (l *Lesson) AboutError() bool {
-	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0 || l.Approval.Source == "distill"
+	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
+}
+
+// Prevented reports whether one of the errors has a kind or a phrase that the lesson is said to
+// prevent.
+func (l *Lesson) Prevented(errors []ErrorText) bool {
+	if len(l.Prevents) == 0 {
+		return false
+	}
+	q := (&Query{Errors: errors}).folded()
+	return slices.ContainsFunc(l.Prevents, func(p string) bool {
+		return standsInAny(p, l.Form, q.errors) ||
+			slices.ContainsFunc(errors, func(e ErrorText) bool { return slices.Contains(e.Kinds, detect.Kind(p)) })
+	})
 }

@@ -132,7 +132,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	steps := make([]session.Settlement, 400)
 	for i := range steps {
 		a := trial.Assignment{At: g.w.Now().Unix(), Decided: true, Picks: []trial.Pick{{
-			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks),
+			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
 		wins, y := without, 0.0
 		if i%2 == 0 {

@@ -1,0 +1,67 @@
+package lesson_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"precept/detect"
+	"precept/inject/lesson"
+)
+
+const preventing = `---
+schema: learning/v1
+slug: free-the-port
+title: Stop the old server first.
+trigger:
+  description: A server starts.
+  metadata: {precept: {keywords: ["start the server"]}}
+outcome: success
+evidence: [{kind: run, ref: run-1}]
+confidence: 0.5
+metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
+---
+## What to do (or avoid)
+Stop the old server first.
+`
+
+// A lesson that fires on words says which errors it prevents, by kind or by phrase. The list is part of
+// the measurement, so the text and its approval stay the same.
+func TestPreventsNamesKindsAndPhrases(t *testing.T) {
+	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
+	if err != nil || !l.AboutError() {
+		t.Fatalf("%v: %+v", err, l)
+	}
+	for name, c := range map[string]struct {
+		of   lesson.ErrorText
+		want bool
+	}{
+		"kind":    {lesson.ErrorText{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}, true},
+		"phrase":  {lesson.ErrorText{Text: "Error: Address already taken"}, true},
+		"another": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
+	} {
+		if got := l.Prevented([]lesson.ErrorText{c.of}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
+	if err != nil || plain.AboutError() || plain.ContentHash != l.ContentHash {
+		t.Errorf("%v: without the list %+v", err, plain)
+	}
+	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
+	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	tried, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
+	if err != nil || tried.Plan.Outcome != "recurrence" || len(tried.Prevents) != 2 {
+		t.Errorf("%v: %+v", err, tried)
+	}
+	for name, bad := range map[string]lesson.TrialPlan{
+		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
+	} {
+		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", began); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", began); err == nil || !strings.Contains(err.Error(), "prevents") {
+		t.Errorf("a trial on the recurrence of no error: %v", err)
+	}
+}
