@@ -2,6 +2,7 @@ package detect
 
 import (
 	"io"
+	"slices"
 
 	"precept/internal/wire"
 )
@@ -28,7 +29,7 @@ const (
 // Inspect reads transcripts, as Read does, and emits the findings in the order of the lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return Read(r, func(t Transcript) error {
-		return inspectList(t.Request, func(f Finding) error {
+		return inspectList(t.Request, func(f Finding, _ func() Explanation) error {
 			f.Source, f.ID = t.Source, t.ID
 			return emit(f)
 		})
@@ -37,12 +38,12 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 
 // inspectList emits the findings of one list in the order in which a proxy would have seen the list
 // grow. No step is judged twice, so the cost is linear.
-func inspectList(req *wire.Request, emit func(Finding) error) error {
+func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	h := &history{req: req, fresh: req.Len(), next: req.Len()}
 	for h.fill() {
 	}
 	h.visits = maxVisits + visitsAStep*len(h.steps)
-	t := transcript{req: req, emit: emit, steps: h.steps}
+	t := transcript{req: req, emit: emit, steps: h.steps, all: h.steps}
 	first := map[uint64]int{} // batch in which a call was answered first
 	t.loops = h.findLoops(len(h.steps), len(h.steps), func(s *step) bool {
 		repeated := s.own
@@ -70,7 +71,8 @@ const visitsAStep = 64
 // transcript is a read list during the emission of its findings.
 type transcript struct {
 	req    *wire.Request
-	emit   func(Finding) error
+	emit   func(Finding, func() Explanation) error
+	all    []*step // newest first
 	steps  []*step // not yet emitted, newest first
 	loops  []Loop  // not yet emitted, oldest first
 	answer string  // newest text of the agent
@@ -89,13 +91,13 @@ func (t *transcript) item(i int) error {
 		v := s.outcome()
 		if err := t.emit(Finding{
 			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.call.result.tool,
-		}); err != nil {
+		}, func() Explanation { return explainResult(s) }); err != nil {
 			return err
 		}
 	}
 	for ; len(t.loops) > 0 && t.loops[0].Index == i; t.loops = t.loops[1:] {
 		l := t.loops[0]
-		if err := t.emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}); err != nil {
+		if err := t.emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}, func() Explanation { return t.explainLoop(l) }); err != nil {
 			return err
 		}
 	}
@@ -112,5 +114,26 @@ func (t *transcript) user(i int) error {
 		return nil
 	}
 	turn := ReadTurn(it.Text, it.Words, t.answer)
-	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule})
+	answer := t.answer
+	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule},
+		func() Explanation { return explainTurn(it.Text, it.Words, answer, turn) })
+}
+
+// explainLoop returns the first line of the repeated result, the call, and the item of the earlier result.
+func (t *transcript) explainLoop(l Loop) Explanation {
+	i := slices.IndexFunc(t.all, func(s *step) bool {
+		return !s.person && s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args
+	})
+	if i < 0 {
+		return Explanation{Args: cutRunes(l.Args, maxExplained)}
+	}
+	now := t.all[i]
+	e := explainResult(now)
+	for _, s := range t.all[i+1:] {
+		if !s.person && s.batch != now.batch && (sameCall(now, s) || now.loose() != 0 && s.loose() == now.loose()) {
+			e.Before = &s.item
+			break
+		}
+	}
+	return e
 }

@@ -208,3 +208,34 @@ func golden(t *testing.T, file, got string) {
 		t.Errorf("%s differs; run with PRECEPT_UPDATE=1 and read the diff\n%s", file, got)
 	}
 }
+
+// An explanation has the deciding line with its position, the rule, the call, and the earlier result of a loop.
+func TestExplainNamesRuleTextAndPosition(t *testing.T) {
+	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]did{
+		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
+		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
+		say("thanks for the summary\nbut that's wrong"),
+	})})
+	explain := func(n int) *detect.Explanation {
+		t.Helper()
+		why, _, err := detect.Explain(strings.NewReader(in), n)
+		if err != nil || why == nil {
+			t.Fatalf("finding %d: %v, %v", n, why, err)
+		}
+		return why
+	}
+	if e := explain(2); e.Rule != "text:go-test" || e.Text != "--- FAIL: TestTotal (0.00s)" || e.Line != 2 || e.Byte != 5 ||
+		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
+		t.Errorf("a failure: %+v", e)
+	}
+	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.Before == nil || *e.Before != 2 {
+		t.Errorf("a loop: %+v", e)
+	}
+	if e := explain(5); e.Rule != "disapproval" || e.Text != "but that's wrong" || e.Line != 2 {
+		t.Errorf("a turn of a user: %+v", e)
+	}
+	why, count, err := detect.Explain(strings.NewReader(in), 99)
+	if why != nil || count != 5 || err != nil {
+		t.Errorf("finding 99: %+v, %d findings, %v; want no explanation and 5 findings", why, count, err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
+	var number int
 	c := &cobra.Command{
 		Use:   "inspect FILE...",
 		Short: "Find tool errors, loops and feedback in transcripts",
@@ -23,11 +24,16 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 			"JSON document, an array of documents, or JSON lines {source, id, messages}. Inspect " +
 			"prints the findings of precept in the transcripts. FILE - is standard input. Exit code " +
 			"1: a line or a transcript is unreadable; the error names the line, and all other " +
-			"findings are printed.",
+			"findings are printed. --explain N prints the reason of finding N: the rule, the deciding text " +
+			"and the position of the text. Findings are counted from 1, over all files, in the order of the output.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")
-	c.RunE = func(_ *cobra.Command, files []string) error {
+	c.Flags().IntVar(&number, "explain", 0, "print the reason of one finding, by its number from 1, and no other finding")
+	c.RunE = func(c *cobra.Command, files []string) error {
+		if c.Flags().Changed("explain") {
+			return explainFinding(in, out, files, number, asJSON)
+		}
 		emit := func(f detect.Finding) error { return printFinding(out, f) }
 		if asJSON {
 			emit = func(f detect.Finding) error { return writeLine(out, f) }
@@ -50,6 +56,54 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	}
 	defer in.Close() //nolint:errcheck // only read
 	return detect.Inspect(in, emit)
+}
+
+// explainFinding prints the reason of a finding of the files.
+func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
+	before := 0
+	var faults []error
+	for _, file := range files {
+		in, err := open(stdin, file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		why, count, err := detect.Explain(in, number-before)
+		_ = in.Close() // only read
+		if why != nil {
+			if asJSON {
+				return writeLine(out, why)
+			}
+			return printExplanation(out, number, why)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
+		}
+		before += count
+	}
+	missing := fmt.Errorf("finding %d is missing: the input has %d findings; choose a number from 1 to %d", number, before, before)
+	return errors.Join(append(faults, missing)...)
+}
+
+// printExplanation prints an explanation for people.
+func printExplanation(out io.Writer, number int, why *detect.Explanation) error {
+	f, rule := why.Finding, why.Rule
+	if rule == "" {
+		rule = "(none)"
+	}
+	text := fmt.Sprintf("finding  %d: %s %s [%d] %s %s\nrule     %s: %s\ntext     %s\nposition item %d, line %d, byte %d\n",
+		number, f.Source, f.ID, f.Index, f.Kind, f.Label, rule, why.Meaning, why.Text, f.Index, why.Line, why.Byte)
+	if why.Tool != "" {
+		text += fmt.Sprintf("call     %s %s\n", why.Tool, why.Args)
+	}
+	if why.Before != nil {
+		text += fmt.Sprintf("before   the earlier result is in item %d\n", *why.Before)
+	}
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Fprintln(out, report.Printable(strings.TrimRight(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // open opens a file for reading; - is standard input.

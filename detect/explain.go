@@ -1,0 +1,120 @@
+package detect
+
+import (
+	"io"
+	"strings"
+)
+
+// Explanation says why a finding has its label.
+type Explanation struct {
+	Finding Finding `json:"finding"`
+	Rule    string  `json:"rule"`             // as in the finding; "" for a label by default
+	Meaning string  `json:"meaning"`          // the rule in words
+	Text    string  `json:"text"`             // the deciding line or sentence, shortened
+	Line    int     `json:"line"`             // number of the line in the text of the item, from 1
+	Byte    int     `json:"byte"`             // offset of the line in the text of the item
+	Tool    string  `json:"tool,omitempty"`   // for a result and a loop
+	Args    string  `json:"args,omitempty"`   // arguments of the call, shortened
+	Before  *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
+}
+
+// Explain returns the explanation of the nth finding of Inspect, from 1, and the number of the findings
+// that Explain read. The explanation is nil if the input has fewer findings.
+func Explain(r io.Reader, n int) (*Explanation, int, error) {
+	var why *Explanation
+	count := 0
+	err := Read(r, func(t Transcript) error {
+		return inspectList(t.Request, func(f Finding, explain func() Explanation) error {
+			if count++; count == n {
+				e := explain()
+				f.Source, f.ID = t.Source, t.ID
+				e.Finding, e.Rule, e.Tool, e.Meaning = f, f.Rule, f.Tool, meaningOf(f)
+				why = &e
+			}
+			return nil
+		})
+	})
+	return why, count, err
+}
+
+// maxExplained is the number of bytes of a text or of arguments in an explanation.
+const maxExplained = 300
+
+// evidence returns the first line of a text that alone is judged as the whole text, else the first line.
+func evidence(text string, same func(line string) bool) (e Explanation) {
+	at, n, found := 0, 0, false
+	for line := range strings.Lines(cutText(text, 2*maxText)) {
+		n++
+		t := strings.TrimSpace(line)
+		if t != "" && (e.Line == 0 || !found && same(t)) {
+			found = e.Line > 0 || same(t)
+			e.Text, e.Line, e.Byte = cutRunes(t, maxExplained), n, at
+		}
+		if found {
+			return e
+		}
+		at += len(line)
+	}
+	return e
+}
+
+// explainResult returns the deciding line of a result, and the call.
+func explainResult(s *step) Explanation {
+	v := s.outcome()
+	e := evidence(s.call.result.text, func(line string) bool {
+		alone := wording().classify(s.toolCall(), line, s.call.result.flag)
+		return alone.Outcome == v.Outcome && alone.Rule == v.Rule && v.Rule != ""
+	})
+	e.Args = cutRunes(s.call.result.args, maxExplained)
+	return e
+}
+
+// explainTurn returns the deciding sentence of a turn of a user.
+func explainTurn(text, words, previous string, turn Opinion) Explanation {
+	if words == "" {
+		words = text
+	}
+	return evidence(words, func(line string) bool {
+		alone := ReadTurn(line, line, previous)
+		return alone.Feeling == turn.Feeling && alone.Rule == turn.Rule
+	})
+}
+
+// meaningOf returns the rule of a finding in words.
+func meaningOf(f Finding) string {
+	family, _, _ := strings.Cut(f.Rule, ":")
+	switch {
+	case f.Kind == KindLoop:
+		return map[string]string{
+			"failed-again": "the same call failed in the same way, and no step between may have changed the result",
+			"same-again":   "the same call returned the same result, and no step between may have changed the result",
+			"same-answer":  "calls that differ only in a limit, a time-out or a page returned the same result",
+			"cycle":        "the last calls repeat the calls before, with the same results",
+			"edit-undo":    "an edit was made, undone, and made again",
+		}[f.Rule]
+	case f.Kind == KindUser && f.Rule == "":
+		return "no phrase of an opinion was found"
+	case f.Kind == KindUser:
+		return "the words of the user have a phrase of this rule, or the harness wrote the words (neutral)"
+	case f.Rule == "":
+		return "no sign of a failure was found"
+	}
+	meanings := map[string]string{
+		"flag":          "the API's own flag of the result decides",
+		"exit-code":     "the exit code of the command decides",
+		"nothing-found": "exit code 1 of this program means that nothing was found",
+		"soft":          "exit code 0, but the first words report a failure",
+		"json":          "a field of the JSON result decides, or the JSON has no field for an error",
+		"text":          "the text has the words of a failure at the start or at the end",
+		"page":          "the page is an error page",
+		"refusal":       "a person, a rule or a headless harness did not allow the call",
+		"pending":       "the call continues in the background",
+		"edited":        "the tool confirms the edit",
+		"matches":       "the text holds the searched words: a match and no message",
+		"content":       "the words of a failure are the content that the tool returns",
+	}
+	if m := meanings[family]; m != "" {
+		return m
+	}
+	return "the rule " + f.Rule + " decides"
+}
