@@ -13,6 +13,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/inject/lesson"
 )
 
@@ -63,13 +64,14 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read fills in the bank's data.
+// read fills in the bank's data. The arm of matches by likeness has the file of its lesson.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
+	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Library.Log(ctx, eventsRead); err == nil {
-		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != v.slug })
+		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != slug })
 		slices.Reverse(v.events)
 	}
-	if l, ok := o.Library.Book().Get(v.slug); ok {
+	if l, ok := o.Library.Book().Get(slug); ok {
 		v.lesson, v.block, v.findings = l, o.Library.Block(tenant, l), o.Library.Findings(l)
 	}
 }
@@ -212,7 +214,7 @@ func actionsOf(state lesson.State) (out []action) {
 // actOnPage handles POST /lessons/{slug}/{action} and redirects with a sentence, also after a
 // failure.
 func (s *Server) actOnPage(c echo.Context) error {
-	a, slug := lesson.Action(c.Param("action")), param(c, "slug")
+	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {
 		return echo.ErrNotFound
 	}
