@@ -108,11 +108,41 @@ func (m *matcher) bareName(i int) hit {
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
-	h := m.value(p, class, shape{literal: literal})
+	h := m.value(p, class, shape{literal: literal, dotted: true})
 	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
+}
+
+// bareSecret checks a word for a secret (token, key, secret) at its letter i, without a following
+// sign: "the api token is ...", "ENV API_TOKEN ...". The value must look random.
+func (m *matcher) bareSecret(i int) hit {
+	const longest, farthest = 24, 12
+	s := m.s
+	end := runEnd(s, i, longest, tokenByte)
+	if at(s, end) != ' ' || !secretEnd(s[end-2], s[end-1]) {
+		return hit{}
+	}
+	start := m.runStart(i, longestName, nameByte)
+	class := classOfWord(s[start:end])
+	if class == bareKeyClass && keyOf(s[m.last:start]) {
+		class = secretClass
+	}
+	if !class.isSecret() || class == bareKeyClass || class == headerClass || class == passwordClass {
+		return hit{}
+	}
+	p := cell(s, end)
+	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as "} {
+		if startsWith(s, p, link) {
+			p += len(link)
+			break
+		}
+	}
+	if p-end > farthest {
+		return hit{}
+	}
+	return m.value(p, class, shape{})
 }
 
 // netrc reports whether the text before the name at start has the form of .netrc: machine, a host,

@@ -13,6 +13,8 @@ const (
 	noClass       keyClass = iota
 	passwordClass          // short values count as secrets too
 	secretClass            // values must look random
+	keyNameClass           // a name that ends in "key": values must look random, and be no id
+	bareKeyClass           // the name "key": values must have letters of both cases and digits
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
@@ -86,13 +88,19 @@ var nameEndings = func() (t endings) {
 		names string // the first match counts; = precedes a whole name
 	}{
 		{noClass, "=pass bypass compass"},
-		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw"},
+		{noClass, "publickey pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key storagekey idempotencykey translationkey"},
+		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
+		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
+		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw"},
 		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
 		{basicClass, "=auth basicauth"},
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
+		{secretClass, "tokenstring tokenvalue secretvalue secretstring creds"},
+		{bareKeyClass, "=key"},
+		{keyNameClass, "key"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
 		{orderClass, "orderid ordernumber orderno invoiceid invoicenumber transactionid trackingid trackingnumber ticketid customerid shipmentid =order"},
 		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn contactphone phoneno mobileno telephone"},
@@ -159,6 +167,9 @@ func (m *matcher) assignment(i int) hit {
 	if keyed {
 		class = classOfKey(name)
 	}
+	if len(name) == len("key") && class == bareKeyClass && keyOf(s[m.last:start]) { // api key: ...
+		class = secretClass
+	}
 	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // "key" is a secret only as a parameter of a URL
 		class = secretClass
 	}
@@ -168,7 +179,35 @@ func (m *matcher) assignment(i int) hit {
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	return m.assignedValue(i, p, class, shape{keyed: keyed, literal: literal})
+	sh := shape{keyed: keyed, literal: literal}
+	if class == passwordClass && !keyed && s[i] != '(' {
+		tight := end == i && at(s, p) > ' '
+		if s[i] == '>' {
+			if h := m.tagValue(p); h.kind != none {
+				return h
+			}
+		} else if value := skipMarks(s, p); end >= i-1 && value < len(s) && !isQuote(s[value]) && (!tight || s[i] == '=') && m.startsLine(start, s[i] == ':') {
+			if h := m.lineValue(value, tight && !slices.ContainsFunc(name, isLower) || bytes.Count(name, []byte(".")) > 0); h.kind != none {
+				return h
+			}
+		}
+		sh.connection = tight && s[i] == '=' && m.inConnection(start)
+	}
+	return m.assignedValue(i, p, class, sh)
+}
+
+// keyOf reports whether the word before "key" says that the key is a secret.
+func keyOf(before []byte) bool {
+	before, blank := bytes.CutSuffix(before[max(0, len(before)-maxBlanks):], []byte(" "))
+	if !blank {
+		return false
+	}
+	word := before[bytes.LastIndexFunc(before, func(r rune) bool { return r >= 0x80 || !isAlnum(byte(r)) })+1:]
+	switch string(bytes.ToLower(word)) {
+	case "api", "access", "secret", "private", "auth", "signing", "encryption", "master", "license", "licence", "app", "account", "subscription", "session", "service", "admin", "shared":
+		return true
+	}
+	return false
 }
 
 // assignedValue reads the value of a name at p, after the sign at i, or on the next line.
@@ -265,6 +304,11 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		}
 		if p++; p < len(s) && !isAlnum(s[p]) { // an unclosed quote may close an earlier text
 			return hit{}
+		}
+	}
+	if close := runEnd(s, p+1, longest, wordByte); sh.connection && s[p] == '{' { // Pwd={p;w} of ODBC
+		if end := bytes.IndexByte(s[p:close], '}'); end > 1 && bytes.IndexByte(s[p+1:p+end], '{') < 0 && s[p+1] != '{' && hasDigit(s[p:p+end]) {
+			return hit{p, p + end + 1, secret}
 		}
 	}
 	end := p

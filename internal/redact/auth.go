@@ -77,7 +77,7 @@ func (m *matcher) dashes(i int) hit {
 	if !class.isSecret() || m.s[end] == '=' { // = has its own check
 		return hit{}
 	}
-	return m.value(end+1, class, shape{})
+	return m.value(end+1, class, shape{dotted: true})
 }
 
 // pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A

@@ -38,11 +38,11 @@ func (m *matcher) passwordFlag(i int) hit {
 		if f.letter != letter || attached && !f.attached || !attached && !f.separate || !bytes.Contains(before, []byte(f.program)) {
 			continue
 		}
-		return m.value(skipMarks(m.s, p), passwordClass, shape{})
+		return m.value(skipMarks(m.s, p), passwordClass, shape{dotted: true})
 	}
 	end := span(m.s[:min(len(m.s), i+maxBlanks)], i+1, tokenByte)
 	if class := classOfWord(m.s[i+1 : end]); class.isSecret() && at(m.s, end) == ' ' { // -storepass
-		return m.value(skipMarks(m.s, end), class, shape{})
+		return m.value(skipMarks(m.s, end), class, shape{dotted: true})
 	}
 	return hit{}
 }

@@ -94,5 +94,5 @@ func isNameKey(key []byte) bool {
 
 // isProse reports whether the value of a password is a text about passwords.
 func isProse(class keyClass, value []byte) bool {
-	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0
+	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0 && !isPassphrase(value, false)
 }

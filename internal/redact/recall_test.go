@@ -52,7 +52,7 @@ func leaks(out, value string) bool {
 // The values of testdata/recall.txt are redacted. Every second line was held out when the rules were
 // written.
 func TestRecallOfListedTexts(t *testing.T) {
-	floors := map[string]float64{"vendor": .9, "named": .6, "password": .4, "phone": .7, "pii": .8}
+	floors := map[string]float64{"vendor": .9, "named": .8, "password": .75, "phone": .95, "pii": .97}
 	type count struct{ found, all int }
 	tuned, held := map[string]count{}, map[string]count{}
 	value := regexp.MustCompile("«([^»]*)»")
@@ -98,7 +98,7 @@ func TestListedHarmlessTextsAreKept(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d changed, held out %d", changed[0], len(all)/2, changed[1])
-	if changed[0]+changed[1] > len(all)/10 {
+	if changed[0]+changed[1] > len(all)/100 {
 		t.Errorf("%d of %d harmless texts are changed", changed[0]+changed[1], len(all))
 	}
 }

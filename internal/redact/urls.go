@@ -88,19 +88,33 @@ func (m *matcher) userFlag(i int) hit {
 	return m.userPassword(p)
 }
 
-// userPassword matches user:password in the word at p.
+// userPassword matches user:password in the word at p. curl accepts an empty user, and quotes around
+// either part.
 func (m *matcher) userPassword(p int) hit {
 	const longest = 256
-	if p < len(m.s) && isQuote(m.s[p]) {
+	curl := bytes.Contains(m.command(p), []byte("curl "))
+	s, quote := m.s, byte(0)
+	if p < len(s) && isQuote(s[p]) {
+		quote = s[p]
 		p++
 	}
-	end := runEnd(m.s, p, longest, wordByte)
-	colon := bytes.IndexByte(m.s[p:end], ':')
-	if colon < 1 || p < m.last || bytes.Contains(m.s[p:end], []byte(Placeholder)) {
+	end := runEnd(s, p, longest, wordByte)
+	colon := bytes.IndexByte(s[p:end], ':')
+	if colon < 1 && !(curl && colon == 0) || p < m.last {
 		return hit{}
 	}
-	curl := bytes.Contains(m.command(p), []byte("curl "))
-	if v := m.s[p+colon+1 : end]; !isLiteral(v) || !isPassword(v, shape{literal: curl}) {
+	from := p + colon + 1
+	if quote == 0 && curl && from < len(s) && isQuote(s[from]) {
+		quote = s[from]
+		from++
+	}
+	if quote != 0 && curl {
+		if close := bytes.IndexByte(s[from:min(len(s), from+longest)], quote); close > 0 && bytes.IndexByte(s[from:from+close], '\n') < 0 {
+			end = from + close
+		}
+	}
+	v := s[from:max(from, end)]
+	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, dotted: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
 		return hit{}
 	}
 	return hit{p, end, urlCredentials}

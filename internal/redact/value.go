@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // shape describes the context of a value.
 type shape struct {
@@ -8,6 +11,10 @@ type shape struct {
 	keyed  bool // the key was quoted, as in JSON: data, not code
 	// the context has no variables, so a plain word is a value
 	literal bool
+	// the name is part of a connection string
+	connection bool
+	// dots belong to the value, as after a flag
+	dotted bool
 }
 
 // checkValue decides whether the value s[start:end] of a telling name is a secret.
@@ -22,6 +29,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		ok = isPassword(v, sh)
 	case basicClass:
 		ok = basicCredentials(v)
+	case keyNameClass, bareKeyClass:
+		ok = isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
 	default:
 		ok = isRandom(v)
 	}
@@ -69,7 +78,10 @@ func isPassword(v []byte, sh shape) bool {
 		return len(v) <= 256 && spaces < 4 && !isPlainWord(v)
 	}
 	if spaces > 0 {
-		return false
+		return sh.quoted && !sh.keyed && isPassphrase(v, sh.literal || sh.connection)
+	}
+	if sh.connection && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
+		return !isPlainWord(v)
 	}
 	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') { // the quote closed a text: "PWD=" + dir + "x"
 		return false
@@ -78,9 +90,36 @@ func isPassword(v []byte, sh shape) bool {
 		return !isPlainWord(v)
 	}
 	if sh.quoted {
-		return digits > 0 || symbols > 0 || hyphens >= 3
+		return digits > 0 || symbols > 0 || hyphens >= 3 || letters == len(v) && letters >= 8 && hasRandomCase(v)
 	}
-	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0)
+	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1))
+}
+
+// hasRandomCase reports whether capitals and small letters change as often as in random letters, with
+// capitals in a row: names of code have one capital at the start of each word.
+func hasRandomCase(v []byte) bool {
+	changes, pairs := 0, 0
+	for i := 1; i < len(v); i++ {
+		switch up := isUpper(v[i]); {
+		case up != isUpper(v[i-1]):
+			changes++
+		case up:
+			pairs++
+		}
+	}
+	return changes*3 >= len(v) && pairs >= 2
+}
+
+// isID reports whether the value of a key is a UUID, a path, or a name with dots or colons.
+func isID(v []byte) bool {
+	if bytes.ContainsAny(v, ".:") || bytes.IndexByte(v, '/') >= 0 && !slices.ContainsFunc(v, isUpper) {
+		return true
+	}
+	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
+}
+
+func isBothCases(v []byte) bool {
+	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
 }
 
 // isPlainWord reports whether v is a placeholder for a password in schemas, forms and examples.

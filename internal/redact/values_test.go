@@ -17,7 +17,7 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"PASSWORD=<hunter22xyz>;x=1",
 		"PASSWORD=<hunter22xyz>&x=1",
 		"PASSWORD=<hunter22xyz>)",
-		"PASSWORD=<hunter22xyz>|x",
+		"PASSWORD=<hunter22xyz|x>",
 		"PASSWORD=<hunter22xyz>.",
 		"PASSWORD=<hunter22xyz>..",
 		"PASSWORD:  \t<hunter22xyz>\n",

@@ -1,0 +1,156 @@
+package redact
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Values in settings: lines of .env, properties and YAML files, connection strings, and tags. In such
+// places, punctuation and blanks belong to the value.
+
+// startsLine reports whether the name at start is the first of its line, as in settings. Words may
+// precede a name with a colon.
+func (m *matcher) startsLine(start int, colon bool) bool {
+	const longest = 24
+	s := m.s
+	from := max(0, start-longest)
+	line := s[from:start]
+	if newline := bytes.LastIndexByte(line, '\n'); newline >= 0 {
+		line = line[newline+1:]
+	} else if from > 0 {
+		return false
+	}
+	if colon && len(bytes.Trim(bytes.ToLower(line), " abcdefghijklmnopqrstuvwxyz")) == 0 { // wifi password: ...
+		return true
+	}
+	switch string(bytes.ToLower(bytes.Trim(line, " \t"))) {
+	case "", "export", "set", "env", "arg", "-", "$", "$env:":
+		return true
+	}
+	return false
+}
+
+// inConnection reports whether the name at start is a part of a connection string or a query:
+// host=h user=u password=..., Server=h;Password=..., ?user=u&password=...
+func (m *matcher) inConnection(start int) bool {
+	const longest = 64
+	if start == m.last {
+		return false
+	}
+	switch before := m.s[start-1]; before {
+	case ';', '?', '&':
+		return true
+	case ' ':
+		word := m.s[m.runStart(start-1, longest, wordByte) : start-1]
+		return len(word) > 2 && bytes.IndexByte(word, '=') > 0 && isAlnum(word[len(word)-1])
+	}
+	return false
+}
+
+// lineValue matches the password at p that ends with its line, or with a blank after a name without
+// blanks around its sign.
+func (m *matcher) lineValue(p int, tight bool) hit {
+	const longest = 256
+	s := m.s
+	area := s[p:min(len(s), p+longest)]
+	if end := bytes.IndexAny(area, "\r\n\x1b"); end >= 0 {
+		area = area[:end]
+	}
+	v := area
+	if end := bytes.IndexAny(v, " \t\"'`\x10\x11\x12\x13"); end >= 0 {
+		rest := bytes.TrimLeft(v[end:], " \t")
+		if v = v[:end]; !tight && len(rest) > 0 && rest[0] != '#' {
+			return hit{}
+		}
+	}
+	for i, c := range v { // the next parameter of a form, or command
+		if c == '&' || c == ';' {
+			if word := runEnd(v, i+1, maxBlanks, nameByte); at(v, word) == '=' || at(v, i+1) == c {
+				v = v[:i]
+				break
+			}
+		}
+	}
+	if bytes.IndexByte(v, '(') < 0 {
+		v = bytes.TrimRight(v, ")")
+	}
+	v = bytes.TrimRight(v, ".:")
+	if tag := bytes.Index(v, []byte("</")); tag >= 0 {
+		v = v[:tag]
+	}
+	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, tight) {
+		return hit{}
+	}
+	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
+}
+
+// isSetting reports whether the unquoted value of a setting is a password, instead of a reference or
+// code. tight allows words with dots and a number at the end.
+func isSetting(v []byte, tight bool) bool {
+	const shortest = 6
+	if len(v) < shortest || !isLiteral(v) || v[0] == '(' || v[0] == '[' || v[0] == '|' || v[0] == '>' || bytes.Count(v, v[:1]) == len(v) {
+		return false
+	}
+	for _, mark := range [...]string{"${", "$(", "{{", "<%", "://", "=="} {
+		if bytes.Contains(v, []byte(mark)) {
+			return false
+		}
+	}
+	if (v[0] == '/' || v[0] == '~') && (bytes.IndexByte(v[1:], '/') >= 0 || !isMixed(v) || !hasDigit(v)) {
+		return false
+	}
+	if open := bytes.IndexAny(v, "(["); open >= 0 && (open > 2 && !hasDigit(v[:open]) || !tight && span(v, 0, nameByte) == open) { // a call or an index
+		return false
+	}
+	letters, symbols, inner := false, false, false
+	for i, c := range v {
+		letters = letters || isAlnum(c) && !isDigit(c)
+		symbols = symbols || !isAlnum(c) && c < 0x80 && strings.IndexByte("._-/:,", c) < 0
+		inner = inner || isDigit(c) && isAlnum(at(v, i+1)) && !isDigit(at(v, i+1))
+	}
+	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
+	low := bytes.ToLower(v)
+	if path && (!tight && !inner && !numberedPart(v) || bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))) { // config.db1.password
+		return false
+	}
+	return letters && (symbols || hasDigit(v))
+}
+
+// numberedPart reports whether a part between dots begins with a digit, as no name of code does.
+func numberedPart(v []byte) bool {
+	for i, c := range v {
+		if isDigit(c) && (i == 0 || v[i-1] == '.') {
+			return true
+		}
+	}
+	return false
+}
+
+func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
+
+// isPassphrase reports whether a text with blanks is a password, instead of a text about passwords.
+// plain allows words of letters alone.
+func isPassphrase(v []byte, plain bool) bool {
+	const mostBlanks = 5
+	if bytes.Count(v, []byte(" ")) > mostBlanks || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
+		return false
+	}
+	low := bytes.ToLower(v)
+	for _, word := range [...]string{"pass", "enter", "your", "must", "please", "invalid", "requir", "incorrect", "charact", "%", "wrong", "secret", "login", "user", "error", "the "} {
+		if bytes.Contains(low, []byte(word)) {
+			return false
+		}
+	}
+	return plain || hasDigit(v)
+}
+
+// tagValue matches the text up to the closing tag.
+func (m *matcher) tagValue(p int) hit {
+	const longest = 128
+	area := m.s[p:min(len(m.s), p+longest)]
+	end := bytes.Index(area, []byte("</"))
+	if end < 0 || bytes.ContainsAny(area[:end], "\n<") {
+		return hit{}
+	}
+	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, keyed: true})
+}
