@@ -93,6 +93,7 @@ func (m *matcher) bareName(i int) hit {
 	if !class.isSecret() || len(name) < len("password") {
 		return hit{}
 	}
+	m.mark(start, end, class)
 	if class != passwordClass {
 		if at(s, end) != ' ' {
 			return hit{}
@@ -120,12 +121,19 @@ func (m *matcher) bareName(i int) hit {
 func (m *matcher) bareSecret(i int) hit {
 	const longest, farthest = 24, 12
 	s := m.s
+	if middle := s[i-1 : min(len(s), i+2)]; !startsFold(middle, 0, "oke") && !startsFold(middle, 0, "key") && !startsFold(middle, 0, "ecr") {
+		return hit{}
+	}
 	end := runEnd(s, i, longest, tokenByte)
-	if at(s, end) != ' ' || !secretEnd(s[end-2], s[end-1]) {
+	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) || !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
 	start := m.runStart(i, longestName, nameByte)
 	class := classOfWord(s[start:end])
+	m.mark(start, end, class)
+	if at(s, end) != ' ' {
+		return hit{}
+	}
 	if class == bareKeyClass && keyOf(s[m.last:start]) {
 		class = secretClass
 	}

@@ -32,6 +32,7 @@ type table struct {
 	tails            [1024]uint8 // index of prefixes by tail, 0: none
 	personal         uint64      // anchors of personal data alone
 	vendors          uint64
+	rows             uint64 // anchor of rows, wanted only while a table is open
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -68,6 +69,8 @@ func compile(kinds [kindCount]rule) *table {
 		}
 	}
 	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: in(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
+	add(anchor{name: "row", bytes: "\n(", prev: anything, next: anything, check: (*matcher).row}, false)
+	t.rows = bit["row"]
 	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: in("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {

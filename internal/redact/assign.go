@@ -173,7 +173,7 @@ func (m *matcher) assignment(i int) hit {
 	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // "key" is a secret only as a parameter of a URL
 		class = secretClass
 	}
-	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') || s[i] == '(' && !takesSecret(name) {
+	if !class.isSecret() || !m.assigns(start, i, name) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
@@ -181,19 +181,38 @@ func (m *matcher) assignment(i int) hit {
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
 	sh := shape{keyed: keyed, literal: literal}
 	if class == passwordClass && !keyed && s[i] != '(' {
-		tight := end == i && at(s, p) > ' '
-		if s[i] == '>' {
-			if h := m.tagValue(p); h.kind != none {
-				return h
-			}
-		} else if value := skipMarks(s, p); end >= i-1 && value < len(s) && !isQuote(s[value]) && (!tight || s[i] == '=') && m.startsLine(start, s[i] == ':') {
-			if h := m.lineValue(value, tight && !slices.ContainsFunc(name, isLower) || bytes.Count(name, []byte(".")) > 0); h.kind != none {
-				return h
-			}
+		if h := m.setting(start, end, i, p, name); h.kind != none {
+			return h
 		}
-		sh.connection = tight && s[i] == '=' && m.inConnection(start)
+		sh.connection = end == i && at(s, p) > ' ' && s[i] == '=' && m.inConnection(start)
 	}
 	return m.assignedValue(i, p, class, sh)
+}
+
+// setting matches the password in a tag or a line of settings: name is s[start:end], the sign is at i,
+// and the value follows at p.
+func (m *matcher) setting(start, end, i, p int, name []byte) hit {
+	if m.s[i] == '>' {
+		return m.tagValue(p)
+	}
+	tight := end == i && at(m.s, p) > ' '
+	value := skipMarks(m.s, p)
+	if end < i-1 || value >= len(m.s) || isQuote(m.s[value]) || tight && m.s[i] != '=' || !m.startsLine(start, m.s[i] == ':') {
+		return hit{}
+	}
+	return m.lineValue(value, tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0)
+}
+
+// assigns reports whether the sign at i assigns a value to the name: not the > of another place than a
+// tag, nor the bracket of a function without a secret.
+func (m *matcher) assigns(start, i int, name []byte) bool {
+	switch m.s[i] {
+	case '>':
+		return start > 0 && m.s[start-1] == '<'
+	case '(':
+		return takesSecret(name)
+	}
+	return true
 }
 
 // keyOf reports whether the word before "key" says that the key is a secret.

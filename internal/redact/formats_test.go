@@ -184,7 +184,7 @@ func formats() []string {
 func outOfScope() []string {
 	return []string{
 		`connect(password="correcthorse")`, "password: correcthorse",
-		"user,password\nbob,hunter22\n", "| user | password |\n|---|---|\n| bob | hunter22 |", "api_key=abc123def456",
+		"api_key=abc123def456",
 		"https://app.example/cb?code=aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "token=abcdefghijklmnopqrstuvwxyz", "PIN: 4821", "htpasswd -b file bob hunter22", "bob at example dot com",
 	}
 }

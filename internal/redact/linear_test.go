@@ -44,7 +44,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 		"LS0t", "LS0tLS1CRUdJTi", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "--", "--password ", "--user a:b ", "-u a:", "-u ", "Bearer ", "basic ", "authorization: a ",
 		"cookie: a=b;", "cookie:a=", "auth=a", "password:", "password=\\\"", "token", "<token>", "pwd1=", "name: pwd value", "\"name\":\"pwd\",\"value\":", "value: ", "=", ":", "a:b@", "x@tcp(", "a:@unix(", "://", "http://a:", "https://hooks.slack.com/services/",
 		"a@", "a@b.", "%40", "a%40b", "@", "1:", "::", "a::b", "f:", "1.", "12.34.", "1.2.3.4.", "0/", "tel 0/", "+1 ", "(", "(415) ", "phone ", "4111 ", "4111", "078-05-", "de89", "DE89 ", "GB82 WEST ",
-		"ssw_", "password is ", " is the password", "x1y2z3 as my password", "**", "pwd:\n", "pwd:\x1b[", "%3D", "%25", "%2525", "\u00a0", "pwd%3D", "(\"pwd\",", "[\"pwd\",\n", "h:5432:", "h:5432:a:b:", "echo a1 | sudo -S ", " -storepass ", "{\"pwd\":{\"value\":", " by '", "\"-> \"", "setpwd(\"", "thin:a/", "пароль:",
+		"ssw_", "a,password\n", "|token|\n", "(a,token) values (", "values (token,", "token ", "api key ", "password: a.b ", "export pwd=a&", "pwd=a;", "<pwd>a", ".s.", "a.b", "1:A", "-us1", "_mmk", "re_a", "password is ", " is the password", "x1y2z3 as my password", "**", "pwd:\n", "pwd:\x1b[", "%3D", "%25", "%2525", "\u00a0", "pwd%3D", "(\"pwd\",", "[\"pwd\",\n", "h:5432:", "h:5432:a:b:", "echo a1 | sudo -S ", " -storepass ", "{\"pwd\":{\"value\":", " by '", "\"-> \"", "setpwd(\"", "thin:a/", "пароль:",
 		"[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
 	} {
 		var small, large time.Duration

@@ -52,7 +52,7 @@ func leaks(out, value string) bool {
 // The values of testdata/recall.txt are redacted. Every second line was held out when the rules were
 // written.
 func TestRecallOfListedTexts(t *testing.T) {
-	floors := map[string]float64{"vendor": .9, "named": .8, "password": .75, "phone": .95, "pii": .97}
+	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }
 	tuned, held := map[string]count{}, map[string]count{}
 	value := regexp.MustCompile("«([^»]*)»")

@@ -19,13 +19,14 @@ type matcher struct {
 	class    keyClass
 	personal bool
 	encoded  bool // the text contains a sign in another spelling; see level.fold
+	heading  heading
 	hits     []hit
 }
 
 // run returns the hits in s. class is the class of the JSON key of s, if any. The result is valid
 // until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
-	m.s, m.last, m.class, m.encoded, m.hits = s, 0, class, false, m.hits[:0]
+	m.s, m.last, m.class, m.encoded, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
 	if class.isSecret() {
 		h := m.checkValue(0, len(s), class, shape{quoted: true, keyed: true})
 		if class == headerClass {
@@ -36,9 +37,9 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
-	want := ^uint64(0)
+	want := ^m.t.rows
 	if !m.personal {
-		want = ^m.t.personal
+		want &^= m.t.personal
 	}
 	for i, found := m.t.scan(s, 0, want); i < len(s); {
 		h := m.check(i, found)
@@ -46,7 +47,7 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			m.hits = append(m.hits, h)
 			m.last = h.end
 		}
-		i, found = m.t.scan(s, max(h.end, i+1), want)
+		i, found = m.t.scan(s, max(h.end, i+1), want|m.heading.wanted)
 	}
 	return m.hits
 }

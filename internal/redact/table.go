@@ -1,0 +1,205 @@
+package redact
+
+import "bytes"
+
+// Tables with a heading: CSV, Markdown, the output of psql, and the rows of SQL's INSERT. The name of a
+// secret in the heading marks its column. The rows are read while a column is marked.
+
+// column is a marked column of the open table.
+type column struct {
+	index int // fields before the column
+	class keyClass
+}
+
+// heading is the open table. Its anchors are wanted only while the table is open.
+type heading struct {
+	wanted    uint64 // anchor of the rows; 0: no open table
+	tuples    bool   // rows are the brackets of an INSERT instead of lines
+	separator byte
+	fields    int // separators in each row
+	columns   [4]column
+	count     int
+}
+
+// widestRow limits the bytes of a row.
+const widestRow = 512
+
+// mark marks the column of the name s[start:end] if the name is a field of a heading.
+func (m *matcher) mark(start, end int, class keyClass) {
+	s := m.s
+	h := &m.heading
+	if !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
+		return
+	}
+	left := len(bytes.TrimRight(s[max(0, start-maxBlanks):start], quotesAndBlanks)) + max(0, start-maxBlanks)
+	right := end
+	for right < len(s) && right-end < maxBlanks && (s[right] == ' ' || isQuote(s[right])) {
+		right++
+	}
+	before, after := byte('\n'), at(s, right)
+	if left > 0 {
+		before = s[left-1]
+	}
+	if !isFieldEnd(before) || !isFieldEnd(after) {
+		return
+	}
+	if h.wanted == 0 {
+		if open := m.insertList(start, end); open >= 0 {
+			*h = heading{wanted: m.t.rows, tuples: true, separator: ',', fields: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+			h.add(bytes.Count(s[open:start], []byte(",")), class)
+			return
+		}
+	} else if h.tuples {
+		if open := m.insertList(start, end); open >= 0 {
+			h.add(bytes.Count(s[open:start], []byte(",")), class)
+		}
+		return
+	}
+	line := start - len(s[max(0, start-widestRow):start]) + bytes.LastIndexByte(s[max(0, start-widestRow):start], '\n') + 1
+	stop := lineEnd(s, end)
+	if stop == len(s) {
+		return
+	}
+	separator := after
+	if bytes.IndexByte([]byte("|,;\t"), separator) < 0 {
+		separator = before
+	}
+	if start > end-1 || bytes.IndexByte([]byte("|,;\t"), separator) < 0 {
+		return
+	}
+	if h.wanted == 0 {
+		*h = heading{wanted: m.t.rows, separator: separator, fields: bytes.Count(s[line:stop], []byte{separator})}
+	}
+	h.add(bytes.Count(s[line:start], []byte{separator}), class)
+}
+
+func (h *heading) add(index int, class keyClass) {
+	h.columns[h.count] = column{index, class}
+	h.count++
+}
+
+func isFieldEnd(c byte) bool {
+	switch c {
+	case '|', ',', ';', '\t', '\n', '\r', '(', ')', 0:
+		return true
+	}
+	return false
+}
+
+// insertList returns the bracket before the list of columns around s[start:end], -1 for none.
+func (m *matcher) insertList(start, end int) int {
+	from := max(m.last, start-widestRow/2)
+	open := bytes.LastIndexByte(m.s[from:start], '(')
+	if open < 0 || bytes.IndexByte(m.s[from+open:start], ')') >= 0 {
+		return -1
+	}
+	stop := m.listEnd(end)
+	if after := skipSpace(m.s, min(stop+1, len(m.s))); stop == end+widestRow/2 || !startsFold(m.s, after, "values") {
+		return -1
+	}
+	return from + open
+}
+
+// listEnd returns the bracket after the list of columns.
+func (m *matcher) listEnd(end int) int {
+	stop := bytes.IndexByte(m.s[end:min(len(m.s), end+widestRow/2)], ')')
+	if stop < 0 {
+		return min(len(m.s), end+widestRow/2)
+	}
+	return end + stop
+}
+
+func lineEnd(s []byte, i int) int {
+	area := s[i:min(len(s), i+widestRow)]
+	if n := bytes.IndexByte(area, '\n'); n >= 0 {
+		return i + n
+	}
+	return i + len(area)
+}
+
+// row reads the row of the open table after the line feed or bracket at i.
+func (m *matcher) row(i int) hit {
+	if (m.s[i] == '(') != m.heading.tuples {
+		return hit{}
+	}
+	if m.heading.tuples {
+		return m.tuple(i)
+	}
+	start := i + 1
+	stop := lineEnd(m.s, start)
+	if start >= stop {
+		m.heading = heading{}
+		return hit{}
+	}
+	line := m.s[start:stop]
+	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the line below a heading
+		return hit{}
+	}
+	return m.fieldsOf(start, stop)
+}
+
+// tuple reads the values in the brackets at i as a row of the open INSERT.
+func (m *matcher) tuple(i int) hit {
+	start := i + 1
+	if m.insertList(start, start) >= 0 { // the list of columns itself
+		return hit{}
+	}
+	quote, stop := false, start
+	for ; stop < len(m.s) && stop-start < widestRow; stop++ {
+		if c := m.s[stop]; c == '\'' {
+			quote = !quote
+		} else if c == ')' && !quote {
+			break
+		}
+	}
+	if at(m.s, stop) != ')' {
+		m.heading = heading{}
+		return hit{}
+	}
+	return m.fieldsOf(start, stop)
+}
+
+// fieldsOf returns the first secret in the marked columns of the row s[start:stop]. A row with another
+// number of fields ends the table.
+func (m *matcher) fieldsOf(start, stop int) hit {
+	h := m.heading
+	var found hit
+	field, from, quote := 0, start, byte(0)
+	for p := start; p <= stop; p++ {
+		c := at(m.s, p)
+		switch {
+		case p == stop || c == h.separator && quote == 0:
+			for _, column := range h.columns[:h.count] {
+				if column.index == field && found.kind == none {
+					found = m.field(from, p, column.class)
+				}
+			}
+			field++
+			from = p + 1
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && isQuote(c) && (p == from || m.s[p-1] == ' '):
+			quote = c
+		}
+	}
+	if field-1 != h.fields {
+		m.heading = heading{}
+		return hit{}
+	}
+	return found
+}
+
+// field checks the value of one field.
+func (m *matcher) field(from, to int, class keyClass) hit {
+	for from < to && (m.s[from] <= ' ' || isQuote(m.s[from])) {
+		from++
+	}
+	for to > from && (m.s[to-1] <= ' ' || isQuote(m.s[to-1])) {
+		to--
+	}
+	v := m.s[from:to]
+	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true)) {
+		return hit{}
+	}
+	return m.checkValue(from, to, class, shape{quoted: true, keyed: true})
+}
