@@ -128,6 +128,9 @@ func (m *matcher) bareSecret(i int) hit {
 	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) || !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
+	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && !isQuote(next) { // token := x
+		return hit{}
+	}
 	start := m.runStart(i, longestName, nameByte)
 	class := classOfWord(s[start:end])
 	m.mark(start, end, class)

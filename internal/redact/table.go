@@ -40,7 +40,7 @@ func (m *matcher) mark(start, end int, class keyClass) {
 	if left > 0 {
 		before = s[left-1]
 	}
-	if !isFieldEnd(before) || !isFieldEnd(after) {
+	if !isFieldEnd(before) || !isFieldEnd(after) || before == '(' && after == ')' {
 		return
 	}
 	if h.wanted == 0 {
