@@ -89,6 +89,7 @@ func (v *overviewView) html(f frame) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				things(e.Sessions, "session"), e.RewardDefinition))
 		}),
+		g.Iff(v.counted.report.Open != nil, func() g.Node { return quiet(g.Text(v.counted.report.Open.String())) }),
 		g.Iff(nothing && f.page.Problem == "", noLessons),
 		g.Iff(!nothing, func() g.Node {
 			return g.Group{figures(gains(&v.counted.report, priced(v.configured, f.query.Get("price")))), v.effects(f)}

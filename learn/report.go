@@ -48,10 +48,56 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			return report.Report{}, err
 		}
 	}
-	return report.Build(report.Input{
-		Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-		Lessons: lessonsOf(&q, c, l.tools.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
-	}), nil
+	build := func(c *bandit.Chooser) report.Report {
+		return report.Build(report.Input{
+			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
+			Lessons: lessonsOf(&q, c, l.tools.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
+		})
+	}
+	r := build(c)
+	if !q.Provisional {
+		r.Open = l.openOf(ctx, q.Tenant)
+	}
+	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {
+		if now, err := l.withOpen(ctx, q.Tenant, c); err == nil {
+			g := build(now).Global
+			r.Open.NTreated, r.Open.NControl = g.NTreated, g.NControl
+		}
+	}
+	return r, nil
+}
+
+// openShown bounds the open sessions that a report counts.
+const openShown = 2000
+
+// openOf counts the open sessions of a tenant; nil without open sessions, or when the store cannot be read, because the
+// report is complete without this count.
+func (l *Learner) openOf(ctx context.Context, tenant string) *report.Open {
+	open := report.Open{CloseAfter: l.open.reward.CloseAfter.String()}
+	var after session.Row
+	for seen := 0; ; {
+		rows, err := l.open.be.Due(ctx, l.tools.now(), after, closeBatch)
+		if err != nil {
+			return nil
+		}
+		for i := range rows {
+			if rows[i].Tenant == tenant {
+				open.Sessions++
+			}
+		}
+		if seen += len(rows); len(rows) < closeBatch {
+			break
+		}
+		if seen >= openShown {
+			open.More = true
+			break
+		}
+		after = rows[len(rows)-1]
+	}
+	if open.Sessions == 0 {
+		return nil
+	}
+	return &open
 }
 
 // withOpen adds the present rewards of open sessions to a copy of the counters.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"time"
 
 	"precept/bandit/trial"
@@ -39,8 +40,36 @@ type Report struct {
 	Global           Global    `json:"global"`
 	SRM              SRM       `json:"srm"`
 	Reporting        Reporting `json:"reporting"`
-	Looks            Looks     `json:"looks"` // planned trials of all lessons
+	Looks            Looks     `json:"looks"`          // planned trials of all lessons
+	Open             *Open     `json:"open,omitempty"` // sessions that do not count yet
 	Lessons          []Row     `json:"lessons"`
+}
+
+// Open describes the open sessions of the tenant, which the report does not include.
+type Open struct {
+	Sessions   int    `json:"sessions"`
+	More       bool   `json:"more,omitempty"` // sessions is a lower bound
+	CloseAfter string `json:"close_after"`    // age at which a session closes and counts
+	// NTreated and NControl are the present counts of rewarded sessions with the open sessions, before the first
+	// session counts.
+	NTreated int64 `json:"n_treated,omitempty"`
+	NControl int64 `json:"n_control,omitempty"`
+}
+
+// String returns a sentence about the open sessions.
+func (o *Open) String() string {
+	bound, verb := "", "sessions are open and do not count yet."
+	if o.More {
+		bound = "More than "
+	}
+	if o.Sessions == 1 {
+		verb = "session is open and does not count yet."
+	}
+	text := fmt.Sprintf("%s%d %s A session counts at the age of reward.close_after (%s).", bound, o.Sessions, verb, o.CloseAfter)
+	if o.NTreated+o.NControl > 0 {
+		text += fmt.Sprintf(" Provisional: %d rewarded with a match, %d of them control.", o.NTreated+o.NControl, o.NControl)
+	}
+	return text
 }
 
 // Counted is the number of sessions that were closed and counted under another definition of

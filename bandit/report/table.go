@@ -131,6 +131,9 @@ func (t table) head(r Report) {
 			e.RewardDefinition,
 		)
 	}
+	if r.Open != nil {
+		t.say("%s `precept report --provisional` includes open sessions.", r.Open)
+	}
 	if note := objectives()[r.Objective]; note != "" {
 		t.say("Objective: %s, %s", r.Objective, note)
 	}

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,4 +68,21 @@ func TestSecondStartPrintsTheDashboardAddress(t *testing.T) {
 	if want := "dashboard: " + p.Admin + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
 		t.Errorf("log of the second start lacks %q:\n%s", want, p.Log.String())
 	}
+}
+
+// The first report says how many sessions are open and when open sessions count.
+func TestReportCountsOpenSessions(t *testing.T) {
+	t.Parallel()
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	data := t.TempDir()
+	p := harness.Start(t, data, harness.Always(m, harness.LessonDir(t))...)
+	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
+	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
+		t.Fatalf("request: status %d, want 200: %s", status, text)
+	}
+	const want = "1 session is open and does not count yet. A session counts at the age of reward.close_after (24h0m0s)."
+	harness.Eventually(t, "the open session in the report", func() bool {
+		out := harness.MustVerb(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
+		return strings.Contains(strings.Join(strings.Fields(out), " "), want)
+	})
 }
