@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 			inForce = append(inForce, l)
 		}
 	}
+	q.session.Near = w.near(q.session)
 	q.done = make(chan struct{})
 	w.asked = append(w.asked, q)
 	go func() {
@@ -128,7 +130,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
 		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session).ref}, 1, &q.next
-		switch err := w.propose(ctx, d); {
+		switch err := w.proposeJudged(ctx, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"
 			return errEnough
@@ -137,6 +139,24 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		}
 	}
 	return nil
+}
+
+// proposeJudged proposes a draft of a model, unless the draft names an existing lesson, has words of
+// one run, or has triggers that fire in too many captured sessions.
+func (w *work) proposeJudged(ctx context.Context, d *Draft) error {
+	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
+		return w.cite(ctx, d, old)
+	}
+	_, asked := w.Distiller.o.Judge.(*model)
+	why := ""
+	if asked {
+		why = d.ofOneRun()
+	}
+	if why = cmp.Or(why, w.overbroad(d)); why != "" {
+		w.sum.refuse(d, "", why)
+		return nil
+	}
+	return w.propose(ctx, d)
 }
 
 // failed reports a session that could not be judged.

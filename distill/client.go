@@ -28,7 +28,7 @@ type ClientOptions struct {
 type client struct {
 	o             ClientOptions
 	noFormat      atomic.Bool // the server does not support response_format: the prompt contains the schema
-	noTemperature atomic.Bool // the server refuses temperature
+	noTemperature atomic.Bool // the server refuses temperature or cache_control
 }
 
 // Limits of a reply, and of a wait that a server requests.
@@ -103,7 +103,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			return used, ctx.Err()
 		case errors.As(err, &status) && status.ofSession():
 			return used, fmt.Errorf("%w: %w", errSetAside, err)
-		case errors.As(err, &status) && status.refusesRequest() && !bare && (plain || strings.Contains(strings.ToLower(status.body), "temperature")):
+		case errors.As(err, &status) && status.refusesRequest() && !bare && (plain || listed("optional parameters").within(strings.ToLower(status.body))):
 			bare, pause = true, 0
 		case errors.As(err, &status) && status.refusesRequest() && !plain:
 			plain, pause = true, 0 // the server may not support response_format
@@ -154,7 +154,12 @@ func (c *client) once(ctx context.Context, plain, bare bool, system, user, name 
 	} else {
 		body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "strict": true, "schema": schema}}
 	}
-	body["messages"] = []map[string]string{{"role": "system", "content": system}, {"role": "user", "content": user}}
+	// The stable prompt comes first and the session last, so that the provider caches the prompt.
+	var prompt any = system
+	if low := strings.ToLower(c.o.Model); !bare && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
+		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
+	}
+	body["messages"] = []map[string]any{{"role": "system", "content": prompt}, {"role": "user", "content": user}}
 	data, err := json.Marshal(body)
 	if err != nil {
 		return "", Usage{}, err

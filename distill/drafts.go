@@ -23,6 +23,7 @@ type Draft struct {
 	Refs           []Ref    `json:"refs"`
 	Sightings      int      `json:"sightings"`
 	Contradicts    string   `json:"contradicts,omitempty"`
+	SameAs         string   `json:"same_as,omitempty"` // existing lesson that a judge named in place of a new lesson
 
 	Comparison *Comparison `json:"comparison,omitempty"` // sessions with and without the advice; nil for a judge's draft
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"precept/inject/lesson"
-	"precept/internal/sample"
 )
 
 // model is a judge behind an OpenAI-compatible API.
@@ -64,7 +63,7 @@ func outcomeSchema() object {
 func lessonSchema() object {
 	return strict(object{"lessons": object{"type": "array", "maxItems": maxLessons, "items": strict(object{
 		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": texts(3),
-		"error_patterns": texts(4), "keywords": texts(6), "counter_example": object{"type": "string"},
+		"error_patterns": texts(4), "keywords": texts(6), "counter_example": object{"type": "string"}, "same_as": object{"type": "string"},
 	})}})
 }
 
@@ -82,11 +81,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 		var got struct {
 			Lessons []struct{ Slug, Opinion string } `json:"lessons"`
 		}
-		var list strings.Builder
-		for _, l := range inForce {
-			fmt.Fprintf(&list, "- [%s] %s\n", l.Slug, l.Headline())
-		}
-		if err := ask(m.prompts.Evaluate, "The lessons:\n"+list.String()+"\n"+run, "opinions", opinionSchema(), &got); err != nil {
+		if err := ask(m.prompts.Evaluate, headlines("The lessons:", inForce)+run, "opinions", opinionSchema(), &got); err != nil {
 			return j, err
 		}
 		j.Opinions = Opinions{}
@@ -114,11 +109,24 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	var got struct {
 		Lessons []candidate `json:"lessons"`
 	}
-	if err := ask(prompt, run, "lessons", lessonSchema(), &got); err != nil {
+	if err := ask(prompt, headlines("Existing lessons:", s.Near)+run, "lessons", lessonSchema(), &got); err != nil {
 		return j, err
 	}
-	j.Drafts = draftsOf(got.Lessons, how.Outcome)
+	j.Drafts = draftsOf(got.Lessons, how.Outcome, s.Near)
 	return j, nil
+}
+
+// headlines lists lessons for a judge, empty for none.
+func headlines(heading string, list []*lesson.Lesson) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString(heading + "\n")
+	for _, l := range list {
+		fmt.Fprintf(&out, "- [%s] %s\n", l.Slug, l.Headline())
+	}
+	return out.String() + "\n"
 }
 
 // candidate is a lesson in the form of a model's answer.
@@ -129,11 +137,12 @@ type candidate struct {
 	Errors  []string `json:"error_patterns"`
 	Words   []string `json:"keywords"`
 	Counter string   `json:"counter_example"`
+	SameAs  string   `json:"same_as"`
 }
 
 // draftsOf returns at most three candidates of a run, and at most one, as a caution, of an
 // unresolved run. The slug is made here, because a model's slug could address another lesson.
-func draftsOf(list []candidate, outcome string) []Draft {
+func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
 		limit = 1
@@ -152,6 +161,11 @@ func draftsOf(list []candidate, outcome string) []Draft {
 			if a = oneLine(a, 400); a != "" {
 				d.Advice = append(d.Advice, a)
 			}
+		}
+		if slices.ContainsFunc(near, func(l *lesson.Lesson) bool { return l.Slug == c.SameAs }) && len(out) < limit {
+			d.SameAs, d.Slug = c.SameAs, c.SameAs
+			out = append(out, d)
+			continue
 		}
 		shown, _ := d.redacted()
 		d.Slug = slugOf(shown.Title)
@@ -204,31 +218,6 @@ func isRunSpecific(phrase string) bool {
 		id := len(w) >= 7 && strings.ContainsAny(w, digits) && only(w, "abcdef"+digits+"-")
 		return id || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
 	})
-}
-
-// formatRun returns a run as a judge sees the run: no system messages, without precept's blocks, long
-// texts cut in the middle, start and end of a long run.
-func formatRun(s *Session) string {
-	var parts []string
-	for _, e := range s.Content.Events() {
-		text := cutMiddle(strings.ReplaceAll(withoutBlocks(e.Text), "</run>", "< /run>"), maxShownOne)
-		switch e.Role {
-		case sample.EventUser:
-			parts = append(parts, "USER: "+text)
-		case sample.EventAssistant:
-			parts = append(parts, "AGENT: "+text)
-		case sample.EventCall:
-			parts = append(parts, "CALL "+e.Call.Name+": "+cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2))
-			if e.Answered {
-				parts = append(parts, "RESULT: "+text)
-			}
-		}
-	}
-	if len(s.Content.Ratings) > 0 {
-		r := s.Content.Ratings[len(s.Content.Ratings)-1]
-		parts = append(parts, fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score))
-	}
-	return cutMiddle(strings.Join(parts, "\n"), maxShown)
 }
 
 // cutMiddle cuts a text in its middle.

@@ -476,3 +476,96 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 		}
 	}
 }
+
+// A judge reads the sessions with a sign of trouble. Other sessions are counted.
+func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
+	b := newBench(t)
+	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
+	b.session("calm", user("Run it."), calm)
+	b.session("failed", user("Run it twice."), ran("make rows", "make: *** [rows] Error 2", 2), calm)
+	b.session("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
+	answer := routine("skip", noLessons)
+	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
+	if err != nil || sum.Untroubled != 1 || len(s.asked) != 2 {
+		t.Errorf("%d questions, %d sessions without trouble, %v", len(s.asked), sum.Untroubled, err)
+	}
+	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
+	if err != nil || again.Unchanged != 3 {
+		t.Errorf("the second run: %+v, %v", again, err)
+	}
+}
+
+// Of a long run the judge sees the places around the failures, wherever they are.
+func TestLongRunIsShownAroundItsFailures(t *testing.T) {
+	events := []event{user("FIRST")}
+	for i := range 200 {
+		result := strings.Repeat("so it went ", 100)
+		if i == 90 {
+			result = "make: *** [rows] Error 2: THE-FAILURE"
+		}
+		events = append(events, call("bash", fmt.Sprintf(`{"command":"make n%d"}`, i), result))
+	}
+	run := shownOf(t, append(events, user("LAST"))...)
+	for _, want := range []string{"FIRST", "LAST", "THE-FAILURE", "make n90", "make n89", "make n91", "[...]"} {
+		if !strings.Contains(run, want) {
+			t.Errorf("%q is not in the %d bytes that the judge sees", want, len(run))
+		}
+	}
+	if len(run) > 25<<10 {
+		t.Errorf("the judge sees %d bytes", len(run))
+	}
+}
+
+// A trigger of a model that fires in too many captured sessions is refused with the figure, and so
+// are drafts with data of one run.
+func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
+	for name, c := range map[string]struct{ title, pattern, refused string }{
+		"a broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
+		"a narrow trigger": {"Mend the rows.", "quay target failed badly", ""},
+		"a commit":         {"Check out 3fa9c1d7 first.", "quay target failed badly", "an id or a commit of one run"},
+		"a home":           {"Look into /home/marlo/rows first.", "quay target failed badly", "a path of one run"},
+		"a host":           {"Ask build7.corp.internal first.", "quay target failed badly", "names a host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for i := range 24 {
+				b.session(fmt.Sprint("s", i), user(fmt.Sprint("Run ", i)), ran("make rows", "make: rows target failed badly", 2))
+			}
+			b.session("quay", user("Run the quay."), ran("make quay", "make: quay target failed badly", 2))
+			draft := fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"It fails.","advice":["Do it."],"error_patterns":[%q],"keywords":[],"counter_example":"","same_as":""}]}`, c.title, c.pattern)
+			answer := routine("failure", draft)
+			s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
+			sum, _, err := judged(t, b, s)
+			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
+				t.Errorf("lessons %v, refused %s, %v", b.slugs(), text, err)
+			}
+		})
+	}
+}
+
+// The judge sees existing lessons near the session. An answer that names one adds evidence.
+func TestJudgeNamesAnExistingLesson(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("Build the rows."), ran("make rows", "make: rows target failed badly", 2))
+	first := `{"lessons":[{"title":"Mend the rows target before you build.","applies_when":"It fails.","advice":["Do it."],"error_patterns":["rows target failed badly"],"keywords":[],"counter_example":"","same_as":""}]}`
+	lessons := first
+	s := &scripted{}
+	s.answer = func(_ int, a asked) (int, map[string]string, string) {
+		return 200, nil, routine("failure", lessons)(a)
+	}
+	if _, _, err := judged(t, b, s); err != nil {
+		t.Fatal(err)
+	}
+	const slug = "mend-the-rows-target-before-you-build"
+	b.lesson(slug)
+	b.session("two", user("Build the rows once more."), ran("make rows", "make: rows target failed badly", 2))
+	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
+	sum, _, err := judged(t, b, s)
+	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
+		t.Errorf("%+v, %v, %v", sum, b.slugs(), err)
+	}
+	if last := s.asked[len(s.asked)-1].User; !strings.Contains(last, "- ["+slug+"]") {
+		t.Errorf("the judge sees no existing lesson:\n%s", last)
+	}
+}

@@ -51,6 +51,7 @@ type Options struct {
 	DryRun   bool
 	Auto     bool // distill.gate is auto: trials start without an approval
 	Settled  bool // read closed sessions only
+	Triage   bool // ask a judge only about sessions with a sign of trouble, or with lessons
 	Now      func() time.Time
 	Owner    string // unique among processes
 	Budget   Budget

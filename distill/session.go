@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit/trial"
 	"precept/detect"
+	"precept/inject/lesson"
 	"precept/internal/sample"
 )
 
@@ -32,8 +33,9 @@ func (r Ref) independentOf(o Ref) bool {
 type Session struct {
 	ID      string
 	Content sample.Session
-	InForce []string    // slugs of the lessons that were injected
-	arms    []trial.Arm // arms of these lessons
+	InForce []string         // slugs of the lessons that were injected
+	arms    []trial.Arm      // arms of these lessons
+	Near    []*lesson.Lesson // existing lessons about similar words and errors, for a judge
 }
 
 // run returns the name of the session's run.

@@ -14,8 +14,9 @@ type Summary struct {
 	Read           int            `json:"read"`      // sessions looked at
 	Unchanged      int            `json:"unchanged"` // sessions without anything new
 	Judged         int            `json:"judged"`
-	Failed         int            `json:"failed"`     // sessions with an error
-	Candidates     int            `json:"candidates"` // drafted lessons
+	Untroubled     int            `json:"untroubled,omitempty"` // no sign of trouble: the judge was not asked
+	Failed         int            `json:"failed"`               // sessions with an error
+	Candidates     int            `json:"candidates"`           // drafted lessons
 	Proposed       int            `json:"proposed"`
 	Merged         int            `json:"merged"`  // said already: their sessions were added as evidence
 	Refused        map[string]int `json:"refused"` // by reason

@@ -32,6 +32,7 @@ type work struct {
 	judgeErrors    int   // consecutive errors of the judge
 	lastJudgeError error // most recent error of the judge
 	asked          []*question
+	traffic        []captured // captured sessions, for testing the triggers of a model
 }
 
 // mark is the note about a session that was read, per kind of judge.
@@ -61,6 +62,9 @@ func (w *work) open(ctx context.Context) error {
 	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
 	if w.sums.all, err = ReadOpinions(ctx, w.Distiller.o.Notes, w.tenant); err != nil {
 		return fmt.Errorf("distill: read the opinions: %w", err)
+	}
+	if err := w.readTraffic(ctx); err != nil {
+		return err
 	}
 	return w.Distiller.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
 		var c Case
@@ -106,6 +110,8 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Triage && len(s.InForce) == 0 && !s.troubled():
+		w.sum.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
 	default:

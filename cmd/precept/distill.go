@@ -195,6 +195,9 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	}
 	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
 		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, server.Total(s.Refused))
+	if s.Untroubled > 0 {
+		fmt.Fprintf(out, "  %s without a sign of trouble: the judge was not asked for lessons\n", amount(s.Untroubled, "session"))
+	}
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}

@@ -61,7 +61,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{distill.Options{
 		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
-		Parallel: cfg.Distill.Parallel, Now: w.Now, Owner: hex.EncodeToString(id[:]),
+		Parallel: cfg.Distill.Parallel, Triage: true, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,

@@ -1,0 +1,174 @@
+package distill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"precept/detect"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// maxNear is the number of existing lessons that a judge sees with a session.
+const maxNear = 8
+
+// near returns the lessons of the tenant with the most words in common with a session, so that a
+// judge names an existing lesson in place of another wording.
+func (w *work) near(s *Session) []*lesson.Lesson {
+	words := map[string]bool{}
+	for _, p := range s.parts() {
+		if p.trouble || strings.HasPrefix(p.text, "USER: ") {
+			for _, word := range contentOf(lesson.Plain(p.text)) {
+				words[word.key] = true
+			}
+		}
+	}
+	type scored struct {
+		lesson *lesson.Lesson
+		score  float64
+	}
+	var list []scored
+	for _, l := range w.book.Lessons() {
+		if l.Scope.Tenant != "" && l.Scope.Tenant != w.tenant || l.State == lesson.Rejected || l.State == lesson.Archived || l.State == lesson.Superseded || l.State == lesson.Expired {
+			continue
+		}
+		keys := readSentence(lesson.Plain(l.Title + "\n" + strings.Join(phrasesOf(&l.Trigger), "\n"))).keys
+		both := 0
+		for key := range keys {
+			if words[key] {
+				both++
+			}
+		}
+		if both >= fewestCommon {
+			list = append(list, scored{l, float64(both) / float64(len(keys))})
+		}
+	}
+	slices.SortFunc(list, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.lesson.Slug, b.lesson.Slug))
+	})
+	var out []*lesson.Lesson
+	for _, o := range list[:min(len(list), maxNear)] {
+		out = append(out, o.lesson)
+	}
+	return out
+}
+
+// fewestCommon is the number of words that a near lesson has in common with a session.
+const fewestCommon = 2
+
+// captured holds the words and errors of one captured session, as the proxy matches lessons.
+type captured struct {
+	id     session.ID
+	user   []string
+	errors []lesson.ErrorText
+}
+
+// Limits of the captured sessions on which the triggers of a model are tested.
+const (
+	maxTraffic   = 400 // sessions
+	minTraffic   = 20  // fewer sessions do not show that a trigger is broad
+	maxFireShare = 0.2
+)
+
+// readTraffic reads captured sessions of the tenant for testing the triggers of a model.
+func (w *work) readTraffic(ctx context.Context) error {
+	if w.Distiller.o.Judge == nil {
+		return nil
+	}
+	err := w.Distiller.o.Source.EachSession(ctx, w.tenant, time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
+		if len(w.traffic) >= maxTraffic {
+			return errEnough
+		}
+		w.traffic = append(w.traffic, captured{id: r.ID})
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return fmt.Errorf("distill: read the captured sessions: %w", err)
+	}
+	for i := range w.traffic {
+		s := &Session{}
+		if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, w.traffic[i].id); err != nil {
+			return fmt.Errorf("distill: read a captured session: %w", err)
+		}
+		w.traffic[i].read(s)
+	}
+	return nil
+}
+
+func (c *captured) read(s *Session) {
+	for _, e := range s.Content.Events() {
+		text := withoutBlocks(e.Text)
+		switch {
+		case e.Role == sample.EventUser:
+			c.user = append(c.user, text)
+		case e.Role == sample.EventCall && e.Answered:
+			if j := detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError); j.Outcome == detect.Error {
+				c.errors = append(c.errors, lesson.ErrorText{Tool: e.Call.Name, Text: detect.Signature(text), Kinds: detect.Kinds(text, j)})
+			}
+		}
+	}
+}
+
+// firesIn counts the captured sessions in which a trigger fires.
+func (w *work) firesIn(by lesson.Trigger) (n int) {
+	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: by}})
+	for i := range w.traffic {
+		c := &w.traffic[i]
+		if len(book.Match(&lesson.Query{Words: c.user, Errors: c.errors, Now: w.Distiller.o.Now()})) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// overbroad removes the triggers of a model's draft that fire in too many captured sessions, and
+// returns the reason for refusing a draft without another trigger.
+func (w *work) overbroad(d *Draft) (why string) {
+	if len(w.traffic) < minTraffic {
+		return ""
+	}
+	test := func(list []string, trigger func(string) lesson.Trigger) []string {
+		return slices.DeleteFunc(list, func(p string) bool {
+			n := w.firesIn(trigger(p))
+			broad := float64(n) > maxFireShare*float64(len(w.traffic))
+			if broad {
+				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.traffic))
+			}
+			return broad
+		})
+	}
+	d.Errors = test(d.Errors, func(p string) lesson.Trigger { return lesson.Trigger{ErrorPatterns: []string{p}} })
+	d.Keywords = test(d.Keywords, func(p string) lesson.Trigger { return lesson.Trigger{Keywords: []string{p}} })
+	if len(d.Errors)+len(d.Keywords) > 0 {
+		return ""
+	}
+	return why
+}
+
+// ofOneRun returns the reason why the words of a model's draft belong to one run: a host, a URL, an
+// id, a commit, or the path of a home directory. Empty: there is none.
+func (d *Draft) ofOneRun() string {
+	text := lesson.Plain(strings.Join(append([]string{d.Title, d.Applies, d.CounterExample}, d.Advice...), "\n"))
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”()[]{}<>,;=", r) }) {
+		w = strings.Trim(w, ".:!?")
+		hex := len(w) >= 7 && strings.ContainsAny(w, digits) && strings.ContainsAny(w, "abcdef") && only(w, "abcdef"+digits+"-")
+		long := len(w) >= 6 && only(w, digits)
+		switch {
+		case hex || long:
+			return "the draft holds an id or a commit of one run"
+		case strings.HasPrefix(w, "/home/") || strings.HasPrefix(w, "/users/") || strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\':
+			return "the draft holds a path of one run"
+		}
+	}
+	if why := address(text); why != "" {
+		return strings.Replace(why, "advice", "draft", 1)
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package distill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"precept/detect"
+	"precept/internal/sample"
+)
+
+// part is one line of a run as a judge sees the run.
+type part struct {
+	text    string
+	trouble bool // a failed call, a refusal, or a person's correction
+}
+
+// troubled reports whether a session has a sign of trouble: a failed or refused call, a correction
+// by a person, a bad rating, or a reply that did not end.
+func (s *Session) troubled() bool {
+	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
+		return true
+	}
+	if slices.ContainsFunc(s.Content.Ratings, func(r sample.Rating) bool { return r.Score < goodRating }) {
+		return true
+	}
+	return slices.ContainsFunc(s.Content.Exchanges, func(x sample.Exchange) bool { return x.Outcome != sample.Complete })
+}
+
+// goodRating is the score from which a rating is no sign of trouble.
+const goodRating = 0.5
+
+// parts lays a session out for a judge: no system messages, without precept's blocks, long texts cut
+// in the middle.
+func (s *Session) parts() (out []part) {
+	previous := ""
+	for _, e := range s.Content.Events() {
+		plain := withoutBlocks(e.Text)
+		text := cutMiddle(strings.ReplaceAll(plain, "</run>", "< /run>"), maxShownOne)
+		switch e.Role {
+		case sample.EventUser:
+			_, synthetic := detect.Synthetic(plain)
+			feeling := detect.ReadTurn(e.Text, plain, previous).Feeling
+			opposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
+			out = append(out, part{"USER: " + text, opposed})
+		case sample.EventAssistant:
+			previous = e.Text
+			out = append(out, part{"AGENT: " + text, false})
+		case sample.EventCall:
+			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2), false})
+			if e.Answered {
+				judged := detect.Classify(e.Call.Name, e.Call.Args, plain, e.IsError)
+				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
+			}
+			if previous == "" {
+				previous = "…" // an agent that only calls tools
+			}
+		}
+	}
+	return out
+}
+
+// formatRun returns a run as a judge sees the run. Of a long run the judge sees the first words, the
+// places around the detector's findings, and the end.
+func formatRun(s *Session) string {
+	parts := s.parts()
+	if len(s.Content.Ratings) > 0 {
+		r := s.Content.Ratings[len(s.Content.Ratings)-1]
+		parts = append(parts, part{fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score), false})
+	}
+	whole := make([]string, len(parts))
+	size := 0
+	for i, p := range parts {
+		whole[i] = p.text
+		size += len(p.text) + 1
+	}
+	if size <= maxShown {
+		return strings.Join(whole, "\n")
+	}
+	shown := chooseParts(parts)
+	var out []string
+	for i := range parts {
+		switch {
+		case shown[i]:
+			out = append(out, whole[i])
+		case i == 0 || shown[i-1]:
+			out = append(out, "[...]")
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// chooseParts selects the parts of a long run within maxShown bytes: the first and the last parts,
+// then rings of growing size around each finding.
+func chooseParts(parts []part) map[int]bool {
+	const widest = 8 // parts around a finding
+	shown, left := map[int]bool{}, maxShown
+	show := func(i int) {
+		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > left {
+			return
+		}
+		shown[i], left = true, left-len(parts[i].text)-len("\n[...]\n")
+	}
+	show(0)
+	for i := range 3 {
+		show(len(parts) - 1 - i)
+	}
+	for ring := range widest {
+		for i := range parts {
+			if parts[i].trouble {
+				show(i - ring)
+				show(i + ring)
+			}
+		}
+	}
+	for i := range parts { // the rest of the space goes to the beginning
+		show(i)
+	}
+	return shown
+}
