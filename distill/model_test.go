@@ -482,16 +482,19 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	b := newBench(t)
 	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
 	b.session("calm", user("Run it."), calm)
+	for i := range 37 {
+		b.session(fmt.Sprint("calm", i), user("Run it."), calm)
+	}
 	b.session("failed", user("Run it twice."), ran("make rows", "make: *** [rows] Error 2", 2), calm)
 	b.session("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
 	answer := routine("skip", noLessons)
 	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
-	if err != nil || sum.Untroubled != 1 || len(s.asked) != 2 {
+	if err != nil || sum.Untroubled != 38 || len(s.asked) != 2 {
 		t.Errorf("%d questions, %d sessions without trouble, %v", len(s.asked), sum.Untroubled, err)
 	}
 	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
-	if err != nil || again.Unchanged != 3 {
+	if err != nil || again.Unchanged != 40 {
 		t.Errorf("the second run: %+v, %v", again, err)
 	}
 }
@@ -525,7 +528,7 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 		"a narrow trigger": {"Mend the rows.", "quay target failed badly", ""},
 		"a commit":         {"Check out 3fa9c1d7 first.", "quay target failed badly", "an id or a commit of one run"},
 		"a home":           {"Look into /home/marlo/rows first.", "quay target failed badly", "a path of one run"},
-		"a host":           {"Ask build7.corp.internal first.", "quay target failed badly", "names a host"},
+		"a host":           {"Ask build7.corp.internal first.", "quay target failed badly", "a host of a private network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -74,6 +74,7 @@ type captured struct {
 const (
 	maxTraffic   = 400 // sessions
 	minTraffic   = 20  // fewer sessions do not show that a trigger is broad
+	minTriage    = 40  // a judge reads all sessions of a smaller store, which costs little
 	maxFireShare = 0.2
 )
 
@@ -152,8 +153,9 @@ func (w *work) overbroad(d *Draft) (why string) {
 	return why
 }
 
-// ofOneRun returns the reason why the words of a model's draft belong to one run: a host, a URL, an
-// id, a commit, or the path of a home directory. Empty: there is none.
+// ofOneRun returns the reason why the words of a model's draft belong to one run: an id, a
+// commit, the path of a home directory, or a host of a private network. Empty: there is none. The
+// gate leaves other hosts and URLs to a person.
 func (d *Draft) ofOneRun() string {
 	text := lesson.Plain(strings.Join(append([]string{d.Title, d.Applies, d.CounterExample}, d.Advice...), "\n"))
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”()[]{}<>,;=", r) }) {
@@ -165,10 +167,9 @@ func (d *Draft) ofOneRun() string {
 			return "the draft holds an id or a commit of one run"
 		case strings.HasPrefix(w, "/home/") || strings.HasPrefix(w, "/users/") || strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\':
 			return "the draft holds a path of one run"
+		case strings.HasSuffix(w, ".internal") || strings.HasSuffix(w, ".local") || strings.HasSuffix(w, ".corp") || strings.HasSuffix(w, ".lan") || strings.HasSuffix(w, ".intranet"):
+			return "the draft names a host of a private network"
 		}
-	}
-	if why := address(text); why != "" {
-		return strings.Replace(why, "advice", "draft", 1)
 	}
 	return ""
 }

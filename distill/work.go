@@ -110,7 +110,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Triage && len(s.InForce) == 0 && !s.troubled():
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.troubled():
 		w.sum.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
