@@ -164,8 +164,7 @@ func undoesAgain(steps func(int) *step) bool {
 		return false
 	}
 	inverse := invertedKey(now.call.result.tool, now.call.result.args)
-	path := call.path()
-	if inverse == now.identity() || path == "" {
+	if inverse == now.identity() || call.path() == "" {
 		return false
 	}
 	versions := []uint64{now.identity()} // of the file, the newest first
@@ -174,10 +173,14 @@ func undoesAgain(steps func(int) *step) bool {
 		switch {
 		case s == nil || s.person || s.warned:
 			return false
-		case !s.reopens() || s.toolCall().path() != path && s.call.result.tool != "":
+		case !s.reopens() || !s.edits():
 			continue
 		}
-		versions = append(versions, s.identity())
+		version := s.identity()
+		if s.memo.where != now.memo.where { // another file
+			continue
+		}
+		versions = append(versions, version)
 		switch n := len(versions); {
 		case inverse != 0 && n == 3:
 			return versions[1] == inverse && versions[2] == versions[0]

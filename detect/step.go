@@ -36,6 +36,7 @@ type stepMemo struct {
 	key, sum, where          uint64
 	loose                    uint32 // looseKey, with the key
 	hasKey, hasSum, hasLoose bool
+	edit                     bool     // an editor changes a file; where is then the file
 	words                    []string // literals of the arguments
 	hasWords                 bool     // words are known
 	hasCall, hasOutcome      bool     // the fields below are known: from the call, from the outcome
@@ -49,6 +50,7 @@ func (s *step) toolCall() *toolCall {
 	if !s.memo.hasCall {
 		s.memo.hasCall = true
 		s.memo.mayChange = call.mayChange()
+		s.memo.edit = call.kind == kindEdit
 		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
@@ -62,9 +64,17 @@ func (s *step) identity() uint64 {
 			if _, where := call.phrases.spelling(call.command); where != "" {
 				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
 			}
+		} else if call.kind == kindEdit {
+			s.memo.where = xxhash.Sum64String(call.path()) & 0xFFFF
 		}
 	}
 	return s.memo.key
+}
+
+// edits reports whether the call changes files with an editor.
+func (s *step) edits() bool {
+	s.toolCall()
+	return s.memo.edit
 }
 
 // loose returns the identity of the call without its budgets, 0 for a call without a budget.
