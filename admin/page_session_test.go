@@ -51,11 +51,11 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
 		`"said assistant"><div class="who">assistant</div></div>`:                  {Kind: "assistant"},
 		`"said call"><div class="who">call of bash</div>`:                          {Kind: sample.EventCall, Tool: "bash"},
-		`"said result"><div class="who">answer of bash</div>`:                      {Kind: sample.SaidResult, Tool: "bash", Outcome: "ok"},
-		`"said result"><div class="who">answer of a tool</div>`:                    {Kind: sample.SaidResult},
-		`"said result"><div class="who">answer of bash: pending</div>`:             {Kind: sample.SaidResult, Tool: "bash", Outcome: "pending"},
+		`"said result"><div class="who">answer of bash</div>`:                      {Kind: sample.MessageResult, Tool: "bash", Outcome: "ok"},
+		`"said result"><div class="who">answer of a tool</div>`:                    {Kind: sample.MessageResult},
+		`"said result"><div class="who">answer of bash: pending</div>`:             {Kind: sample.MessageResult, Tool: "bash", Outcome: "pending"},
 		`"said result error"><div class="who">answer of bash: failed <span class="quiet">(seen by exit_code)</span></div>`: {
-			Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Rule: "exit_code",
+			Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Rule: "exit_code",
 		},
 		`"said error"><div class="who">error of the upstream</div>`: {Kind: store.KindError, Text: "busy"},
 		`"said block"><div class="who">inserted by precept <span class="slug">look</span></div><pre dir="auto">- look</pre>`: {
@@ -69,7 +69,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		`"said ghost"><div class="who">not shown: control session</div>`:          {Kind: store.KindWithheld, Why: "control"},
 		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`: {Kind: "user", Text: "a", Cut: 5},
 		`<details><summary>Be careful.</summary><pre dir="auto">Be careful.` + "\n" + `Ask.</pre>`: {
-			Kind: sample.SaidSystem, Text: "Be careful.\nAsk.",
+			Kind: sample.MessageSystem, Text: "Be careful.\nAsk.",
 		},
 		`<pre dir="auto">` + long + `</pre></div>`:                              {Kind: "user", Text: long},
 		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},

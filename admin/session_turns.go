@@ -59,7 +59,7 @@ func entryNode(e *store.Entry) g.Node {
 		text = strings.TrimRight(text, "\n")
 	}
 	words := g.If(text != "", prose(text))
-	if folded := e.Kind == sample.SaidSystem || e.Kind == sample.SaidTools || len(e.Text) > foldFrom; folded {
+	if folded := e.Kind == sample.MessageSystem || e.Kind == sample.MessageTools || len(e.Text) > foldFrom; folded {
 		words = h.Details(h.Summary(quoted(firstLine(e.Text))), prose(text))
 	}
 	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), quoted(text))} }
@@ -87,7 +87,7 @@ func whose(e *store.Entry) (class, label string) {
 		return "ghost", when(e.Why == "control", control, "withheld by the coin")
 	case sample.EventCall:
 		return e.Kind, "call of " + e.Tool
-	case sample.SaidResult:
+	case sample.MessageResult:
 		label = "answer of " + cmp.Or(e.Tool, "a tool")
 		switch e.Outcome {
 		case "", "ok":

@@ -39,7 +39,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	same(t, "sessions closed", r.counter("", "closed"), 2)
 	same(t, "sessions told", r.counter("", "told"), 1)
 	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
-	same(t, "tally told", r.Learner.Tally.Told.Load(), 1)
+	same(t, "tally told", r.Learner.Tally.Rewarded.Load(), 1)
 	if a := r.applied(silent); a.Told || a.Reward != 0 {
 		t.Errorf("a reward was made up for the silent session: %+v", a)
 	}
@@ -172,7 +172,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "reward", a.Reward, c.reward)
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
-				same(t, "sessions told, in the tally", r.Learner.Tally.Told.Load(), 1)
+				same(t, "sessions told, in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 				same(t, "in memory", r.Beliefs(us).Measured().Global().Told, 1)
 			}
 		})

@@ -42,7 +42,7 @@ type Options struct {
 type Tally struct {
 	Samples   atomic.Int64 // written
 	Closed    atomic.Int64 // sessions closed
-	Told      atomic.Int64 // closed sessions with a reward
+	Rewarded  atomic.Int64 // closed sessions with a reward
 	Unsampled atomic.Int64 // exchanges of settled sessions without a sample
 }
 
@@ -72,7 +72,7 @@ type tools struct {
 // prevent the start: lessons are chosen from the priors until Follow reaches the backend.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
-		o.Memory = nobody{}
+		o.Memory = noMemory{}
 	}
 	if o.Exchanges == nil {
 		o.Exchanges = onlyStored{o.Backend}
@@ -137,10 +137,10 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	l.tools.guard.Keep(ctx, l.marks)
 }
 
-// nobody is the Memory of a program without live sessions.
-type nobody struct{}
+// noMemory is the Memory of a program without live sessions.
+type noMemory struct{}
 
-func (nobody) Newest(row *session.Row) *session.Record {
+func (noMemory) Newest(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -148,9 +148,9 @@ func (nobody) Newest(row *session.Row) *session.Record {
 	return rec
 }
 
-func (nobody) InUse(session.Ref) *session.Record { return nil }
+func (noMemory) InUse(session.Ref) *session.Record { return nil }
 
-func (nobody) Known(context.Context, string, session.ID) (session.Member, bool, error) {
+func (noMemory) Known(context.Context, string, session.ID) (session.Member, bool, error) {
 	return session.Member{}, false, nil
 }
 

@@ -32,7 +32,7 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 	}
 	work, ok := c.samples.write(ctx, work)
 	if !ok {
-		c.lookAgain(work)
+		c.retryCorrections(work)
 		return
 	}
 	err := c.tools.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
@@ -40,14 +40,14 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		for _, st := range work {
 			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {
-					c.again([]*settling{st}, err)
+					c.retry([]*settling{st}, err)
 				}
 			})
 		}
 		return
 	}
 	if err != nil {
-		c.again(work, err)
+		c.retry(work, err)
 	}
 }
 
@@ -85,19 +85,19 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 		c.tally.Closed.Add(1)
 	}
 	if st.Settlement.To.Told && !st.before {
-		c.tally.Told.Add(1)
+		c.tally.Rewarded.Add(1)
 	}
 }
 
-// again schedules steps that could not be settled.
-func (c *closer) again(work []*settling, err error) {
+// retry schedules steps that could not be settled.
+func (c *closer) retry(work []*settling, err error) {
 	c.tools.failed(label.StepSettle, err)
-	c.lookAgain(work)
+	c.retryCorrections(work)
 }
 
-// lookAgain schedules the corrections of a failed step. Sessions that are still open remain due in
+// retryCorrections schedules the corrections of a failed step. Sessions that are still open remain due in
 // any case.
-func (c *closer) lookAgain(work []*settling) {
+func (c *closer) retryCorrections(work []*settling) {
 	for _, st := range work {
 		if st.Settlement.From > 0 {
 			c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)

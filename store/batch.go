@@ -60,8 +60,8 @@ func (b *batch) endTurn(t *Begun, reason string) {
 	}
 }
 
-// giveUp drops some of the exchanges, and returns their number.
-func (b *batch) giveUp(reason string, of func(*sample.Exchange) bool) int64 {
+// dropExchanges drops some of the exchanges, and returns their number.
+func (b *batch) dropExchanges(reason string, of func(*sample.Exchange) bool) int64 {
 	before := len(b.exchanges)
 	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return of(&x) })
 	n := int64(before - len(b.exchanges))
@@ -138,7 +138,7 @@ type turns struct {
 // documents returns the rows for the outbox, one for each session. An exchange that panics is
 // dropped, counted and set aside.
 func (b *batch) documents(on func(of session.Ref, exchange string, f func()) bool) (rows []outbox.Row, bad int64) {
-	bad = b.giveUp(droppedBad, func(x *sample.Exchange) bool { return !on(refOf(x), x.ID, func() { x.Seal() }) })
+	bad = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !on(refOf(x), x.ID, func() { x.Seal() }) })
 	of := map[session.Ref]*turns{}
 	var order []session.Ref
 	at := func(tenant string, id session.ID) *turns {

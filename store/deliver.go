@@ -37,7 +37,7 @@ type epochs interface {
 }
 
 // shipper writes durable rows to the backend, and deletes safe rows from the outbox. The holder of
-// handing uses the shipper: one goroutine at a time delivers, forgets or closes.
+// deliveryMu uses the shipper: one goroutine at a time delivers, forgets or closes.
 type shipper struct {
 	be      syncer
 	fleet   epochs // nil: the backend is this process' own
@@ -49,7 +49,7 @@ type shipper struct {
 	// written again.
 	before func(ctx context.Context, now time.Time) error
 
-	handing sync.Mutex
+	deliveryMu sync.Mutex
 
 	tail  batch // taken from the handoff, and not delivered
 	err   error // error of the last delivery
@@ -90,7 +90,7 @@ func (d *shipper) ship(ctx context.Context, now time.Time) {
 		if err := d.deliver(ctx, now); err != nil || d.phase == stopping {
 			return err
 		}
-		return d.passBy(ctx)
+		return d.bypassFullDisk(ctx)
 	})
 	tight := d.handoff.outbox != nil && errors.Is(d.err, session.ErrDiskFull)
 	if tight {
@@ -123,7 +123,7 @@ func (d *shipper) deliver(ctx context.Context, now time.Time) error {
 	if !due || d.tail.empty() {
 		return nil
 	}
-	if err := d.handOver(ctx, &d.tail); err != nil {
+	if err := d.writeBatch(ctx, &d.tail); err != nil {
 		d.makeRoom(err)
 		return err
 	}
@@ -204,7 +204,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		for i := range rows {
 			b.add(&rows[i], d.tools.guard)
 		}
-		if err := d.handOver(ctx, &b); err != nil {
+		if err := d.writeBatch(ctx, &b); err != nil {
 			return false, err
 		}
 	}
@@ -222,9 +222,9 @@ func (d *shipper) makeRoom(err error) {
 	}
 }
 
-// handOver writes a batch to the backend, and updates the account.
-func (d *shipper) handOver(ctx context.Context, b *batch) error {
-	stubs := d.writer.tombs.left(session.Batch{Exchanges: b.stubs})
+// writeBatch writes a batch to the backend, and updates the account.
+func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
+	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.stubs})
 	if err := d.writer.put(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}

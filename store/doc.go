@@ -27,7 +27,7 @@
 //
 // # Lock order
 //
-// shipper.handing, handoff.mu, the mutex of a session.Record, the mutex of the sessions in memory.
+// shipper.deliveryMu, handoff.mu, the mutex of a session.Record, the mutex of the sessions in memory.
 // The mutexes of inbox, waiting, touched and tombstones are leaves. A backend is called under
-// shipper.handing at most.
+// shipper.deliveryMu at most.
 package store

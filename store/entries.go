@@ -52,7 +52,7 @@ func (e *Entry) cut() {
 }
 
 // entriesOf returns the entries of messages.
-func entriesOf(list []sample.Said) []Entry {
+func entriesOf(list []sample.Message) []Entry {
 	var out []Entry
 	for i := range list {
 		out = append(out, entryOf(&list[i]))
@@ -61,12 +61,12 @@ func entriesOf(list []sample.Said) []Entry {
 }
 
 // entryOf returns the entry of a message.
-func entryOf(x *sample.Said) Entry {
+func entryOf(x *sample.Message) Entry {
 	e := Entry{Kind: x.Role, Text: x.Text, Tool: x.Call.Name, CallID: x.Call.ID}
 	switch x.Role {
 	case sample.EventCall:
 		e.Text = x.Call.Args
-	case sample.SaidResult:
+	case sample.MessageResult:
 		v := detect.Classify(x.Call.Name, x.Call.Args, x.Text, x.IsError)
 		e.Outcome, e.Rule = string(v.Outcome), v.Rule
 	}
@@ -76,7 +76,7 @@ func entryOf(x *sample.Said) Entry {
 // withInsertions returns the entries of a request with the inserted blocks and the withheld lessons
 // of the turn, each at its place: before the user's text, before a tool's result, or after the
 // system prompt.
-func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
+func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
 	words := -1 // newest text of the user
 	for i := range list {
@@ -96,7 +96,7 @@ func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exc
 			continue
 		}
 		at := words
-		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult }); at < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult }); at < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
 			at = i
 		}
 		before[at] = append(before[at], Entry{
@@ -114,9 +114,9 @@ func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exc
 func placeOf(b *session.Block, list []Entry, words int) int {
 	switch {
 	case b.Anchor.CallID != "":
-		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult && e.CallID == b.Anchor.CallID })
+		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult && e.CallID == b.Anchor.CallID })
 	case b.Anchor.Role == wire.RoleSystem:
-		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.SaidSystem && e.Kind != sample.SaidTools })
+		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.MessageSystem && e.Kind != sample.MessageTools })
 	default:
 		return words
 	}

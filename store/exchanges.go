@@ -122,7 +122,7 @@ func (c *ExchangeCache) wrote(list []sample.Exchange, stored bool) {
 }
 
 // atClosing is like read, for a session that closes with the given number of stored exchanges. The
-// holder of shipper.handing calls atClosing.
+// holder of shipper.deliveryMu calls atClosing.
 func (c *ExchangeCache) atClosing(ctx context.Context, from exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.open == nil {
 		return from.Exchanges(ctx, ref.Tenant, ref.ID)

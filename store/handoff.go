@@ -91,7 +91,7 @@ func (h *handoff) append() error {
 	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
 	// may exceed the quota.
 	h.next.begun = nil
-	h.tools.tally.DroppedQuota.Add(h.next.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
+	h.tools.tally.DroppedQuota.Add(h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true }))
 	h.tools.state.held.Add(-h.next.held)
 	h.next.held = 0
 	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
@@ -186,9 +186,9 @@ func (h *handoff) wasFull() (full bool) {
 	return full
 }
 
-// unput removes and returns the rows that wait for an append, if nothing else is on its way to the
+// takeForBypass removes and returns the rows that wait for an append, if nothing else is on its way to the
 // backend.
-func (h *handoff) unput() (b batch, ok bool) {
+func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reached < h.from || !h.ready.empty() || h.next.empty() {
@@ -200,8 +200,8 @@ func (h *handoff) unput() (b batch, ok bool) {
 	return b, true
 }
 
-// passed ends unput. Undelivered rows wait again.
-func (h *handoff) passed(b *batch, err error) {
+// bypassed ends takeForBypass. Undelivered rows wait again.
+func (h *handoff) bypassed(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.passing = 0

@@ -15,7 +15,7 @@ const documentCost = 160
 // openDocuments holds the documents of all exchanges of open sessions, as the backend has them, so that
 // closing a session reads nothing back. If the memory is full, sessions that began later are not held:
 // sessions close in the order of their start. An exchange of a session that is not held whole is read
-// from the backend. The holder of shipper.handing uses openDocuments.
+// from the backend. The holder of shipper.deliveryMu uses openDocuments.
 type openDocuments struct {
 	of    map[session.Ref]*sessionDocuments
 	size  int64 // bytes of all sessions

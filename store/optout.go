@@ -57,7 +57,7 @@ func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 		o.keepUnit(ses)
 	}
 	if ses.veiled.Swap(false) { // the row was written before the judgement
-		o.waiting.again(ses)
+		o.waiting.requeue(ses)
 	}
 }
 
@@ -108,7 +108,7 @@ func (o *optouts) keepUnit(ses *Session) {
 		return
 	}
 	unit.mute.Store(false)
-	o.waiting.again(unit)
+	o.waiting.requeue(unit)
 }
 
 // keepMarks writes new marks to the disk and to the other replicas. What fails is repeated.

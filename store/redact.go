@@ -47,7 +47,7 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses.Record.State.Placeholders = highest
 	ses.Record.Mutex.Unlock()
 	if changed {
-		o.waiting.again(ses)
+		o.waiting.requeue(ses)
 	}
 }
 

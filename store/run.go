@@ -108,7 +108,7 @@ func (s *Store) drain() error {
 	s.hurry(ctx)
 	_, putErr := s.shipper.handoff.trouble()
 	if putErr != nil {
-		d.err = errors.Join(d.err, d.pass(ctx))
+		d.err = errors.Join(d.err, d.bypass(ctx))
 		_, putErr = s.shipper.handoff.trouble()
 	}
 	s.guard.Keep(ctx, s.options.Backend)

@@ -78,12 +78,12 @@ func (t *target) record(turn int, role, text string) {
 }
 
 // search looks at one message of an exchange.
-func (h *hits) search(turn int, said *sample.Said) {
+func (h *hits) search(turn int, said *sample.Message) {
 	switch said.Role {
 	case sample.EventCall:
 		h.tool.record(turn, said.Role, said.Call.Name)
 		h.words.record(turn, said.Role, said.Call.Args)
-	case sample.SaidResult:
+	case sample.MessageResult:
 		h.words.record(turn, said.Role, said.Text)
 		if h.failure.text != "" && h.failure.found == nil &&
 			detect.Classify(said.Call.Name, said.Call.Args, said.Text, said.IsError).Outcome == detect.Error {

@@ -102,30 +102,30 @@ func (d *shipper) behind() error {
 	return errors.Join(putErr, d.err)
 }
 
-// passBy delivers rows to a remote backend if this machine's disk is full, so that capture
+// bypassFullDisk delivers rows to a remote backend if this machine's disk is full, so that capture
 // continues. The rows are in no outbox: they are not written again if the backend loses data.
-func (d *shipper) passBy(ctx context.Context) error {
+func (d *shipper) bypassFullDisk(ctx context.Context) error {
 	if d.fleet == nil || d.handoff.outbox == nil {
 		return nil
 	}
 	if _, err := d.handoff.trouble(); !errors.Is(err, outbox.ErrFull) {
 		return nil
 	}
-	return d.pass(ctx)
+	return d.bypass(ctx)
 }
 
-// pass delivers the rows that the outbox refused, after the delivery of all rows in the outbox.
+// bypass delivers the rows that the outbox refused, after the delivery of all rows in the outbox.
 // Meanwhile nothing is appended.
-func (d *shipper) pass(ctx context.Context) error {
+func (d *shipper) bypass(ctx context.Context) error {
 	if d.handoff.outbox == nil || !d.tail.empty() {
 		return nil
 	}
-	b, ok := d.handoff.unput()
+	b, ok := d.handoff.takeForBypass()
 	if !ok {
 		return nil
 	}
 	err := d.writer.write(ctx, &b)
-	d.handoff.passed(&b, err)
+	d.handoff.bypassed(&b, err)
 	if err != nil {
 		return err
 	}

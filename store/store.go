@@ -262,7 +262,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 // Still runs f while nothing is delivered, forgotten or closed: the stored sessions that f reads
 // stay as they are until f returns.
 func (s *Store) Still(f func()) {
-	s.shipper.handing.Lock()
-	defer s.shipper.handing.Unlock()
+	s.shipper.deliveryMu.Lock()
+	defer s.shipper.deliveryMu.Unlock()
 	f()
 }

@@ -49,16 +49,16 @@ func (t *tombstones) cover(tenant, id string, at time.Time) bool {
 	return ok && !at.After(since)
 }
 
-// left returns a batch without the content of forgotten sessions.
-func (t *tombstones) left(w session.Batch) session.Batch {
+// remaining returns a batch without the content of forgotten sessions.
+func (t *tombstones) remaining(w session.Batch) session.Batch {
 	w.Rows = without(w.Rows, func(r *session.Row) bool { return t.cover(r.Tenant, r.ID.String(), r.Seen) })
 	w.Echoes = without(w.Echoes, func(k *session.Echo) bool { return t.cover(k.Tenant, k.ID.String(), k.At) })
 	w.Exchanges = without(w.Exchanges, func(x *sample.Exchange) bool { return t.cover(x.Tenant, x.Session, x.At) })
 	return w
 }
 
-// heard returns the signals of sessions that are not forgotten.
-func (t *tombstones) heard(list []signal) []signal {
+// remainingSignals returns the signals of sessions that are not forgotten.
+func (t *tombstones) remainingSignals(list []signal) []signal {
 	return without(list, func(g *signal) bool { return t.cover(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }
 

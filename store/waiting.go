@@ -54,8 +54,8 @@ func (w *waiting) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// again lets a session's row be made once more.
-func (w *waiting) again(ses *Session) {
+// requeue lets a session's row be made once more.
+func (w *waiting) requeue(ses *Session) {
 	ses.pins.Add(1)
 	w.Release(ses, Decided)
 }

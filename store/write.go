@@ -30,13 +30,13 @@ const refusedOutcome = "refused"
 // write writes a batch: sessions and exchanges, then signals of the traffic, then parked feedback.
 // Exchanges that the backend can never store are marked as refused.
 func (w *writer) write(ctx context.Context, b *batch) error {
-	left := w.tombs.left(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
+	left := w.tombs.remaining(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
 	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // forgotten exchanges stay in the account
 	b.exchanges = left.Exchanges
 	if err := w.put(ctx, left); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
-	if err := w.feedback.addSignals(ctx, w.tombs.heard(b.signals)); err != nil {
+	if err := w.feedback.addSignals(ctx, w.tombs.remainingSignals(b.signals)); err != nil {
 		return &stepError{label.StepImplicit, err}
 	}
 	if err := w.feedback.unpark(ctx, left.Echoes); err != nil {
@@ -65,7 +65,7 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 func (w *writer) sift(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		if _, err := w.alone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {
+		if _, err := w.writeAlone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (w *writer) sift(ctx context.Context, b session.Batch) error {
 	}
 	for i := range b.Exchanges {
 		x := &b.Exchanges[i]
-		ok, err := w.alone(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
+		ok, err := w.writeAlone(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
 		if err != nil {
 			return err
 		}
@@ -102,9 +102,9 @@ func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(w.siftEchoes(ctx, echoes[:half]), w.siftEchoes(ctx, echoes[half:]))
 }
 
-// alone writes one piece of a session, which is set aside after a panic. ok reports whether the
+// writeAlone writes one piece of a session, which is set aside after a panic. ok reports whether the
 // backend has the piece.
-func (w *writer) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
+func (w *writer) writeAlone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !w.guard.On(label.StepWrite, of, exchange, func() { err = w.be.Write(ctx, b) }) {
 		return false, nil
 	}

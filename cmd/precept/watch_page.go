@@ -118,7 +118,7 @@ func (p page) entry(e *store.Entry) []string {
 		}
 	case sample.EventCall:
 		text = e.Tool + " " + e.Text
-	case sample.SaidResult:
+	case sample.MessageResult:
 		if e.Outcome == "error" {
 			label, i = "FAILED", inkError
 		} else if e.Outcome != "" && e.Outcome != "ok" {
@@ -126,7 +126,7 @@ func (p page) entry(e *store.Entry) []string {
 		}
 	case store.KindError:
 		label, i = "ERROR", inkError
-	case sample.SaidSystem:
+	case sample.MessageSystem:
 		i = inkFaint
 	}
 	return p.labelled(i, label, p.short(e, text))
@@ -135,7 +135,7 @@ func (p page) entry(e *store.Entry) []string {
 // short leaves out most of a long text, and says so.
 func (p page) short(e *store.Entry, text string) string {
 	most := shownLines
-	if e.Kind == sample.SaidSystem {
+	if e.Kind == sample.MessageSystem {
 		most = 1
 	}
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)

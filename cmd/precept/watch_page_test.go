@@ -17,8 +17,8 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},
 		{Kind: store.KindWithheld, Slugs: []string{"kept-back"}, Chance: 0.7, Why: "withheld"},
 		{Kind: sample.EventCall, Tool: "bash", Text: "{\t}"},
-		{Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
-		{Kind: sample.SaidSystem, Text: strings.Repeat("rule\n", 50)},
+		{Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
+		{Kind: sample.MessageSystem, Text: strings.Repeat("rule\n", 50)},
 	}}
 	for _, wide := range []int{40, 80, 132} {
 		for _, line := range (page{width: wide}).turn(&turn) {

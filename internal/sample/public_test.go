@@ -210,7 +210,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 			results, words := 0, ""
 			for _, said := range r.Request(&s.Exchanges[i]) {
 				switch said.Role {
-				case sample.SaidResult:
+				case sample.MessageResult:
 					if said.Call != story[i-1].calls[results] || said.Text != story[i].results[results] {
 						t.Fatalf("result %d of turn %d: %+v", results, i, said)
 					}

@@ -98,17 +98,17 @@ func (h *history) add(e *Exchange) {
 			h.addMessage(EventAssistant, it.Text, e.Turn)
 		}
 		for _, c := range it.Calls {
-			h.call(Call(c), e.Turn)
+			h.addCall(Call(c), e.Turn)
 		}
 		for i := range it.Results {
-			h.result(&it.Results[i], verdicts, place)
+			h.addResult(&it.Results[i], verdicts, place)
 			place++
 		}
 		h.addMessage(EventUser, it.Words, e.Turn)
 	}
 	h.addMessage(EventAssistant, e.Reply.Text, e.Turn)
 	for _, c := range e.calls() {
-		h.call(c, e.Turn)
+		h.addCall(c, e.Turn)
 	}
 	words := lastWords(items)
 	if words != "" || len(h.parts) == 0 {
@@ -127,9 +127,9 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// call records a call once: a call occurs in the reply and again in the history. An id with other
+// addCall records a call once: a call occurs in the reply and again in the history. An id with other
 // arguments after its result is a reused id.
-func (h *history) call(c Call, turn int) {
+func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
 		same := sameArgs(c.Args, s.Call.Args)
@@ -142,10 +142,10 @@ func (h *history) call(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// result assigns a result to the newest call of its id, once. place is the index of r among the
+// addResult assigns a result to the newest call of its id, once. place is the index of r among the
 // results of its exchange; verdicts are those of the turn, nil where the turn has not judged all of
 // them.
-func (h *history) result(r *wire.Result, verdicts *Verdicts, place int) {
+func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
 	i, ok := h.newest[r.CallID]
 	if !ok || h.events[i].Answered {
 		return

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Said is one part of a turn for a reader: words, a call, or a result.
-type Said struct {
+// Message is one part of a turn for a reader: words, a call, or a result.
+type Message struct {
 	Role    string // system, tools, user, assistant, call or result
 	Text    string // words; of a result, the tool's text
 	Words   string // for a user: the person's own words, without blocks that agents add
@@ -17,11 +17,11 @@ type Said struct {
 	IsError int8   // for a result: +1 the API marks an error, -1 the API marks success, 0 unmarked
 }
 
-// Further roles of Said, in addition to the roles of an Event.
+// Further roles of a Message, in addition to the roles of an Event.
 const (
-	SaidSystem = "system"
-	SaidTools  = "tools" // the tools that the agent offers: a line of names, then their JSON
-	SaidResult = "result"
+	MessageSystem = "system"
+	MessageTools  = "tools" // the tools that the agent offers: a line of names, then their JSON
+	MessageResult = "result"
 )
 
 // Reading reads the exchanges of a session in order and returns the news of each.
@@ -36,21 +36,21 @@ func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 // Request lists the agent's new content, after the tools and the system prompt of the session.
 // Repeated content of the last reply is left out, because Reply has listed this content. Items
 // without words and calls are listed unparsed.
-func (r *Reading) Request(e *Exchange) []Said {
-	var out []Said
+func (r *Reading) Request(e *Exchange) []Message {
+	var out []Message
 	if len(e.Tools) > 0 {
-		out = append(out, Said{Role: SaidTools, Text: e.toolsText()})
+		out = append(out, Message{Role: MessageTools, Text: e.toolsText()})
 	}
 	if text := contentText(e.System); text != "" {
-		out = append(out, Said{Role: SaidSystem, Text: text})
+		out = append(out, Message{Role: MessageSystem, Text: text})
 	}
 	for i, it := range e.items(r.last) {
 		if isUnread(it) {
-			out = append(out, Said{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
+			out = append(out, Message{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
 			continue
 		}
 		for _, res := range spokenResults(it) {
-			out = append(out, Said{Role: SaidResult, Text: res.Text, Call: r.call(res.CallID), IsError: res.IsError})
+			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.call(res.CallID), IsError: res.IsError})
 		}
 		out = append(out, r.message(it)...)
 	}
@@ -73,37 +73,37 @@ func (e *Exchange) toolsText() string {
 }
 
 // message lists the content of a message, without its results.
-func (r *Reading) message(it *wire.Item) []Said {
-	var out []Said
+func (r *Reading) message(it *wire.Item) []Message {
+	var out []Message
 	switch text := spokenText(it); {
 	case text == "":
 	case it.Role == wire.RoleUser:
-		out = append(out, Said{Role: EventUser, Text: text, Words: it.Words})
+		out = append(out, Message{Role: EventUser, Text: text, Words: it.Words})
 	case it.Role == wire.RoleSystem:
-		out = append(out, Said{Role: SaidSystem, Text: text})
+		out = append(out, Message{Role: MessageSystem, Text: text})
 	case it.Role == wire.RoleAssistant && (r.last == nil || strings.TrimSpace(text) != strings.TrimSpace(r.last.Text)):
-		out = append(out, Said{Role: EventAssistant, Text: text})
+		out = append(out, Message{Role: EventAssistant, Text: text})
 	}
 	for _, c := range spokenCalls(it) {
 		if known, ok := r.calls[c.ID]; ok && c.ID != "" && known.Name == c.Name && sameArgs(known.Args, c.Args) {
 			continue
 		}
 		r.calls[c.ID] = c
-		out = append(out, Said{Role: EventCall, Call: c})
+		out = append(out, Message{Role: EventCall, Call: c})
 	}
 	return out
 }
 
 // Reply lists the model's answer.
-func (r *Reading) Reply(e *Exchange) []Said {
+func (r *Reading) Reply(e *Exchange) []Message {
 	r.last = &e.Reply
-	var out []Said
+	var out []Message
 	if e.Reply.Text != "" {
-		out = append(out, Said{Role: EventAssistant, Text: e.Reply.Text})
+		out = append(out, Message{Role: EventAssistant, Text: e.Reply.Text})
 	}
 	for _, c := range e.calls() {
 		r.calls[c.ID] = c
-		out = append(out, Said{Role: EventCall, Call: c})
+		out = append(out, Message{Role: EventCall, Call: c})
 	}
 	return out
 }
