@@ -1,0 +1,34 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"precept/internal/session"
+	"precept/store/redis"
+)
+
+// Example writes a session that other replicas read at once. The example has no output, because it
+// needs a server at the URL.
+func Example() {
+	ctx := context.Background()
+	store, err := redis.Open(redis.Options{URL: "redis://localhost:6379/0"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close() //nolint:errcheck // the store was only read since the last write
+
+	id := session.KeyOf("acme", session.SpaceName, "ci-1")
+	now := time.Now()
+	err = store.Write(ctx, session.Batch{
+		Rows: []session.Row{{Tenant: "acme", ID: id, Started: now, Seen: now, Data: []byte(`{"turns":1}`)}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	row, found, err := store.Session(ctx, "acme", id)
+	fmt.Println(string(row.Data), found, err)
+}
