@@ -117,3 +117,35 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 		t.Error("the evidence of the lessons leads nowhere:", err)
 	}
 }
+
+// Failures in the words of other tools fire the starter lesson of their kind, and rarely another one.
+func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
+	b := starter(t)
+	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unescape := strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t")
+	wanted, fired, others := 0, 0, 0
+	for line := range strings.Lines(string(raw)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+		if len(f) != 3 || line[0] == '#' {
+			continue
+		}
+		ofKind := func(l *Lesson) bool { return slices.Contains(l.Trigger.ErrorKinds, f[1]) }
+		if slices.ContainsFunc(b.Lessons(), ofKind) {
+			wanted++
+		}
+		for _, h := range b.Match(&Query{Errors: []ErrorText{failure("c1", unescape.Replace(f[2]))}}) {
+			if ofKind(h.Lesson) {
+				fired++
+				continue
+			}
+			others++
+			t.Logf("%s fires on %q", h.Lesson.Slug, f[2])
+		}
+	}
+	if wanted < 60 || fired*10 < wanted*9 || others*20 > wanted {
+		t.Errorf("the lesson of the kind fires on %d of %d failures, other lessons fire %d times", fired, wanted, others)
+	}
+}
