@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Weights and bounds of a score, chosen on the first half of testdata/likeness.tsv.
+// Weights and bounds of a score, compared on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
