@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page. The
-// same answer again and again means that the budget is not the cause.
+// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page. If
+// several attempts have the same answer, the budget is not the cause.
 
 // Number of attempts with the same answer that make a loop.
 const (
@@ -155,8 +155,9 @@ func isLineRange(w string) bool {
 // maxUndo is the number of steps in which an edit and its reversal are found.
 const maxUndo = 32
 
-// undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. A
-// tool that writes a whole file has made two versions in turn, each of them twice.
+// undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. For
+// a tool that writes whole files, undoesAgain reports whether the tool wrote two versions of the file in
+// turn, each version twice.
 func undoesAgain(steps func(int) *step) bool {
 	now := steps(0)
 	call := now.toolCall()

@@ -9,8 +9,8 @@ import (
 // exam) may return words of a failure as content. A tool that acts (a booking) reports in its first clause
 // that nothing was done.
 
-// isContent reports whether a text with the words of a failure is the content that the tool returns: the
-// text is no message about the call. "Error:" is content only for a tool that returns any text.
+// isContent reports whether a text with the words of a failure is the content that the tool returns, not a
+// message about the call. "Error:" is content only for a tool that returns any text.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -28,7 +28,7 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// returnsRecords reports whether a tool returns records or articles. The word book is a verb at the start.
+// returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
 func (c *toolCall) returnsRecords() bool { return c.named("record") && c.words[0] != "book" }
 
 // maxClause is the number of bytes of an answer in words that may be a message.

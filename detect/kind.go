@@ -181,7 +181,7 @@ func (s *kindScan) result(text string, code int) {
 	s.text(text)
 	code = cmp.Or(s.status, code)
 	switch {
-	case slices.Contains(s.found, true): // words say more than a number
+	case slices.Contains(s.found, true): // words are more specific than a number
 	case s.exception:
 		s.line("uncaught exception")
 	case code >= 400 && code < 600:
@@ -191,8 +191,8 @@ func (s *kindScan) result(text string, code int) {
 	}
 }
 
-// text searches the lines at both ends of a result. Of an answer in JSON the fields are searched
-// one by one, as "key: value".
+// text searches the lines at both ends of a result. If the result is JSON, text searches each field as
+// the line "key: value".
 func (s *kindScan) text(text string) {
 	text = unwrapText(text)
 	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
@@ -254,8 +254,8 @@ func (s *kindScan) fields(key string, v lenientValue, depth int) {
 	}
 }
 
-// line searches one line. A line has one kind, the first of the table, and the kinds that a line
-// may have beside another kind.
+// line searches one line. A line has the first matching kind of the table, and all matching kinds that
+// the table marks with "also".
 func (s *kindScan) line(line string) {
 	if quotesLine(line) {
 		return

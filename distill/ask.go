@@ -179,12 +179,12 @@ func (w *work) setOpinions(s *Session, m *mark, of Opinions) {
 	}
 }
 
-// maxDown is the number of consecutive breakdowns after which the judge is considered down; before,
-// the session may be the cause.
+// maxJudgeFailures is the number of consecutive failures after which the judge is considered down.
+// Before that, the session may be the cause.
 const maxJudgeFailures = 3
 
-// isJudgeFailure reports whether the judge timed out, failed itself, or refuses the request for an unknown
-// reason, which may be this session's alone.
+// isJudgeFailure reports whether the judge timed out, failed, or refused the request for an unknown
+// reason. The reason may be the content of the session.
 func isJudgeFailure(err error) bool {
 	var status *errStatus
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())

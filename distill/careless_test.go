@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// refused is a call that ended with an error, took one that worked.
+// refused returns a call that ended with an error, and took returns a call that worked.
 func refused(tool, args, message string) event {
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return call(tool, args, string(text))
@@ -16,7 +16,7 @@ func refused(tool, args, message string) event {
 
 func took(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
-// ran is a command with what it printed and how it ended.
+// ran returns a command with its output and its exit code.
 func ran(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -116,7 +116,7 @@ func TestErrorsInOtherLanguages(t *testing.T) {
 	})
 }
 
-// taught is what two sessions met and what is to be learned from it; "" where silence is right.
+// taught holds the events of two sessions and the slug of the expected lesson; "" if no lesson is expected.
 type taught struct {
 	what, slug string
 	events     []event

@@ -14,14 +14,14 @@ import (
 	"precept/distill"
 )
 
-// reply is what a judge's server answers once.
+// reply is one answer of a judge's server.
 type reply struct {
 	status int
 	header string // a header's name and value, parted by a colon
 	body   string
 }
 
-// server answers request after request, the last reply for ever, and keeps what it was sent.
+// server sends the replies in order, repeats the last reply, and keeps the requests.
 type server struct {
 	replies []reply
 	headers []http.Header
@@ -42,7 +42,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// asks has a model judge a run that says nothing.
+// asks lets a model judge a run without content.
 func (s *server) asks(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")

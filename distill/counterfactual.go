@@ -32,8 +32,8 @@ func (c *Comparison) add(o Comparison) {
 	c.NotFollowed.Sessions += o.NotFollowed.Sessions
 }
 
-// Limits of a comparison. Below minCompared sessions without the advice there is no comparison: the
-// failed call and the call that worked are the evidence. minConfidence is the required probability,
+// Limits of a comparison. With fewer than minCompared sessions without the advice there is no comparison:
+// the failed call and the call that worked are the evidence. minConfidence is the required probability,
 // with uniform priors, that sessions end the failure more often with the advice than without.
 const (
 	minCompared   = 3
@@ -47,8 +47,8 @@ func (c *Comparison) beaten() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability that the rate of Followed exceeds the rate of NotFollowed: one
-// less the sum of Beta functions for the opposite (E. Miller, Formulas for Bayesian A/B Testing).
+// confidence returns the probability that the rate of Followed exceeds the rate of NotFollowed: 1 minus
+// the probability of the opposite, a sum of Beta functions (E. Miller, Formulas for Bayesian A/B Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
 	x, y := c.NotFollowed.posterior()

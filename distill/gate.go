@@ -97,8 +97,8 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 }
 
 // repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft that only sounds
-// like the lesson adds evidence, but no sighting: otherwise one caller writes the advice, and an honest
-// session of another caller admits it.
+// like the lesson adds evidence, but no sighting: otherwise one caller could write the advice, and an
+// honest session of another caller would admit the advice.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys

@@ -20,7 +20,7 @@ import (
 	"precept/internal/session"
 )
 
-// event is one thing of a made-up session: "user: words", "agent: words", or a call.
+// event is one event of an invented session: "user: words", "agent: words", or a call.
 type event struct {
 	say                string // role: words
 	tool, args, result string
@@ -30,7 +30,7 @@ func user(words string) event              { return event{say: "user: " + words}
 func agent(words string) event             { return event{say: "assistant: " + words} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// bench is a store, a bank and a clock to try the distiller with.
+// bench is a store, a bank and a clock for tests of the distiller.
 type bench struct {
 	*testing.T
 	store interface {
@@ -60,8 +60,7 @@ func newBench(t *testing.T, limits ...bank.Limits) *bench {
 
 func (b *bench) clock() time.Time { return b.now }
 
-// session keeps a conversation. The same name again with more in it is the same session that went
-// on.
+// session stores a conversation. A longer conversation under the same name continues the session.
 func (b *bench) session(name string, events ...event) session.ID {
 	b.Helper()
 	return b.of("default", name, nil, events...)
@@ -123,7 +122,7 @@ func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (dist
 	return distill.New(o).Once(ctx)
 }
 
-// slugs lists the lessons that are there, by slug.
+// slugs lists the lessons of the bank, by slug.
 func (b *bench) slugs() []string {
 	b.Helper()
 	var out []string

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken is a judge of a test's own: it answers by the first words of the user.
+// spoken is a judge whose answer depends on the first words of the user.
 type spoken map[string]distill.Judgement
 
 func (spoken) Name() string { return "spoken" }
@@ -74,7 +74,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, of := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// die counts steps and fails from the one at which the process dies; 0: it lives.
+			// die counts steps, and fails from the step at which the process dies; 0: the process lives.
 			run := func(b *bench, owner string, dies int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {

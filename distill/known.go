@@ -56,7 +56,7 @@ func recognise(s *step) *known {
 		switch {
 		case k.Edit != "" && !s.edits():
 			continue
-		case k.Edit != "" && !worded: // the kind counts where no words do
+		case k.Edit != "" && !worded: // without known words, the kind decides
 			if byKind == nil && ofKind(s, &k) {
 				byKind = &k
 			}

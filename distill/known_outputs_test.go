@@ -15,7 +15,7 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// output is what a program printed when it failed, and which known failure that is.
+// output is the output of a failed program, with the slug of the known failure.
 type output struct {
 	tool, args, text, slug string
 }

@@ -20,7 +20,7 @@ import (
 	"precept/internal/sample"
 )
 
-// scripted is a judge over HTTP that answers as a test wants. It keeps what it was asked.
+// scripted is a judge over HTTP that answers as a test wants, and keeps the questions.
 type scripted struct {
 	mu     sync.Mutex
 	asked  []asked

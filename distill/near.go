@@ -20,7 +20,7 @@ import (
 const maxNear = 8
 
 // near returns the lessons of the tenant with the most words in common with a session, so that a
-// judge names an existing lesson in place of another wording.
+// judge can name an existing lesson instead of wording the lesson again.
 func (w *work) near(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -60,7 +60,7 @@ func (w *work) near(s *Session) []*lesson.Lesson {
 	return out
 }
 
-// fewestCommon is the number of words that a near lesson has in common with a session.
+// fewestCommon is the minimum number of words that a near lesson has in common with a session.
 const fewestCommon = 2
 
 // captured holds the words and errors of one captured session, as the proxy matches lessons.
@@ -154,8 +154,8 @@ func (w *work) overbroad(d *Draft) (why string) {
 }
 
 // ofOneRun returns the reason why the words of a model's draft belong to one run: an id, a
-// commit, the path of a home directory, or a host of a private network. Empty: there is none. The
-// gate leaves other hosts and URLs to a person.
+// commit, the path of a home directory, or a host of a private network. The reason is empty if the
+// draft has no such word. The gate leaves other hosts and URLs to a person.
 func (d *Draft) ofOneRun() string {
 	text := lesson.Plain(strings.Join(append([]string{d.Title, d.Applies, d.CounterExample}, d.Advice...), "\n"))
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”()[]{}<>,;=", r) }) {

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// clumsy panics, with what it was reading in its hands.
+// clumsy is a judge that panics with the text of the session as the value.
 type clumsy struct{}
 
 func (clumsy) Name() string { return "clumsy" }

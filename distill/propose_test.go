@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// injected says that lessons were in force in a session.
+// injected returns lessons that were in force in a session.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})
@@ -19,7 +19,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// learns has a judge propose drafts, each in a session of its own, one run after the other.
+// learns lets a judge propose drafts, each in a separate session, one run after the other.
 func learns(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	b.Helper()
 	for i, d := range drafts {

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// shownOf is what a judge is shown of a session.
+// shownOf returns the text of a session for a judge.
 func shownOf(t *testing.T, events ...event) string {
 	t.Helper()
 	b := newBench(t)

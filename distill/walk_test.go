@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// counting is a judge that counts the sessions that it was given, and finds nothing in any.
+// counting is a judge that notes the ids of the sessions, and proposes no lesson.
 type counting struct{ ids []string }
 
 func (*counting) Name() string { return "counting" }
@@ -61,7 +61,7 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	ids, sum, read = run(func(*distill.Options) {})
 	equal(t, "again", []any{ids, sum.Read, sum.Unchanged, read}, []any{"", 5, 3, 5})
 
-	b.session("two", user("Task two.")) // it was seen again, and nothing came
+	b.session("two", user("Task two.")) // a later request without new content
 	ids, sum, _ = run(func(*distill.Options) {})
 	equal(t, "nothing new", []any{ids, sum.Unchanged}, []any{"", 3})
 	store := b.store.(*memory)
@@ -167,7 +167,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	}
 }
 
-// moody is a judge that is too slow where its pattern says so.
+// moody is a judge that is too slow at the questions that its pattern marks.
 type moody struct {
 	pattern string
 	asked   int

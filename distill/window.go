@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-// part is one line of a run as a judge sees the run.
+// part is one line of the text of a run for a judge.
 type part struct {
 	text    string
 	trouble bool // a failed call, a refusal, or a person's correction
@@ -27,7 +27,7 @@ func (s *Session) troubled() bool {
 	return slices.ContainsFunc(s.Content.Exchanges, func(x sample.Exchange) bool { return x.Outcome != sample.Complete })
 }
 
-// goodRating is the score from which a rating is no sign of trouble.
+// goodRating is the lowest score of a rating that is no sign of trouble.
 const goodRating = 0.5
 
 // parts lays a session out for a judge: no system messages, without precept's blocks, long texts cut
@@ -60,7 +60,7 @@ func (s *Session) parts() (out []part) {
 	return out
 }
 
-// formatRun returns a run as a judge sees the run. Of a long run the judge sees the first words, the
+// formatRun returns the text of a run for a judge. Of a long run the judge gets the first words, the
 // places around the detector's findings, and the end.
 func formatRun(s *Session) string {
 	parts := s.parts()

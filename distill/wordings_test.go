@@ -63,7 +63,7 @@ func TestWordingOfEachKind(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
 
-	// Each wording is shown: what stands in it between the names of the session's own.
+	// Each wording of drafts.json occurs in a lesson, in the parts between the inserted names.
 	var wordings map[string]struct{ Title, Advice string }
 	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)

@@ -23,11 +23,11 @@ type work struct {
 	book           *lesson.Book
 	archived       []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases          map[string]*Case
-	fresh          map[string]*Case // changed since they were written down
+	fresh          map[string]*Case // changed since the last write
 	errors         map[string][]seenError
 	marks          map[session.ID][]byte
 	sums           sums
-	support        map[string]support // changed since it was written, by lesson
+	support        map[string]support // changed since the last write, by lesson
 	waiting        int
 	judgeErrors    int   // consecutive errors of the judge
 	lastJudgeError error // most recent error of the judge
@@ -41,7 +41,7 @@ type mark struct {
 	Seen     int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
 	Cases    []string  `json:"cases,omitempty"` // cases that the session contributed to
 	Opinions Opinions  `json:"said,omitempty"`  // about the lessons of the session
-	Texts    textNames `json:"texts,omitempty"` // text of each lesson for which Said was counted
+	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }
 
 func (w *work) judgeName() string {
@@ -161,7 +161,7 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	return s, err
 }
 
-// applyRules reads a session by the rules. A panic is this session's alone.
+// applyRules reads a session by the rules. A panic affects only this session.
 func (w *work) applyRules(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {

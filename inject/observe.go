@@ -12,9 +12,9 @@ import (
 )
 
 // observe adds the new content of a turn to the sums of the session's unit. observe runs before the
-// picks of the turn, so the content that triggers a pick is not an outcome of the pick, and it runs
-// in a session that gets no insertion as well: only treated sessions can be refused, and their
-// outcomes count. No step reads a coin.
+// picks of the turn, so the content that triggers a pick is not an outcome of the pick. observe also
+// runs in a session that gets no more insertions after a refusal by the upstream: only treated sessions
+// can be refused, and without their outcomes the arms would not be comparable. No step reads a coin.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
@@ -121,9 +121,9 @@ type watcher interface {
 	Watch(k trial.Arm, eps float64, of trial.OutcomeSet, from trial.Tally) trial.Watch
 }
 
-// watch starts the measurement of new picks. The numbers of a measurement follow from closed
-// sessions and from the session before the pick, so the coin, which is flipped already, cannot
-// change them.
+// watch starts the measurement of new picks. The numbers of a measurement follow from closed sessions
+// and from the session before the pick, so the numbers do not depend on the coin, although the coin is
+// already flipped.
 func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
 	from, ok := w.input.Beliefs.(watcher)
 	if !ok {

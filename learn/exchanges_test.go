@@ -66,7 +66,7 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 		t.Errorf("closing asked the backend for %q", asked)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
-	r.tell(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again: memory has left the session
+	r.tell(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
 	r.record()
 	same(t, "read back after closing", slices.Contains(r.be.asked(), "read exchanges"), true)
 }

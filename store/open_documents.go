@@ -9,13 +9,14 @@ import (
 	"precept/internal/session"
 )
 
-// documentCost is the memory of an exchange beside its documents, in bytes, about.
+// documentCost is the approximate memory of an exchange in addition to its documents, in bytes.
 const documentCost = 160
 
-// openDocuments holds the documents of all exchanges of open sessions, as the backend has them, so that
-// closing a session reads nothing back. If the memory is full, sessions that began later are not held:
-// sessions close in the order of their start. An exchange of a session that is not held whole is read
-// from the backend. The holder of shipper.deliveryMu uses openDocuments.
+// openDocuments holds the documents of the exchanges of open sessions, in the form that the backend has
+// stored, so that closing a session reads nothing back. A session is held as a whole or not at all: if
+// the next exchange of a session does not fit, the session is dropped, and closing reads the session from
+// the backend. Dropping the oldest session instead would drop the sessions that close next. The holder
+// of shipper.deliveryMu uses openDocuments.
 type openDocuments struct {
 	of    map[session.Ref]*sessionDocuments
 	size  int64 // bytes of all sessions
@@ -64,8 +65,9 @@ func (o *openDocuments) wrote(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns its exchanges by turn, then in the order of their arrival. ok is
-// false if the backend, which has stored exchanges of the session, has other exchanges.
+// take removes a session and returns its exchanges by turn, then in the order of their arrival. stored
+// is the number of the session's exchanges in the backend. ok is false if openDocuments has another
+// number.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	of := o.of[ref]
 	if of == nil {

@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// lessonDraw is how one lesson fared in a session.
+// lessonDraw is one lesson of a session: picked or not, injected or withheld.
 type lessonDraw struct {
 	arm      trial.Arm
 	picked   bool
@@ -21,7 +21,7 @@ type lessonDraw struct {
 	tokens   int
 }
 
-// unitDraw is a session with its reward, as a test draws it.
+// unitDraw is a random session with its reward.
 type unitDraw struct {
 	day     int32
 	control bool
@@ -29,7 +29,7 @@ type unitDraw struct {
 	told    bool
 	y       float64
 	tier    int
-	heard   int // the tier of what was told by the closing; -1: nothing was
+	heard   int // tier of the reward at the closing; -1: no reward
 	refused bool
 }
 
@@ -173,7 +173,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 	})
 }
 
-// sameDays says that there are those days, in their order, with those sums.
+// sameDays compares the days, their order and their sums.
 func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compute precept's report again, from its coins and with nothing of precept.
+"""Compute the report of precept from exported coins, without code of precept.
 
     precept export --format experiment --tenant default | python3 recompute.py [--json]
 
-For each lesson and for all together: told sessions with and without, the effect in units of reward (0.05 is +5 points),
-the 95% interval that holds however often one looks, and the e-values of the two checks: do the coins fall as promised
-(srm), and does having a lesson leave alone who reports, and how (reporting). For each planned trial: its one look, at the
-first so many told picks in the order in which their sessions began. For each outcome of a lesson: the effect after the pick,
+For each lesson and for all together: rewarded sessions with and without, the effect in units of reward (0.05 is +5
+points), the 95% interval that is valid at any time, and the e-values of the two checks: of the coins (srm), and of the
+shares and sources of rewards in both arms (reporting). For each planned trial: its look, at the planned number of
+rewarded picks in the order in which their sessions began. For each outcome of a lesson: the effect after the pick,
 the interval, and the e-values for a fall and a rise. docs/EXPERIMENT.md explains the formulas.
 """
 import json

@@ -19,8 +19,8 @@ const (
 	maxExcerpt     = 160 // bytes of an excerpt
 )
 
-// PhraseProposal is a phrase of captured near misses, with the sessions in which a lesson would
-// match by this phrase.
+// PhraseProposal is a phrase from captured sentences that resemble a lesson without a match, with the
+// sessions in which the phrase would fire the lesson.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
 	Phrase   string          `json:"phrase"`
@@ -43,8 +43,8 @@ type Captured struct {
 	Queries []lesson.Query
 }
 
-// Phrases proposes phrases for a lesson: from the sentences that resemble the lesson and fire no
-// phrase of it. The book has the lesson and the traffic of the sessions.
+// Phrases proposes phrases for a lesson, from the sentences that resemble the lesson and contain none of
+// its phrases. The book has the lesson and the thresholds of the captured sessions.
 func Phrases(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []PhraseProposal {
 	exact := lesson.NewBook([]*lesson.Lesson{stripped(one)})
 	found := map[string]*PhraseProposal{}

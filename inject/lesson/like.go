@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Weights and bounds of a score, compared on testdata/likeness.tsv.
+// Weights and bounds of a score, chosen by measurements on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
@@ -19,8 +19,8 @@ const (
 	leastLike        = 0.55 // least score of a match, whatever the threshold
 	leastInformation = 5    // least sum of the weights of the shared stems
 	leastHead        = 2.5  // least weight of a stem that suffices alone
-	perDoubling      = 0.04 // a text of many windows needs a higher score, per doubling
-	freeWindows      = 4    // up to this number of windows
+	perDoubling      = 0.04 // added to leastLike for each doubling of the windows of a text above freeWindows
+	freeWindows      = 4    // number of windows without an addition
 )
 
 // source is the kind of text that a window is cut from.
@@ -32,12 +32,12 @@ const (
 	sources // number of kinds
 )
 
-// likePart is a phrase, the title or the description of a lesson. The last parts of each lesson, one
-// per kind of text, hold all stems.
+// likePart is a phrase, the title or the description of a lesson, or, as the last parts of each lesson,
+// all stems that are compared with one kind of text.
 type likePart struct {
 	lesson int32
 	in     [sources]bool // texts that are compared with the part
-	weight float32       // of a window that covers the part; 0 for all stems of a lesson
+	weight float32       // score of a window that covers the part; 0 for all stems of a lesson
 	mass   float32       // sum of the weights of the stems
 }
 
@@ -48,8 +48,8 @@ type likeTerm struct {
 	heads  []int32 // lessons that are about this stem
 }
 
-// likeIndex finds the lessons that resemble a window by the stems that both share. A likeIndex is
-// immutable, apart from its pool.
+// likeIndex finds the lessons that resemble a window: the lessons that share stems with the window. A
+// likeIndex is immutable, apart from its pool.
 type likeIndex struct {
 	traffic    *Traffic
 	terms      map[string]*likeTerm
@@ -200,8 +200,8 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	return s.out
 }
 
-// suffices reports whether the shared stems carry enough information: two of them, or the stem that
-// the lesson is about.
+// suffices reports whether the shared stems carry enough information: at least two stems, or the stem
+// that the lesson is about.
 func (x *likeIndex) suffices(l, all int32, s *likeScratch, stems []string) bool {
 	if s.shared[all] >= 2 {
 		return s.mass[all] >= leastInformation
@@ -230,8 +230,9 @@ type Resemblance struct {
 // Fires reports whether the score suffices.
 func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
 
-// resembling returns for each text at most one lesson: the lesson whose score exceeds its threshold
-// most, among the lessons with the highest score of a window.
+// resembling returns at most one lesson for each text. In each window, only the lesson with the highest
+// score counts; of these lessons, the result is the lesson with the highest score relative to its
+// threshold.
 func (x *likeIndex) resembling(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
@@ -304,7 +305,7 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	return out
 }
 
-// least returns the score that a lesson needs in a text of a number of windows.
+// least returns the least score that a lesson needs for a match in a text with this number of windows.
 func (x *likeIndex) least(lesson int32, windows int) float32 {
 	more := perDoubling * math.Log2(max(1, float64(windows)/freeWindows))
 	return max(x.thresholds[lesson], float32(leastLike+more))

@@ -3,8 +3,8 @@ package lesson
 import "slices"
 
 // WithLikeness returns a copy of the book whose lessons match by likeness as well. The threshold of
-// each lesson is the score that at most rate of the windows of the traffic reach. With too little
-// traffic the book is returned as it is.
+// each lesson is a score that at most the share rate of the windows of the traffic reaches. With too
+// little traffic, WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.Enough() || len(b.compiled) == 0 {
 		return b
@@ -26,8 +26,8 @@ func (b *Book) AsksForLikeness() bool {
 // MatchesByLikeness reports whether the book has thresholds of captured traffic.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits adds the matches by likeness to the exact matches. A text that resembles an exact match
-// most gives no further match.
+// likeHits adds the matches by likeness to the exact matches. A text adds no match if the lesson that
+// the text resembles most matches exactly.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.resembling(q)
 	for i := range found {
@@ -47,8 +47,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the likeness of the windows of a query and one lesson of the book, at least near
-// times the threshold; the highest score first.
+// Likeness returns the windows of a query that resemble a lesson of the book, the highest score first:
+// all windows with a score of at least near times the threshold.
 func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	if b.like == nil {
 		return nil

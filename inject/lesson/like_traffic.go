@@ -102,8 +102,8 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((n + 1) / (found + 1)))
 }
 
-// thresholds returns for each lesson of the index the least score that at most rate of the windows
-// reach.
+// thresholds returns for each lesson of the index the lowest score that at most the share rate of the
+// windows reaches.
 func (t *Traffic) thresholds(x *likeIndex, rate float64) []float32 {
 	most := int(rate * float64(t.total))
 	best := make([][]scored, len(x.lessons))
@@ -146,8 +146,8 @@ func byScore(a, b scored) int {
 	return 0
 }
 
-// keepBest adds a score to a list that needs the scores of the best most+1 windows only. The list is
-// cut when the list has twice this length.
+// keepBest adds a score to a list of which only the highest most+1 scores are needed. A list of twice
+// this length is cut.
 func keepBest(list []scored, r scored, most int) []scored {
 	list = append(list, r)
 	if len(list) < 2*(most+1) {

@@ -25,8 +25,8 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns words that count as words of every twentieth session at least. Captured sessions
-// of one kind say too little about the words of other requests.
+// commonWords returns words whose weight is at most the weight of a word of every twentieth session.
+// Without this limit, a word that is rare in captured sessions of one kind would weigh too much.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {

@@ -2,7 +2,7 @@ package redact
 
 import "bytes"
 
-// url matches user:password in the authority of a URL, and Slack's webhooks, whose path is the
+// url matches user:password in the authority of a URL, and the addresses of webhooks, whose path is the
 // secret. i is at "://".
 func (m *matcher) url(i int) hit {
 	const longest = 512
