@@ -167,7 +167,7 @@ func (p *phrases) mentionsChange(words string) bool {
 	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey reports whether a call presses a key or scrolls: the same key again goes further.
+// pressesKey reports whether a call presses a key or scrolls. An equal second call moves further.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.named("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))

@@ -10,8 +10,8 @@ import (
 // maxRefs is the number of sessions that a case names; further sessions are counted.
 const maxRefs = 8
 
-// Case is one kind of failure over all sessions with the failure. A Case contains ids of sessions
-// and nothing else of them.
+// Case is one kind of failure over all sessions with the failure. A Case contains the ids of the
+// sessions and no other data of the sessions.
 type Case struct {
 	Key         string       `json:"key"`
 	Tool        string       `json:"tool"`
@@ -75,7 +75,7 @@ type sighting struct {
 	look int       // step of the look-up that showed the state (fixCheck); 0 for none
 }
 
-// seenError is the error of a step as the proxy matches lessons against the error.
+// seenError is the error of a step in the form in which the proxy matches lessons.
 type seenError struct {
 	text  string
 	kinds []detect.Kind

@@ -56,7 +56,7 @@ func (e *errStatus) retryable() bool {
 }
 
 // errSetAside is the error of a session that the judge refuses for its content: too long, or filtered.
-// The session is set aside; other sessions and later requests are as before.
+// The session is set aside. Other sessions and later requests are not affected.
 var errSetAside = errors.New("the judge refuses this session, which is set aside")
 
 // refusesRequest reports whether the status blames the content of the request, and not the

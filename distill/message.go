@@ -229,7 +229,7 @@ func ordinary(parts []string) wordKind {
 	return plain
 }
 
-// isStandard knows how standards are called: iso-639-1, rfc3339, utf-8.
+// isStandard reports whether a word is the name of a standard: iso-639-1, rfc3339, utf-8.
 func isStandard(low string) bool {
 	for _, body := range []string{"iso", "rfc", "utf"} {
 		if n, ok := strings.CutPrefix(low, body); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
@@ -239,7 +239,7 @@ func isStandard(low string) bool {
 	return false
 }
 
-// isErrorName knows the names of errors: ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339, 403.
+// isErrorName reports whether a word is the name of an error: ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339, 403.
 func isErrorName(t string) bool {
 	letters, digits, upper := 0, 0, 0
 	for _, r := range t {

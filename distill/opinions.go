@@ -50,7 +50,7 @@ func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[stri
 // sums are the opinions of a tenant's lessons, by text.
 type sums struct {
 	all     map[string]report.Opinions
-	changed map[string]bool // since they were written down
+	changed map[string]bool // since the last write
 }
 
 // recount subtracts the opinions of a session's last reading and adds the opinions of the new

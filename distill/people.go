@@ -99,7 +99,7 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 			}
 			switch {
 			case before.program != after.program && after.runsTask() && !after.insteadOf(before, words):
-				// which task is meant may be the project's own word
+				// the name of the task may be private to the project
 			case before.program != after.program && replaces(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
@@ -131,7 +131,7 @@ func replaces(words, before, after string) bool {
 			continue
 		}
 		for _, w := range slices.Backward(list[max(0, at-3):at]) {
-			if w == after { // a negation before it belongs to the other program
+			if w == after { // a negation before the word belongs to the other program
 				break
 			}
 			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
@@ -168,7 +168,7 @@ func (c *command) namedIn(words []string, before *command) string {
 		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, before) || risky(flag) { // once is not always
+		if c.takesValue(flag, before) || risky(flag) { // one use in one session is no rule
 			return ""
 		}
 		named = cmp.Or(named, flag)

@@ -18,7 +18,7 @@ var defaultPrompts embed.FS
 // Prompts holds the prompts of a judge, by question.
 type Prompts struct{ Evaluate, Outcome, Success, Failure string }
 
-// promptFiles names the files and where their text goes.
+// files returns the field of each prompt file.
 func (p *Prompts) files() map[string]*string {
 	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure}
 }

@@ -179,7 +179,7 @@ func (r *reading) changedParameter(s *step, param string, from, to any, looked [
 }
 
 // describesValue reports whether an error describes the required value in words that a lesson may repeat
-// completely. A partial demand demands nothing.
+// completely. A part of the description is not enough.
 func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {

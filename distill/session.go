@@ -29,7 +29,7 @@ func (r Ref) independentOf(o Ref) bool {
 	return common(r.Callers, o.Callers) == 0
 }
 
-// Session is one conversation as the distiller reads the conversation.
+// Session is one conversation in the form that the distiller reads.
 type Session struct {
 	ID      string
 	Content sample.Session

@@ -78,7 +78,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 	}
 }
 
-// A session that the upstream refuses stays under observation, or its arm would look better.
+// A session that the upstream refuses is observed to its end. Otherwise the treated arm would look better.
 func TestRefusedSessionsAreObserved(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(aboutErrors("wait", "omega lock")), "s")
 	r.a.user("build", false)
@@ -97,7 +97,8 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 	}
 }
 
-// Only lessons about an error have a recurrence: an error trigger, or the distiller.
+// Only lessons about an error have a recurrence: lessons with an error trigger or a list of prevented
+// errors, and distilled lessons.
 func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	distilled := teach("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"

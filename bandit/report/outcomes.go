@@ -72,16 +72,16 @@ type outcomeBars struct {
 	nextClaim float64
 }
 
-// outcomeRate is the share of wrong rows among those called fewer, more, shorter or dearer.
+// outcomeRate is the accepted share of wrong rows among the rows with a finding that is not proven.
 const outcomeRate = 0.10
 
-// outcomeArm is the minimum number of picks in each arm before the interval of an outcome supports a
-// word. The tail of the variance of a smaller arm is not known well enough.
+// outcomeArm is the minimum number of picks in each arm for a finding from the interval of an outcome.
+// The variance of a smaller arm is not known well enough.
 const outcomeArm = 15
 
 func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
-// claimable reports whether the interval of an outcome supports a word.
+// claimable reports whether each arm has enough picks for a finding from the interval.
 func claimable(s sums) bool { return s.shown() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
 
 // outcomes returns the thresholds of each outcome. Each outcome has a separate correction over the
@@ -188,7 +188,7 @@ func (b *builder) found(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding 
 	return NotProven
 }
 
-// word returns the word for a change of an outcome.
+// word returns the finding for a change of an outcome.
 func word(o trial.Outcome, effect float64) Finding {
 	switch {
 	case o.Logarithmic() && effect < 0:

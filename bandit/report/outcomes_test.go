@@ -46,8 +46,8 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// A lesson that prevents its error and costs tokens: both words, a guardrail beside a verdict that
-// stays the verdict of the reward, and no word about a lesson without an effect.
+// A lesson that prevents its error and costs tokens has a finding for each outcome and a guardrail, and
+// the verdict of the reward stays. A lesson without an effect has no such finding.
 func TestOutcomesHaveTheirOwnWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -95,7 +95,7 @@ func TestOutcomesHaveTheirOwnWords(t *testing.T) {
 	}
 }
 
-// Errors that a lesson brings are a guardrail, too; several rises are listed.
+// A guardrail lists each guarded outcome that rises.
 func TestGuardrailsListEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -108,7 +108,7 @@ func TestGuardrailsListEachRise(t *testing.T) {
 	}
 }
 
-// Broken coins leave no word about any outcome.
+// With broken coins the verdict of each outcome is invalid.
 func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
@@ -124,8 +124,8 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 }
 
-// A planned trial on recurrence: about 120 picks for 25 points, and one look whose word is the word of
-// the outcome and never a verdict of the reward.
+// A planned trial on recurrence has about 120 picks for 25 points, and one look with a finding of the
+// outcome, never with a verdict of the reward.
 func TestTrialOnRecurrence(t *testing.T) {
 	blank := report.Build(report.Input{Lessons: listed("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})

@@ -76,10 +76,10 @@ func (w *prevention) pick(j int) {
 	}
 }
 
-// result counts words over worlds, by the fall of a lesson.
+// result counts findings over worlds, by the fall of a lesson.
 type result struct{ lessons, proven, fewer, wrong, otherwise, reward int }
 
-// run returns the words of a world after each number of picks of a lesson.
+// run counts the findings of a world after each number of picks of a lesson.
 func (w *prevention) run(picks []int, into map[[2]int]*result) {
 	done := 0
 	for _, until := range picks {
@@ -118,8 +118,8 @@ func (w *prevention) run(picks []int, into map[[2]int]*result) {
 	}
 }
 
-// Recurrence finds lessons that prevent their error within hundreds of picks, and claims hardly
-// anything about lessons without an effect. WORLDS sets the number of worlds: 60 for the figures of
+// The recurrence finds lessons that prevent their error within hundreds of picks, with few wrong findings
+// about lessons without an effect. WORLDS sets the number of worlds: 60 for the figures of
 // docs/decisions.
 func TestRecurrenceFindsPreventionInHundredsOfPicks(t *testing.T) {
 	worlds := 3

@@ -45,7 +45,7 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 	}
 }
 
-// Every sum by hand, from the formulas, for both arms.
+// Every sum equals the result of the formulas, computed by hand for both arms.
 func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 	with := watched(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	without := watched(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
@@ -74,8 +74,8 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 	}
 }
 
-// The outcomes of a session count at the closing alone: a reward adds no outcome, and an excluded
-// session, an open one and a pick without a coin have none.
+// The outcomes of a session count only at the closing: a reward adds no outcome. An excluded session, an
+// open session and a pick without a coin have no outcome.
 func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	a := watched(true, true, trial.Tally{Errors: 4})
 	counted := trial.NewCounters()
@@ -174,7 +174,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 }
 
-// The bar of e-values is the procedure of Benjamini and Hochberg for e-values.
+// The threshold of e-values follows the procedure of Benjamini and Hochberg for e-values.
 func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 	for _, c := range []struct {
 		es   []float64

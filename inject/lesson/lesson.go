@@ -142,13 +142,12 @@ func (l *Lesson) Arm() string {
 const armDigits = 12
 
 // AboutError reports whether the lesson is about an error, so that a session shows whether the error
-// occurs again. The distiller makes its lessons out of failures.
+// occurs again. Every lesson of the distiller is about a failure.
 func (l *Lesson) AboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// Prevented reports whether one of the errors has a kind or a phrase that the lesson is said to
-// prevent.
+// Prevented reports whether one of the errors has a kind or a phrase of Prevents.
 func (l *Lesson) Prevented(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

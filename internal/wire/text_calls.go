@@ -119,12 +119,12 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// An agent with an unknown form of calls and results shows the form in a loop: the agent offers no
-// tools, an answer of the model makes a call (a JSON object, tags), and the same text answers the
-// same call twice. These texts are results then, and so are the answers to the calls between them.
-// A fenced block may be meant for a person, who may return with the same failure, so a fenced block
-// needs three repetitions. Only the loop detection sees the texts as results: the kind of an item
-// must not change when the next item comes.
+// A loop shows the form of calls and results of an unknown agent: the agent offers no tools, an answer
+// of the model makes a call (a JSON object, tags), and the same text answers the same call twice. Then
+// these texts count as results, and also the answers to the calls between them. A fenced block may be
+// meant for a person, who may return with the same failure, so a fenced block needs three repetitions.
+// Only the loop detection sees the texts as results: the kind of an item must not change when the next
+// item comes.
 
 // repeatedCall returns the call that the text of an item answers, where the list shows the call.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
