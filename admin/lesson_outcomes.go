@@ -38,7 +38,7 @@ func outcomeTable(r *report.Row) g.Node {
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
 			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
-		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. Left of 0 is less with the lesson. No outcome changes the verdict. "),
+		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
 			h.A(h.Href("/help/EXPERIMENT#outcomes"), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
 			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
@@ -78,7 +78,7 @@ func meaning(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {
 	case report.Prevents:
-		out = "the error occurs less often with the lesson; at most one in twenty rows with this word may be wrong"
+		out = "the error occurs less often with the lesson; at most one in twenty rows with this verdict may be wrong"
 	case report.NoChange:
 		out = "the interval is close to 0"
 	case report.NotProven:
@@ -91,9 +91,9 @@ func meaning(x *report.Outcome) string {
 			out = "more with the lesson"
 		}
 		if x.Verdict.Proven() {
-			out += "; at most one in twenty rows with this word may be wrong"
+			out += "; at most one in twenty rows with this verdict may be wrong"
 		} else {
-			out += "; at most one in ten rows with this word may be wrong"
+			out += "; at most one in ten rows with this verdict may be wrong"
 		}
 	}
 	return out + " (" + x.Amounts() + ")"

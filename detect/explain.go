@@ -101,7 +101,7 @@ func meaningOf(f Finding) string {
 		return "no sign of a failure was found"
 	}
 	meanings := map[string]string{
-		"flag":          "the API's own flag of the result decides",
+		"flag":          "the error flag of the result decides",
 		"exit-code":     "the exit code of the command decides",
 		"nothing-found": "exit code 1 of this program means that nothing was found",
 		"soft":          "exit code 0, but the first words report a failure",
@@ -111,7 +111,7 @@ func meaningOf(f Finding) string {
 		"refusal":       "a person, a rule or a headless harness did not allow the call",
 		"pending":       "the call continues in the background",
 		"edited":        "the tool confirms the edit",
-		"matches":       "the text holds the searched words: a match and no message",
+		"matches":       "the text is a match of the search, not an error message",
 		"content":       "the words of a failure are the content that the tool returns",
 	}
 	if m := meanings[family]; m != "" {

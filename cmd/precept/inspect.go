@@ -80,7 +80,10 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 		}
 		before += count
 	}
-	missing := fmt.Errorf("finding %d is missing: the input has %d findings; choose a number from 1 to %d", number, before, before)
+	missing := fmt.Errorf("finding %d does not exist: the input has no findings", number)
+	if before > 0 {
+		missing = fmt.Errorf("finding %d does not exist: the input has %d findings; choose a number from 1 to %d", number, before, before)
+	}
 	return errors.Join(append(faults, missing)...)
 }
 

@@ -35,8 +35,8 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 		Use:   "phrases SLUG",
 		Short: "Propose phrases for a lesson from captured near misses",
 		Long: "Phrases reads the captured sessions for sentences that resemble a lesson and contain none " +
-			"of its phrases. For each proposed phrase it prints the sessions in which the phrase would " +
-			"fire, with excerpts. --accept adds proposals to the keywords of the lesson; an approved " +
+			"of its phrases. Phrases prints, for each proposed phrase, the sessions in which the phrase " +
+			"would fire, with excerpts. --accept adds proposals to the keywords of the lesson; an approved " +
 			"lesson is then quarantined until `precept lessons approve SLUG`. The verb needs 200 " +
 			"captured sessions.",
 		Args: arguments(cobra.ExactArgs(1)),
@@ -101,6 +101,9 @@ func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (session
 func (w *invocation) acceptPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, accept []string, answer *phrasesAnswer) error {
 	for _, name := range accept {
 		i := slices.IndexFunc(answer.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
+		if i < 0 && len(answer.Proposals) == 0 {
+			return misuse(fmt.Errorf("proposal %q does not exist: there are no proposals for %s", name, l.Slug))
+		}
 		if i < 0 {
 			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(answer.Proposals)))
 		}
@@ -146,7 +149,7 @@ func printPhrases(out io.Writer, a *phrasesAnswer) {
 	}
 	switch {
 	case len(a.Accepted) > 0:
-		fmt.Fprintf(out, "%s has %s more and is %s", a.Slug, amount(len(a.Accepted), "keyword"), a.State)
+		fmt.Fprintf(out, "added %s to %s; the lesson is %s", amount(len(a.Accepted), "keyword"), a.Slug, a.State)
 		if a.State == lesson.Quarantined {
 			fmt.Fprintf(out, "; approve the text with precept lessons approve %s", a.Slug)
 		}

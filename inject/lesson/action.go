@@ -92,7 +92,7 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 		return nil, fmt.Errorf("%s expired at %s; move expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
 	}
 	if plan.Outcome == trial.Recurrence.String() && !l.AboutError() {
-		return nil, fmt.Errorf("%s is about no error, so no error can occur again; add metadata.precept.prevents, or choose another outcome", l.Slug)
+		return nil, fmt.Errorf("%s names no error, so its recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
 	return Edit(l, func(l *Lesson) {
 		l.Plan = TrialPlan{}

@@ -71,7 +71,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
 		if form := e.Lesson.Form; standsInAny(p, form, q.words) && !standsInAny(p, form, q.errors) {
-			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q stands in the words, and fires on tool errors only", p))
+			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the words, but error patterns fire only on tool errors", p))
 		}
 	}
 	e.kinds(q.query)

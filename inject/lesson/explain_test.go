@@ -62,7 +62,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"an error pattern in the words",
 			[]*lesson.Lesson{inForce("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Words: []string{"it says no such stage"}},
-			false, "", `its error pattern "no such stage" stands in the words`,
+			false, "", `its error pattern "no such stage" occurs in the words`,
 		},
 		{
 			"a tool that is offered",
@@ -174,7 +174,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
 				t.Fatalf("%s: fires %v, matched %v", e.Lesson.Slug, e.Fires, fired)
 			}
-			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "stands in the words")) || !e.Fires && len(e.Not) == 0 {
+			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the words")) || !e.Fires && len(e.Not) == 0 {
 				t.Fatalf("%s: fires %v, by %v, not because %q", e.Lesson.Slug, e.Fires, e.By, e.Not)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })

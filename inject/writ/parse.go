@@ -55,7 +55,7 @@ func Parse(reply string, cut bool) []Command {
 			continue
 		}
 		if len(out) == MaxCommands {
-			out[MaxCommands-1] = Command{Verb: Create, Fault: "a reply may hold 8 commands; this one and those behind it were not carried out"}
+			out[MaxCommands-1] = Command{Verb: Create, Fault: "a reply may hold 8 commands; this command and all later commands were not executed"}
 			break
 		}
 		out = append(out, r.read(said))

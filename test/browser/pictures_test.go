@@ -113,7 +113,7 @@ func playDemo(t *testing.T) string {
 			link, watched = found, true
 			watch(t, link)
 		}
-		if strings.Contains(lines.Text(), "stays up") {
+		if strings.Contains(lines.Text(), "dashboard runs until") {
 			return link
 		}
 	}

@@ -20,7 +20,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out, done, stop := playCircle(t, dir)
-	for !strings.Contains(out.String(), "stays up") {
+	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
 			t.Fatalf("%v\n%s", err, out.String())

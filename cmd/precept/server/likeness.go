@@ -100,6 +100,6 @@ func (l *library) resemble(t *lesson.Traffic, rate float64, again bool) {
 	}
 	next := b.WithLikeness(t, rate)
 	if l.book.CompareAndSwap(b, next) && again {
-		l.log.Info("lessons are compared with the captured sessions", "sessions", t.Sessions(), "windows", t.Windows())
+		l.log.Info("matching by likeness is on", "sessions", t.Sessions(), "windows", t.Windows())
 	}
 }
