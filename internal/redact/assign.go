@@ -324,6 +324,9 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		if p++; p < len(s) && !isAlnum(s[p]) { // an unclosed quote may close an earlier text
 			return hit{}
 		}
+		if p == len(s) {
+			return hit{}
+		}
 	}
 	if close := runEnd(s, p+1, longest, wordByte); sh.connection && s[p] == '{' { // Pwd={p;w} of ODBC
 		if end := bytes.IndexByte(s[p:close], '}'); end > 1 && bytes.IndexByte(s[p+1:p+end], '{') < 0 && s[p+1] != '{' && hasDigit(s[p:p+end]) {

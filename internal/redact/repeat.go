@@ -46,15 +46,33 @@ func (r *Redactor) findRepeats(s []byte) []hit {
 			if open := bytes.LastIndexByte(s[max(0, start-maxBlanks):start], '['); open >= 0 && startsWith(s, max(0, start-maxBlanks)+open, Placeholder) && bytes.IndexByte(s[max(0, start-maxBlanks)+open:start], ']') < 0 {
 				continue // part of a placeholder
 			}
+			if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && oddBackslashes(s[:start]) {
+				start-- // the backslash and the first byte may be one escape of JSON
+			}
 			hits = append(hits, hit{start, from, secret})
 		}
 	}
 	r.m.hits = hits
 	if len(r.repeats) > 1 {
 		slices.SortFunc(hits, func(a, b hit) int { return a.start - b.start })
-		hits = slices.CompactFunc(hits, func(a, b hit) bool { return b.start < a.end })
+		kept := hits[:0]
+		for _, h := range hits {
+			if len(kept) == 0 || h.start >= kept[len(kept)-1].end {
+				kept = append(kept, h)
+			}
+		}
+		hits = kept
 	}
 	return hits
+}
+
+// oddBackslashes reports whether s ends with an odd number of backslashes.
+func oddBackslashes(s []byte) bool {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
 }
 
 // escapeBefore reports whether the letter before i belongs to an escape such as \n.

@@ -1,0 +1,50 @@
+package redact
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestEveryRepeatOfEverySecretIsRedacted(t *testing.T) {
+	const first, second = "k3yOfTheHouse", "tok3nOfTheDoor"
+	line := "attempt " + first + " then " + second + "\n"
+	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)
+	got := New(true).Text(text)
+	if strings.Contains(got, first) || strings.Contains(got, second) {
+		t.Errorf("%d and %d repeats are left of 41 each", strings.Count(got, first), strings.Count(got, second))
+	}
+}
+
+func TestRedactedRepeatsAreValidJSON(t *testing.T) {
+	for _, raw := range []string{
+		`{"password":"nXYZ12abc9","log":"first\nXYZ12abc9 and \\nXYZ12abc9"}`,
+		`{"a":"password=/abc123xyz done","log":"see \/abc123xyz again"}`,
+		`{"password":"u00e9x12abc9","log":"caf\u00e9x12abc9"}`,
+	} {
+		got := New(true).JSON(nil, []byte(raw))
+		if !json.Valid(got) {
+			t.Errorf("%s became %s, want valid JSON", raw, got)
+		}
+	}
+}
+
+// Every line of the test data, cut at every byte, as a text and inside a JSON string.
+func TestTruncatedLinesAreRead(t *testing.T) {
+	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
+	for _, line := range lines(t, "testdata/recall.txt") {
+		texts = append(texts, strings.NewReplacer("«", "", "»", "").Replace(expand(line)))
+	}
+	for _, line := range texts {
+		for end := range len(line) + 1 {
+			New(true).Text(line[:end])
+		}
+		raw, err := json.Marshal(map[string]string{"text": line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := New(true).JSON(nil, raw); !json.Valid(got) {
+			t.Errorf("%s became %s, want valid JSON", raw, got)
+		}
+	}
+}
