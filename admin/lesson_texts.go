@@ -10,6 +10,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/inject"
 	"precept/inject/lesson"
 )
@@ -41,7 +42,7 @@ func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant 
 		if err != nil {
 			continue // forgotten meanwhile: the page reports no stored session
 		}
-		one.text = inject.Part(block, one.row.Slug)
+		one.text = inject.Part(block, trial.LessonSlug(one.row.Slug))
 	}
 }
 
@@ -50,7 +51,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
 	}
-	now := inject.Part(block, slug)
+	now := inject.Part(block, trial.LessonSlug(slug))
 	return g.Group{
 		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
 		grid(

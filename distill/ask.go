@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"precept/bandit/trial"
 	"precept/inject/lesson"
 	"precept/internal/redact"
 	"precept/internal/session"
@@ -34,7 +35,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 	}
 	var inForce []*lesson.Lesson
 	for _, slug := range q.session.InForce {
-		if l, ok := w.book.Get(slug); ok {
+		if l, ok := w.book.Get(trial.LessonSlug(slug)); ok {
 			inForce = append(inForce, l)
 		}
 	}
@@ -169,8 +170,8 @@ func (w *work) failed(s *Session, err error) {
 func (w *work) setOpinions(s *Session, m *mark, of Opinions) {
 	m.Opinions, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.InForce {
-		l, known := w.book.Get(slug)
-		opinion := of[slug]
+		l, known := w.book.Get(trial.LessonSlug(slug))
+		opinion := of[trial.LessonSlug(slug)]
 		if !known || opinion == "" {
 			continue
 		}

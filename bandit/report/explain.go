@@ -56,7 +56,7 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if row.Slug != slug || row.Explain == nil {
+		if (row.Slug != slug && trial.LessonSlug(row.Slug) != slug) || row.Explain == nil {
 			continue
 		}
 		found = true

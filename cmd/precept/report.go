@@ -14,6 +14,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/lesson"
@@ -90,7 +91,7 @@ func (w *invocation) report() *cobra.Command {
 // explain prints the derivation of the rows of one lesson.
 func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
-	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug })
+	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug && trial.LessonSlug(row.Slug) != slug })
 	if len(r.Lessons) == 0 {
 		return noLesson(slug)
 	}

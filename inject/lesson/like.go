@@ -129,12 +129,12 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	x.parts = append(x.parts, p)
 }
 
-// likeWork limits the comparison of one turn, in visits of parts: about three milliseconds.
+// likeWork limits the comparison of one turn, in visits of parts and bytes of text: a few milliseconds.
 const likeWork = 1 << 17
 
 // likeScratch is the memory of one comparison.
 type likeScratch struct {
-	left    int       // remaining part of likeWork, in visits of parts
+	left    int       // remaining part of likeWork
 	mass    []float32 // weights of the shared stems, by part
 	shared  []int32   // number of the shared stems, by part
 	cover   []float32 // best covered share, by lesson
@@ -239,6 +239,9 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 	s.left = likeWork
 	var out []Resemblance
 	for t := range q.likeTexts {
+		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
+			break
+		}
 		r, ok := x.bestOf(s, t)
 		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
 			out = append(out, r)
@@ -291,6 +294,9 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance
 	for t := range q.likeTexts {
+		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
+			break
+		}
 		windows := slices.Collect(windowsOf(t.text))
 		for _, w := range windows {
 			s.left = likeWork

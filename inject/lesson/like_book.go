@@ -18,6 +18,13 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
+// WithoutLikeness returns a copy of the book that matches exactly only.
+func (b *Book) WithoutLikeness() *Book {
+	next := *b
+	next.like = nil
+	return &next
+}
+
 // AsksForLikeness reports whether a lesson of the book matches by likeness (like: true).
 func (b *Book) AsksForLikeness() bool {
 	return slices.ContainsFunc(b.compiled, func(u compiled) bool { return u.lesson.Trigger.Like })

@@ -82,6 +82,9 @@ func (l *likeness) run(ctx context.Context) error {
 				l.lessons.failures.failed(label.StepLessons, err)
 			}
 		}
+		if b := l.lessons.book.Load(); !wanted && b.MatchesByLikeness() {
+			l.lessons.book.CompareAndSwap(b, b.WithoutLikeness())
+		}
 		if wanted && l.traffic.Enough() {
 			l.lessons.resemble(l.traffic, cfg.Match.LikeRate, fresh || cfg.Match.LikeRate != rate)
 			rate = cfg.Match.LikeRate
