@@ -2,6 +2,7 @@ package detect
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,8 +79,17 @@ func looseKey(tool, args string) uint32 {
 				top[k], found = cmd, true
 				continue
 			}
+			if !p.isKey("cursor", k) && !(isBudget(x) && p.isKey("budget", k) && !p.isKey("position", k)) {
+				continue
+			}
+			delete(top, k)
+			found = true
+			continue
 		case json.Number:
 		case []any: // view_range
+			if slices.ContainsFunc(x, isNotNumber) {
+				continue
+			}
 		default:
 			continue
 		}
@@ -105,6 +115,12 @@ func looseKey(tool, args string) uint32 {
 	return uint32(xxhash.Sum64String(tool+"\x00"+string(out))) | 1 //nolint:gosec // half of a hash is a hash
 }
 
+// isNotNumber reports whether a decoded value is no number.
+func isNotNumber(v any) bool {
+	_, ok := v.(json.Number)
+	return !ok
+}
+
 // keysOf yields the keys of an object.
 func keysOf(object map[string]any) func(func(string) bool) {
 	return func(yield func(string) bool) {
@@ -125,7 +141,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	for i, w := range words {
 		flag, value, ok := strings.Cut(w, "=")
 		switch {
-		case ok && strings.HasPrefix(flag, "--") && isBudget(value):
+		case ok && isBudget(value) && p.is("budget-option", flag):
 			words[i] = flag + "=0"
 		case i > 0 && isBudget(w) && p.is("budget-option", words[i-1]),
 			strings.HasPrefix(w, "-") && isNumber(w[1:]):
@@ -143,7 +159,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 // isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.
 func isBudget(w string) bool {
 	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
-	return err == nil
+	return err == nil && isDigit(w[0])
 }
 
 // isLineRange reports whether a word is a range of lines for sed: 100,200p.
@@ -157,7 +173,8 @@ const maxUndo = 32
 
 // undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. For
 // a tool that writes whole files, undoesAgain reports whether the tool wrote two versions of the file in
-// turn, each version twice.
+// turn, each version twice. If a command between the edits showed a difference between the versions, the
+// agent may have undone a repair to see a test fail: then the edits are a loop one round later.
 func undoesAgain(steps func(int) *step) bool {
 	now := steps(0)
 	call := now.toolCall()
@@ -168,12 +185,20 @@ func undoesAgain(steps func(int) *step) bool {
 	if inverse == now.identity() || call.path() == "" {
 		return false
 	}
+	round := 4 // versions of the file in the first round of a loop
+	if inverse != 0 {
+		round = 3
+	}
 	versions := []uint64{now.identity()} // of the file, the newest first
+	var checks checkedVersions
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
 		switch {
 		case s == nil || s.person || s.warned:
 			return false
+		case s.checks():
+			checks.add(s, len(versions))
+			continue
 		case !s.reopens() || !s.edits():
 			continue
 		}
@@ -182,15 +207,38 @@ func undoesAgain(steps func(int) *step) bool {
 			continue
 		}
 		versions = append(versions, version)
-		switch n := len(versions); {
-		case inverse != 0 && n == 3:
-			return versions[1] == inverse && versions[2] == versions[0]
-		case inverse == 0 && n == 4:
-			return versions[0] == versions[2] && versions[1] == versions[3] && versions[0] != versions[1]
+		n := len(versions)
+		switch {
+		case inverse != 0 && n == 2 && version != inverse, n > 2 && version != versions[n-3], versions[0] == versions[1]:
+			return false
+		case n == round && checks.equal(n-1), n == round+2:
+			return true
 		}
 	}
 	return false
 }
+
+// checkedVersions holds the commands that an agent ran between edits of one file.
+type checkedVersions struct {
+	first  *step // the newest command
+	last   int   // number of the newest versions of the file with the same result
+	differ bool  // two commands, or two results of one command, differ
+}
+
+// add adds a command that ran before the n newest edits.
+func (c *checkedVersions) add(s *step, n int) {
+	switch {
+	case c.first == nil:
+		c.first = s
+		c.differ = n > 1
+	case !sameCall(s, c.first) || s.outcome().Outcome != c.first.outcome().Outcome || s.result() != c.first.result(), n > c.last+1:
+		c.differ = true
+	}
+	c.last = n
+}
+
+// equal reports whether no command ran, or one command ran at each of n versions with one result.
+func (c *checkedVersions) equal(n int) bool { return c.first == nil || !c.differ && c.last == n }
 
 // path returns the file that a call names, "" for none.
 func (c *toolCall) path() string {

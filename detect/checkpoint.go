@@ -17,10 +17,10 @@ const (
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
 // refused steps.
-func (s *step) flags(failed, skipped *bool) [10]*bool {
+func (s *step) flags(failed, skipped *bool) [11]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reopens, failed, skipped, &s.memo.mayChange, &s.memo.repeats, &s.memo.silent, &s.warned,
-		&s.memo.timePassed, &s.memo.edit,
+		&s.memo.timePassed, &s.memo.edit, &s.memo.runs,
 	}
 }
 

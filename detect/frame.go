@@ -110,8 +110,11 @@ func (r *shellResult) readAttribute(text string) {
 	tag, _, _ := strings.Cut(cutText(text, 200), ">")
 	for _, name := range []string{"exit_code=", "exitcode=", "exit-code=", "returncode=", "exit_status="} {
 		if _, value, ok := strings.Cut(strings.ToLower(tag), " "+name); ok {
-			number, _, _ := strings.Cut(strings.Trim(value, `"'`), value[:1])
-			r.set(strings.Trim(number, `"'`))
+			value = strings.TrimLeft(value, `"'`)
+			if end := strings.IndexAny(value, "\"' \t\r\n/"); end >= 0 {
+				value = value[:end]
+			}
+			r.set(value)
 		}
 	}
 }

@@ -163,8 +163,12 @@ func (t *kindTable) index(rows []kindRow) error {
 	return nil
 }
 
-// maxKindSteps bounds the work of one search, some milliseconds at most.
-const maxKindSteps = 1 << 19
+// Steps of one search. maxKindSteps bounds the search to some milliseconds.
+const (
+	maxKindSteps = 1 << 19
+	lineSteps    = 32      // to prepare a line; a comparison is one step
+	statusSteps  = 1 << 10 // kept for the line of an exception, a status or an exit code
+)
 
 // kindScan is the search in one failed result.
 type kindScan struct {
@@ -180,6 +184,7 @@ type kindScan struct {
 func (s *kindScan) result(text string, code int) {
 	s.text(text)
 	code = cmp.Or(s.status, code)
+	s.steps = max(s.steps, statusSteps)
 	switch {
 	case slices.Contains(s.found, true): // words are more specific than a number
 	case s.exception:
@@ -213,6 +218,12 @@ func (s *kindScan) lines(text string) {
 		text = text[len(text)-maxKindText:]
 	}
 	for line := range strings.SplitSeq(text, "\n") {
+		if s.steps--; s.steps <= 0 {
+			return
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
 		s.line(line)
 		t := plain(line)
 		s.exception = s.exception || !strings.HasPrefix(t, "Error") && exceptionLine(t) // "Error: " is a label
@@ -224,13 +235,16 @@ const maxFieldDepth = 6
 
 // fields searches the strings and numbers of an answer.
 func (s *kindScan) fields(key string, v lenientValue, depth int) {
-	if depth > maxFieldDepth || s.steps <= 0 {
+	if s.steps--; depth > maxFieldDepth || s.steps <= 0 {
 		return
 	}
 	for i, val := range v.vals {
 		name := key
 		if i < len(v.keys) {
 			name = v.keys[i]
+		}
+		if s.steps <= 0 {
+			return
 		}
 		s.fields(name, val, depth+1)
 	}
@@ -257,7 +271,7 @@ func (s *kindScan) fields(key string, v lenientValue, depth int) {
 // line searches one line. A line has the first matching kind of the table, and all matching kinds that
 // the table marks with "also".
 func (s *kindScan) line(line string) {
-	if quotesLine(line) {
+	if s.steps -= lineSteps; s.steps <= 0 || quotesLine(line) {
 		return
 	}
 	line = kindLine(line)

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -158,6 +159,30 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 	s.text(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.steps > 1000 || s.steps < -2000 {
 		t.Errorf("%d steps are left of 1,000", s.steps)
+	}
+}
+
+// Each line and each field takes steps, however short.
+func TestLinesAndFieldsTakeSteps(t *testing.T) {
+	t.Parallel()
+	var empty, short strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&empty, `"a%d":"",`, i)
+		fmt.Fprintf(&short, `"a%d":7,`, i)
+	}
+	for name, text := range map[string]string{
+		"empty fields": `{` + empty.String() + `"z":1}`,
+		"numbers":      `{` + short.String() + `"z":1}`,
+		"short lines":  strings.Repeat("x\n", 1<<20),
+	} {
+		s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 100_000}
+		s.text(text)
+		if s.steps > 0 || s.steps < -2*lineSteps {
+			t.Errorf("%s: %d steps are left of 100,000", name, s.steps)
+		}
+		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
+			t.Errorf("%s: the exit code has no kind", name)
+		}
 	}
 }
 

@@ -79,13 +79,18 @@ func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], meaning{rule, phrase})
 }
 
-// of returns the phrases with the first byte of s. s is not empty.
-func (p *prefixes) of(s string) []meaning { return p[s[0]] }
+// of returns the phrases with the first byte of s.
+func (p *prefixes) of(s string) []meaning {
+	if s == "" {
+		return nil
+	}
+	return p[s[0]]
+}
 
 // match reports whether s begins with one of the phrases.
 func (p *prefixes) match(s string) bool { return p.rule(s) != "" }
 
-// rule returns the rule of the first phrase at the start of s, "" for none. s is not empty.
+// rule returns the rule of the first phrase at the start of s, "" for none.
 func (p *prefixes) rule(s string) string {
 	for _, m := range p.of(s) {
 		if strings.HasPrefix(s, m.text) {

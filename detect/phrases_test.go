@@ -121,6 +121,9 @@ func knows(p *phrases, class, phrase, text string) string {
 		if class == "key budget" {
 			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys("budget", call.args.keys))
 		}
+		if class == "key cursor" || class == "key position" {
+			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
+		}
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))

@@ -25,12 +25,23 @@ type judgedCall struct {
 	result                    callResult
 	analysis                  toolCall
 	judgement                 Judgement
+	kinds                     []Kind
 	hasAnalysis, hasJudgement bool
+	hasKinds                  bool
 }
 
 // Classify returns the judgement of detect.Classify and caches it.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
+}
+
+// Kinds returns the kinds of detect.Kinds and caches them.
+func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
+	j := r.of(callResult{call.Name, call.Args, res.Text, res.IsError})
+	if !j.hasKinds {
+		j.hasKinds, j.kinds = true, Kinds(res.Text, j.outcome())
+	}
+	return j.kinds
 }
 
 // Failed returns the number of new results in the request, and the indices of the errors: 0 is the

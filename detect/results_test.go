@@ -228,6 +228,9 @@ func FuzzClassify(f *testing.F) {
 	f.Add("x", "{}", `{"error": "", "response": "{'a': [1, {'b': None}]}"}`, int8(0))
 	f.Add("run_code", `{"code":"x"}`, "exitcode: 0 (execution succeeded)\nCode output: \x1b[31mE", int8(-1))
 	f.Add("bash", `{"command":"a <<EOF\n|&;'"}`, "<returncode>9</returncode><output>", int8(0))
+	for _, text := range frames() {
+		f.Add("bash", sh, text, int8(0))
+	}
 	f.Fuzz(func(t *testing.T, tool, args, text string, flag int8) {
 		v := detect.Classify(tool, args, text, flag)
 		if v.Outcome == "" {
@@ -236,6 +239,8 @@ func FuzzClassify(f *testing.F) {
 		if s := detect.Signature(text); len(s) > detect.MaxSignature {
 			t.Fatalf("a signature of %d bytes", len(s))
 		}
+		detect.Kinds(text, v)
+		detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
 		_, _, _ = detect.Verification(tool, args, text)
 	})
 }

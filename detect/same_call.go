@@ -140,7 +140,7 @@ func (c *toolCall) literals(args string) []string {
 	drop, words := c.phrases.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
-		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k):
+		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
 			cmd, _ := c.phrases.looseCommand(c.commandText())
 			cmd, _ = c.phrases.spelling(cmd)

@@ -37,6 +37,7 @@ type stepMemo struct {
 	loose                    uint32 // looseKey, with the key
 	hasKey, hasSum, hasLoose bool
 	edit                     bool     // an editor changes a file; where is then the file
+	runs                     bool     // runs a test or a command that does not only look
 	words                    []string // literals of the arguments
 	hasWords                 bool     // words are known
 	hasCall, hasOutcome      bool     // the fields below are known: from the call, from the outcome
@@ -51,6 +52,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.hasCall = true
 		s.memo.mayChange = call.mayChange()
 		s.memo.edit = call.kind == kindEdit
+		s.memo.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
 		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
@@ -75,6 +77,12 @@ func (s *step) identity() uint64 {
 func (s *step) edits() bool {
 	s.toolCall()
 	return s.memo.edit
+}
+
+// checks reports whether the call ran a test or a command.
+func (s *step) checks() bool {
+	v := s.outcome().Outcome
+	return s.memo.runs && (v == OK || v == Error)
 }
 
 // loose returns the identity of the call without its budgets, 0 for a call without a budget.

@@ -164,7 +164,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		}
 		if at, ok := w.result(found.Item, r.Block, r.CallID); ok {
 			spots[r.CallID] = at
-			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: detect.Kinds(r.Text, v)})
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: w.input.Results.Kinds(call, r)})
 		}
 	}
 	w.in.cfg.Tags.Tag(&q)

@@ -66,7 +66,7 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 		}
 		call := w.call(r.CallID)
 		if v := w.input.Results.Classify(call, r); v.Outcome == detect.Error {
-			out = append(out, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: detect.Kinds(r.Text, v)})
+			out = append(out, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: w.input.Results.Kinds(call, r)})
 		}
 	}
 	return out

@@ -36,7 +36,11 @@ func Warning(l detect.Loop) string {
 	case "same-answer":
 		b.WriteString(" has returned the same result with other limits before: the limit is not the cause.\n")
 	case "edit-undo":
-		b.WriteString(" was made before and undone since: the file goes back and forth between two versions.\n")
+		b.WriteString(" was made before and undone since: the file goes back and forth between two versions.\n" +
+			"Do not undo this edit again without a new finding. Write down the result that each version " +
+			"gave, then keep one version, or look for the cause at another place. If nothing is left to try, say what " +
+			"blocks you.\n[END LOOP DETECTED]\n\n")
+		return b.String()
 	default:
 		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
 	}

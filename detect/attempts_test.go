@@ -1,0 +1,88 @@
+package detect_test
+
+import "testing"
+
+// Calls that differ in a name, a date, a port or an object are no attempts with another budget.
+func TestOtherArgumentsAreNoBudgets(t *testing.T) {
+	each := func(tool, result string, args ...string) (out []did) {
+		for _, a := range args {
+			out = append(out, call(tool, a, result))
+		}
+		return out
+	}
+	lines := func(result string, commands ...string) (out []did) {
+		for _, c := range commands {
+			out = append(out, bash(c, result))
+		}
+		return out
+	}
+	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
+	for name, c := range map[string]struct {
+		story []did
+		loop  bool
+	}{
+		"dates":                {each("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
+		"years":                {each("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
+		"names after":          {each("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
+		"skipped rooms":        {each("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
+		"keys":                 {each("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"names of pages":       {each("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
+		"infinite":             {each("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"texts of lines":       {each("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
+		"tokens":               {each("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
+		"cursors":              {each("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
+		"limits as texts":      {each("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
+		"time-outs with units": {each("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
+		"starts":               {each("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
+		"ranges":               {each("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
+		"objects of an option": {lines(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
+		"ports of an option":   {lines(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
+		"levels of an option":  {lines(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
+		"time-outs":            {lines(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
+		"limits, two words":    {lines(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
+		"pages":                {lines(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
+	} {
+		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+		}
+	}
+}
+
+// An agent may undo a repair to see a test fail. The edits are a loop if the command between the edits shows
+// no difference, or if the agent undoes and repeats the edit once more.
+func TestUndoneEdits(t *testing.T) {
+	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
+	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
+	one := call("write_file", `{"path":"a.txt","content":"one"}`, "File written.")
+	two := call("write_file", `{"path":"a.txt","content":"two"}`, "File written.")
+	pass := bash("go test ./...", "ok  \tshop\t0.01s\n\nCommand exited with code 0")
+	fail := bash("go test ./...", "--- FAIL: TestA (0.00s)\nFAIL\n\nCommand exited with code 1")
+	read := call("read_file", `{"path":"a.go"}`, "x")
+	look := bash("git diff", "+y")
+	tool := call("run_tests", `{"n":1}`, "1 failed")
+	for name, c := range map[string]struct {
+		story []did
+		loop  bool
+	}{
+		"a repair, undone for the test":        {[]did{fix, pass, undo, fail, fix}, false},
+		"tested only without the repair":       {[]did{fix, undo, fail, fix}, false},
+		"tested by a tool":                     {[]did{fix, undo, tool, fix}, false},
+		"tested only with the repair":          {[]did{fix, pass, undo, read, fix}, false},
+		"once more":                            {[]did{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"no test":                              {[]did{fix, undo, fix}, true},
+		"only read between":                    {[]did{fix, read, undo, look, fix}, true},
+		"both versions fail alike":             {[]did{fix, fail, undo, fail, fix}, true},
+		"two versions of a file":               {[]did{one, two, one, two}, true},
+		"two versions, of which one passes":    {[]did{one, fail, two, pass, one, fail, two}, false},
+		"two versions, again":                  {[]did{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
+		"two versions that fail alike":         {[]did{one, fail, two, fail, one, fail, two}, true},
+		"two versions, another one in between": {[]did{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+	} {
+		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+		}
+		if got := len(playSince(t, c.story)) > 0; got != c.loop {
+			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
+		}
+	}
+}
