@@ -87,6 +87,33 @@ func (d *decoder) file(name, text string, c *Config) {
 	}
 }
 
+// Reach returns the keys by which a file names a host other than the default hosts, and whether the file expands an
+// environment variable.
+func Reach(file []byte) (hosts []string, variables bool) {
+	c := &Config{}
+	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
+		variables = true
+		return "", false
+	}}
+	d.file("default", reference, c)
+	d.file("", string(file), c)
+	for _, key := range Changed(c) {
+		switch key {
+		case "upstream", "upstreams", "distill.judge", "otel.endpoint":
+			hosts = append(hosts, key)
+		case "store.url":
+			if strings.Contains(c.Store.URL.Reveal(), "://") {
+				hosts = append(hosts, key)
+			}
+		case "lessons":
+			if strings.Contains(c.Lessons, "://") {
+				hosts = append(hosts, key)
+			}
+		}
+	}
+	return hosts, variables
+}
+
 // variables reads PRECEPT_... for every key; an empty variable counts as not set.
 func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leaves() {

@@ -30,10 +30,12 @@ func (w *invocation) check() *cobra.Command {
 		Short: "Check the configuration and the lessons, and report all faults",
 		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
 			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
-			"readable; 1: a lesson has faults; 2: the configuration has faults.",
+			"readable; 1: a lesson has faults; 2: the configuration has faults. Check accepts the addresses and " +
+			"variables of precept.yaml in the working directory, which other verbs refuse in an unknown file.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
+	flags.accepts = true
 	addJSON(c, &asJSON)
 	c.RunE = func(*cobra.Command, []string) error {
 		flags.announce(w)

@@ -21,6 +21,7 @@ import (
 type configFlags struct {
 	command *cobra.Command
 	file    string
+	accepts bool              // the verb accepts precept.yaml of the working directory, for this user
 	given   map[string]string // by path
 }
 
@@ -118,34 +119,51 @@ func storeKeys() []string { return []string{"data_dir", "store.url"} }
 // path returns the path of the configuration file, "" for none: --config, PRECEPT_CONFIG, or precept.yaml of the
 // working directory. An empty --config selects no file.
 func (f *configFlags) path(w *invocation) string {
-	if f.command.Flags().Changed("config") {
-		return f.file
-	}
-	if path := variable(w.env, "PRECEPT_CONFIG"); path != "" {
-		return path
-	}
-	if info, err := os.Stat(projectFile); err == nil && !info.IsDir() {
-		return projectFile
-	}
-	return ""
+	path, _ := f.find(w)
+	return path
 }
 
-// announce prints the configuration file in use on standard error, except next to JSON output.
+// find returns path, and whether the verb has found the file, because nothing named a file.
+func (f *configFlags) find(w *invocation) (path string, found bool) {
+	if f.command.Flags().Changed("config") {
+		return f.file, false
+	}
+	if path := variable(w.env, "PRECEPT_CONFIG"); path != "" {
+		return path, false
+	}
+	if info, err := os.Stat(projectFile); err == nil && !info.IsDir() {
+		return projectFile, true
+	}
+	return "", false
+}
+
+// announce prints the configuration file in use on standard error. Next to JSON output, announce prints only a file
+// that nothing named.
 func (f *configFlags) announce(w *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
-	if path := f.path(w); path != "" && (asJSON == nil || asJSON.Value.String() != "true") {
+	if path, found := f.find(w); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
 		fmt.Fprintln(w.err, "precept: configuration file", report.Printable(path))
 	}
 }
 
-// source returns the source of the configuration; offline accepts faults in keys of the server alone.
+// source returns the source of the configuration; offline accepts faults in keys of the server alone. A file that
+// nothing named needs trust, at the start and at each reload.
 func (f *configFlags) source(w *invocation, offline bool) *server.Source {
-	path := f.path(w)
+	path, found := f.find(w)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
-		return configs.Parse(configs.Sources{
+		if found {
+			if err := f.checkTrust(w, file); err != nil {
+				return nil, err
+			}
+		}
+		c, err := configs.Parse(configs.Sources{
 			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
 			Redis: redis.CheckURL,
 		})
+		if found && f.accepts && err == nil {
+			w.accept(file)
+		}
+		return c, err
 	}}
 }
 
@@ -160,10 +178,10 @@ func (f *configFlags) load(w *invocation, offline bool) (*configs.Config, error)
 	return c, nil
 }
 
-// dataDir returns the data directory of a verb. Without a configured data directory and without ./data, a verb uses
-// the data of the running server of this user, or the data of earlier runs without a server (`precept run`).
+// dataDir returns the data directory of a verb. Without a configured data directory and without precept's data in
+// ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server (`precept run`).
 func (f *configFlags) dataDir(w *invocation, configured string) string {
-	if f.placesData(w) || isDirectory(configured) {
+	if f.placesData(w) || server.HoldsData(configured) {
 		return configured
 	}
 	if r, ok := server.ReadUserRunFile(w.env); ok {

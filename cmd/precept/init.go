@@ -86,6 +86,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 	if err := create(file, text); err != nil {
 		return err
 	}
+	w.accept([]byte(text))
 	fmt.Fprintln(w.out, "wrote", file)
 	if err := b.lessons(lessons, w); err != nil {
 		return err

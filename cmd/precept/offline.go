@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"precept/cmd/precept/server"
@@ -43,6 +44,9 @@ func openOffline(
 	}
 	if claimed {
 		var err error
+		if use.create && filepath.IsLocal(cfg.DataDir) {
+			_ = server.MakeDataDir(cfg.DataDir) // the lock reports a failure
+		}
 		if lock, err = sqlite.Lock(cfg.DataDir); err != nil {
 			return nil, err
 		}

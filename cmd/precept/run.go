@@ -96,6 +96,8 @@ func (w *invocation) runAgent(
 		}
 	} else if err == nil && !alive(ctx, base) {
 		err = fmt.Errorf("precept at %s does not answer; start it, or leave out --url", base)
+	} else if err == nil {
+		fmt.Fprintln(w.err, "precept: server", base)
 	}
 	if err != nil {
 		return err
@@ -219,10 +221,10 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 	}
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(w.env); !flags.placesData(w) && !isDirectory(own.DataDir) && dir != "" {
-		own.DataDir = dir // never ./data in a repository of the user
+	if dir := server.UserDataDir(w.env); !flags.placesData(w) && !server.HoldsData(own.DataDir) && dir != "" {
+		own.DataDir = dir // never another program's ./data in a repository
 	}
-	if err := makeDataDir(own.DataDir); err != nil {
+	if err := server.MakeDataDir(own.DataDir); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
 	fmt.Fprintf(w.err, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
@@ -259,17 +261,6 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 		}
 		return "", nil, errors.Join(err, log.Close())
 	}
-}
-
-// makeDataDir makes a data directory. A new directory gets a .gitignore, because the directory holds a token.
-func makeDataDir(dir string) error {
-	if isDirectory(dir) {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
 // upstreamsOf returns the different URLs of the routes.

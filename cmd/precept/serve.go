@@ -26,6 +26,7 @@ func (w *invocation) serve() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
+	flags.accepts = true
 	show := c.Flags().Bool(
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)

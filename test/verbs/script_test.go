@@ -22,6 +22,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("OPENAI_BASE_URL", "")
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".share"))
 			return nil
 		},

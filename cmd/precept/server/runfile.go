@@ -4,11 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 
+	"precept/admin"
 	"precept/internal/file"
 )
 
@@ -34,8 +40,9 @@ func WriteRunFile(dataDir string, r RunFile) error {
 // removeRunFile removes run.json at a clean stop.
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns the addresses of the precept of a data directory. After a crash the file may be
-// stale: the caller tries the address.
+// ReadRunFile returns the addresses of the precept of a data directory. A data directory may come from a foreign
+// repository: the file counts only if its process is alive and its addresses are of this machine. The process may
+// be another one than a precept: the caller tries the address.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -45,7 +52,29 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("%s: %w", RunFilePath(dataDir), err)
 	}
+	if !isAlive(r.PID) {
+		return RunFile{}, fmt.Errorf("%s names process %d, which does not run; start the server", RunFilePath(dataDir), r.PID)
+	}
+	for _, url := range []string{r.Data, r.Admin} {
+		if !isLocal(url) {
+			return RunFile{}, fmt.Errorf("%s names %q, which is no address of this machine; name the server with --url", RunFilePath(dataDir), url)
+		}
+	}
 	return r, nil
+}
+
+// isLocal reports whether a URL is one that serve writes: http, an IP address of this machine, and a port.
+func isLocal(url string) bool {
+	text, isHTTP := strings.CutPrefix(url, "http://")
+	at, err := netip.ParseAddrPort(text)
+	if !isHTTP || err != nil {
+		return false
+	}
+	own, _ := net.InterfaceAddrs()
+	return at.Addr().IsLoopback() || slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(at.Addr().AsSlice())
+	})
 }
 
 // UserRun is the run file of a user: the newest running server of the user.
@@ -66,6 +95,36 @@ func UserRunPath(env func(string) (string, bool)) string {
 // home directory.
 func UserDataDir(env func(string) (string, bool)) string {
 	return userPath(env, "data", "share", "XDG_DATA_HOME")
+}
+
+// TrustPath returns the path of the list of accepted configuration files of the user, in XDG_STATE_HOME or
+// ~/.local/state; "" without a home directory.
+func TrustPath(env func(string) (string, bool)) string {
+	return userPath(env, "trusted", "state", "XDG_STATE_HOME")
+}
+
+// HoldsData reports whether a directory holds precept's store or admin token. Another program's ./data has neither.
+func HoldsData(dir string) bool {
+	return slices.ContainsFunc([]string{"precept.db", admin.TokenFile}, func(name string) bool {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+// MakeDataDir makes a data directory. A new directory, or an empty directory below the working directory, gets a
+// .gitignore, because the directory will hold a token.
+func MakeDataDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err == nil && (len(entries) > 0 || !filepath.IsLocal(dir)) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
 // userPath returns a path below the first variable that is set, or below ~/.local/kind.

@@ -39,6 +39,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Lock the data directory, so that no second precept writes into the directory. A directory that
 	// cannot be written, on a full disk for example, does not keep precept from starting, because
 	// agents must not suffer from the disk.
+	if filepath.IsLocal(cfg.DataDir) {
+		_ = MakeDataDir(cfg.DataDir) // the lock reports a failure
+	}
 	lock, unwritable := sqlite.Lock(cfg.DataDir)
 	switch {
 	case unwritable == nil:

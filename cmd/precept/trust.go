@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+)
+
+// errUntrusted refuses a file of the working directory that this user has not accepted.
+var errUntrusted = errors.New(
+	projectFile + ` in this folder is not trusted yet: read the file, then run "precept check" here once`,
+)
+
+// errForeign refuses a file of the working directory that another user can replace.
+var errForeign = errors.New(
+	projectFile + " or its folder belongs to another user, or other users can write to it; name the file with --config " +
+		projectFile + ", or use no file with --config=",
+)
+
+// checkTrust checks the text of precept.yaml of the working directory, which may come from a foreign repository.
+// A file that names a host could send keys and prompts to the host, and a file that expands a variable could send
+// the variable. Such a file needs the acceptance of the user.
+func (f *configFlags) checkTrust(w *invocation, text []byte) error {
+	for _, path := range []string{projectFile, "."} {
+		if info, err := os.Stat(path); err != nil {
+			return err
+		} else if isForeign(info) {
+			return errForeign
+		}
+	}
+	if f.accepts || !f.reaches(text) || isAccepted(w.env, text) {
+		return nil
+	}
+	return errUntrusted
+}
+
+// reaches reports whether the verb sends data to a host or a variable of the file. Only run starts a server; the
+// other verbs use the store, the bank and the judge.
+func (f *configFlags) reaches(text []byte) bool {
+	hosts, variables := configs.Reach(text)
+	return variables || slices.ContainsFunc(hosts, func(key string) bool {
+		return f.command.Name() == "run" || slices.Contains([]string{"store.url", "lessons", "distill.judge"}, key)
+	})
+}
+
+// isAccepted reports whether the user has accepted a file with this text.
+func isAccepted(env func(string) (string, bool), text []byte) bool {
+	list, err := os.ReadFile(server.TrustPath(env))
+	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sumOf(text) })
+}
+
+// accept adds a file with a host or a variable to the accepted files of the user. A failure leaves the file
+// unaccepted and is printed.
+func (w *invocation) accept(text []byte) {
+	if hosts, variables := configs.Reach(text); len(hosts) == 0 && !variables || isAccepted(w.env, text) {
+		return
+	}
+	path := server.TrustPath(w.env)
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		var list *os.File
+		if list, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			_, err = list.WriteString(sumOf(text) + "\n")
+			err = errors.Join(err, list.Close())
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(w.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other verbs\n", projectFile, err)
+	}
+}
+
+// sumOf returns the SHA-256 of a text in hex digits.
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,20 @@
+//go:build !windows
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// isForeign reports whether a user other than root and the current user can change a file. The private group of the
+// current user, whose number is that of the user, has no other members.
+func isForeign(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	private := int(s.Gid) == os.Getgid() && os.Getgid() == os.Getuid()
+	others, group := info.Mode().Perm()&0o002 != 0, info.Mode().Perm()&0o020 != 0
+	return s.Uid != 0 && int(s.Uid) != os.Getuid() || others || group && !private
+}
