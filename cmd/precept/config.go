@@ -179,7 +179,8 @@ func (f *configFlags) load(w *invocation, offline bool) (*configs.Config, error)
 }
 
 // dataDir returns the data directory of a verb. Without a configured data directory and without precept's data in
-// ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server (`precept run`).
+// ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server
+// (`precept run`).
 func (f *configFlags) dataDir(w *invocation, configured string) string {
 	if f.placesData(w) || server.HoldsData(configured) {
 		return configured
