@@ -66,7 +66,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	told := fmt.Sprintf("%v", r.Near.Why)
-	for _, want := range []string{`all words of`, `not_keyword`, `fires on tool errors only`} {
+	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("%q is not told: %s", want, told)
 		}
