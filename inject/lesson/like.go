@@ -294,9 +294,6 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance
 	for t := range q.likeTexts {
-		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
-			break
-		}
 		windows := slices.Collect(windowsOf(t.text))
 		for _, w := range windows {
 			s.left = likeWork

@@ -440,8 +440,9 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	}
 	var rows []struct {
 		Arm     string
-		With    int64 `json:"n_with"`
-		Without int64 `json:"n_without"`
+		Name    string // of an outcome
+		With    int64  `json:"n_with"`
+		Without int64  `json:"n_without"`
 		Effect  *float64
 	}
 	if err := json.Unmarshal(out, &rows); err != nil {
@@ -450,7 +451,7 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	found := 0
 	for _, row := range rows {
 		for _, l := range r.Lessons {
-			if string(l.Arm) != row.Arm {
+			if string(l.Arm) != row.Arm || row.Name != "" {
 				continue
 			}
 			found++
