@@ -137,6 +137,7 @@ func newDocWorld(t *testing.T) *docWorld {
 		}
 	}
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
+	prevents(t, filepath.Join(dir, "lessons", "check-the-target.md"), "no rule to make")
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
 	banktest.WriteLesson(t, other, "their-lesson", "load the page")
 	banktest.WriteLesson(t, own, "our-lesson", "open the drawer")
@@ -199,4 +200,17 @@ func (w *docWorld) samples(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "XLEN", "precept:{f942583df4eeb46b}:samples").Output()
 		return err == nil && strings.TrimSpace(string(out)) == "1"
 	})
+}
+
+// prevents adds metadata.precept.prevents to a lesson.
+func prevents(t *testing.T, file, phrase string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.Replace(string(text), "outcome: success\n", "outcome: success\nmetadata:\n  precept:\n    prevents: [\""+phrase+"\"]\n", 1)
+	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
