@@ -108,7 +108,7 @@ func TestALineHasItsMostSpecificKind(t *testing.T) {
 		"Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'": {"index-out-of-range"},
 		"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'":              {"node-module-missing", "module-missing"},
 		"bash: ./build.sh: No such file or directory\nExit code: 127":        {"path-missing"},
-		"/bin/bash: /work/x.sh: /bin/bash^M: bad interpreter: No such file":  {"line-endings"},
+		"/bin/bash: /home/x.sh: /bin/bash^M: bad interpreter: No such file":  {"line-endings"},
 	} {
 		if got := Kinds(text, kindJudgement(text)); !slices.Equal(got, want) {
 			t.Errorf("%q has the kinds %v, want %v", text, got, want)

@@ -178,7 +178,7 @@ func (m *sighting) failedAt(r *reading, i int) {
 	}
 }
 
-// failCheck notes that the failure came back after the look-up that showed its reason.
+// failCheck marks the fixes by a look-up as failed: the failure occurred again after the look-up.
 func (m *sighting) failCheck() {
 	for i := range m.of.Fixes {
 		if h := &m.of.Fixes[i]; h.Kind == fixCheck {

@@ -70,7 +70,7 @@ func dictated(advice []string, s *Session) bool {
 	return false
 }
 
-// sentence holds the words of a sentence that carry its meaning, and the names in it.
+// sentence holds the significant words and the names of a sentence.
 type sentence struct {
 	keys  map[string]bool
 	names []string

@@ -120,7 +120,7 @@ const maxPatterns = 12
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
-			d.Kinds = added(d.Kinds, c.Kinds...) // other errors of the kind, of these tools, have the same remedy
+			d.Kinds = added(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
 		}
 		for _, p := range c.Phrases {
 			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").coverWords(p)) {

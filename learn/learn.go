@@ -115,7 +115,7 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
-			l.finish(drained) //nolint:contextcheck // the context has ended; what is left to do is bounded by itself
+			l.finish(drained) //nolint:contextcheck // the context has ended; finish bounds the remaining work
 			return nil
 		case <-tick.C:
 			l.tools.guard.Step(label.StepCorrect, func() { l.closer.resettle(ctx) })

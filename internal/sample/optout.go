@@ -72,8 +72,8 @@ func (o *OptOut) Hits(args string) bool {
 	return o.possible([]byte(args)) && o.hits(args, 0)
 }
 
-// Named reports whether a call of the exchange names a path that opted out: one that the reply
-// made, or one that stands in the items, as they do in a history that is seen for the first time.
+// Named reports whether a call of the exchange names a path that opted out. Calls of the reply and
+// calls in the items count; the items of a history that is seen for the first time contain calls.
 func (o *OptOut) Named(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false

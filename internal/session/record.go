@@ -96,7 +96,7 @@ type Lessons struct {
 // OptOut records which parts of the session may be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // the session may not be learned from; set at its start
-	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; a row contains nothing that follows from the text of such a turn
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
 
 	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
 	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains none of their content yet
