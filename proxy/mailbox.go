@@ -78,37 +78,48 @@ func (m mailbox) collect(ctx context.Context) {
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
 		m.ses.Record.Mutex.Lock()
-		m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request || id == late })
+		m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request })
 		if len(list) == 0 && late != "" {
 			m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, late)
 		}
+		m.ses.Record.State.Dirty = true
 		deliver(m.ses.Record, list)
 		m.ses.Record.Mutex.Unlock()
 	}
 }
 
-// lateMark is the prefix of a request whose answers did not come in the time of one turn. The next
-// turn looks once more, and does not wait.
-const lateMark = "-"
+// lateMark is a prefix of a request whose answers did not come in the time of one turn. Each later
+// turn looks once more, does not wait, and adds a mark; after maxLooks marks the answers count as lost.
+const (
+	lateMark = "-"
+	maxLooks = 16
+)
 
-// letter reads and deletes the answers to the commands of one reply in the store. late is the entry
-// of Owed that remains without answers.
+// letter reads the answers to the commands of one reply from the store, and then deletes them there.
+// late is the entry of Owed that remains without answers. The read deletes nothing: a read that times
+// out may have reached the store.
 func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
-	name, again := strings.CutPrefix(request, lateMark)
+	name := strings.TrimLeft(request, lateMark)
+	looks := len(request) - len(name)
+	id := m.ses.Record.Identity.ID
+	if looks < maxLooks {
+		late = lateMark + request
+	}
 	for {
-		text, ok, err := m.opts.Pending.Take(ctx, m.tenant, m.ses.Record.Identity.ID, name)
+		text, ok, err := m.opts.Pending.Left(ctx, m.tenant, id, name)
 		switch {
 		case ok:
+			_ = m.opts.Pending.Clear(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
 			return text, ""
 		case err != nil && ctx.Err() == nil:
 			m.opts.Metrics.FailedOpen(label.StepWrit)
-			return "", lateMark + name
-		case again:
-			return "", ""
+			return "", late
+		case looks > 0:
+			return "", late
 		}
 		select {
 		case <-ctx.Done():
-			return "", lateMark + name
+			return "", late
 		case <-time.After(lookAgain):
 		}
 	}

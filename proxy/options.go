@@ -99,8 +99,10 @@ type Bank interface {
 // PendingTexts keeps texts with a session for the replica that serves the next turn.
 type PendingTexts interface {
 	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Take removes and returns the text of a name.
-	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
+	// Left returns the text of a name.
+	Left(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
+	// Clear deletes the text of a name.
+	Clear(ctx context.Context, tenant string, id session.ID, name string) error
 }
 
 // newID returns an id: a prefix and 12 random bytes.

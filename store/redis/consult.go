@@ -2,8 +2,11 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"precept/inject/bank"
 	"precept/internal/session"
@@ -65,18 +68,21 @@ func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, t
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Take returns and deletes the text with the given name.
-func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
+// Left returns the text that Leave stored under the name.
+func (s *Store) Left(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
-	err = s.lookUp(ctx, "take", func(c client) error {
-		pipe := c.TxPipeline()
-		got := pipe.HGet(ctx, key, "l:"+name)
-		pipe.HDel(ctx, key, "l:"+name)
-		if err := each(ctx, pipe); err != nil {
-			return err
+	err = s.lookUp(ctx, "left", func(c client) error {
+		text, err = c.HGet(ctx, key, "l:"+name).Result()
+		if ok = err == nil; errors.Is(err, redis.Nil) {
+			return nil
 		}
-		text, ok = got.Val(), got.Err() == nil
-		return nil
+		return err
 	})
 	return text, ok, err
+}
+
+// Clear deletes the text that Leave stored under the name.
+func (s *Store) Clear(ctx context.Context, tenant string, id session.ID, name string) error {
+	key := s.sessionKey(tenant, id)
+	return s.lookUp(ctx, "clear", func(c client) error { return c.HDel(ctx, key, "l:"+name).Err() })
 }

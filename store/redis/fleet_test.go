@@ -106,40 +106,44 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 }
 
-// A text that is left with a session is returned once, to the first replica that asks, and never for an unknown or
+// A text that is left with a session is returned to each replica until the text is cleared, and never for an unknown or
 // forgotten session.
-func TestLeftTextIsReturnedOnce(t *testing.T) {
+func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	if err := one.Write(ctx, batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	take := func(what string, n int, name, want string) {
+	left := func(what string, n int, name, want string) {
 		t.Helper()
-		text, ok, err := other.Take(ctx, "default", sid(n), name)
+		text, ok, err := other.Left(ctx, "default", sid(n), name)
 		if err != nil || ok != (want != "") || text != want {
 			t.Errorf("%s: %q, %v, %v", what, text, ok, err)
 		}
 	}
-	for _, left := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
-		if err := one.Leave(ctx, "default", sid(1), left.name, left.text); err != nil {
+	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
+		if err := one.Leave(ctx, "default", sid(1), l.name, l.text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	take("what was left last", 1, "answer", "OK: recorded")
-	take("a second time", 1, "answer", "")
-	take("another name", 1, "other", "more")
+	left("what was left last", 1, "answer", "OK: recorded")
+	left("a second time", 1, "answer", "OK: recorded")
+	if err := one.Clear(ctx, "default", sid(1), "answer"); err != nil {
+		t.Fatal(err)
+	}
+	left("after Clear", 1, "answer", "")
+	left("another name", 1, "other", "more")
 	if err := one.Leave(ctx, "default", sid(2), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	take("a session that is not there", 2, "answer", "")
+	left("a session that is not there", 2, "answer", "")
 	if err := one.Leave(ctx, "default", sid(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
 		t.Fatal(there, err)
 	}
-	take("a session that was forgotten", 1, "answer", "")
+	left("a session that was forgotten", 1, "answer", "")
 }
 
 // Consultations of all replicas are added up, each batch once, for any repetition with any content; lessons without

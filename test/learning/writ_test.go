@@ -375,7 +375,16 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 				}
 			}
 			if ok != hourly || ok+tooMany != sessions*each {
-				t.Errorf("of %d commands %d were executed and %d refused", sessions*each, ok, tooMany)
+				other := map[string]int{}
+				asked.Range(func(_, body any) bool {
+					for i, rest := range strings.Split(body.(string), "ERROR: ") {
+						if i > 0 {
+							other[rest[:min(len(rest), 60)]]++
+						}
+					}
+					return true
+				})
+				t.Errorf("of %d commands %d were executed and %d refused; errors: %v", sessions*each, ok, tooMany, other)
 			}
 		})
 	}
