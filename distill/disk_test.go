@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"precept/distill"
+	"precept/inject/bank"
 	"precept/internal/sample"
 	"precept/store/sqlite"
 )
@@ -19,6 +20,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.Close() })
 		b.store = s
+		b.openBank(bank.Directory(filepath.Join(t.TempDir(), "lessons")), bank.Limits{})
 		return b
 	}
 	scene := func(b *bench) (results []any) {

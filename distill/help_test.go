@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,24 +35,29 @@ type bench struct {
 		distill.Notes
 		Write(ctx context.Context, b session.Batch) error
 	}
-	dir  string
-	bank *bank.Bank
-	now  time.Time
-	n    int
+	place bank.Place
+	bank  *bank.Bank
+	now   time.Time
+	n     int
 
 	agent, run, caller string // of the sessions that are kept
 }
 
 func newBench(t *testing.T, limits ...bank.Limits) *bench {
 	t.Helper()
-	b := &bench{T: t, store: newMemory(), dir: filepath.Join(t.TempDir(), "lessons"), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
-	b.bank = bank.New(bank.Options{Place: bank.Directory(b.dir), Now: b.clock, Limits: append(limits, bank.Limits{})[0], Checks: lesson.Checks{Secrets: func(s string) []string {
+	b := &bench{T: t, store: newMemory(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
+	b.openBank(&lessonTexts{texts: map[string][]byte{}}, append(limits, bank.Limits{})[0])
+	return b
+}
+
+func (b *bench) openBank(place bank.Place, limits bank.Limits) {
+	b.place = place
+	b.bank = bank.New(bank.Options{Place: place, Now: b.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}
 		}
 		return nil
 	}}})
-	return b
 }
 
 func (b *bench) clock() time.Time { return b.now }
@@ -153,14 +155,14 @@ func (b *bench) lesson(slug string) *lesson.Lesson {
 	return nil
 }
 
-// log is the bank's audit log.
+// log returns the bank's audit log.
 func (b *bench) log() string {
 	b.Helper()
-	data, err := os.ReadFile(filepath.Join(b.dir, lesson.LogFile))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	events, err := b.place.Tail(b.Context(), 1000)
+	if err != nil {
 		b.Fatal(err)
 	}
-	return string(data)
+	return fmt.Sprint(events)
 }
 
 func equal(t testing.TB, what string, have, want any) {

@@ -1,14 +1,18 @@
 package distill_test
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"precept/bandit/feedback"
+	"precept/inject/bank"
+	"precept/inject/lesson"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -154,4 +158,48 @@ func (m *memory) Unclaim(_ context.Context, name, owner string) error {
 			m.claimant = ""
 		}
 	})
+}
+
+// lessonTexts is a bank.Place without a disk: a write to a disk waits for the disk, and the tests of
+// this package write thousands of lessons.
+type lessonTexts struct {
+	mu     sync.Mutex
+	texts  map[string][]byte
+	events []lesson.Event
+	writes int
+}
+
+func (*lessonTexts) Name() string { return "memory" }
+
+func (p *lessonTexts) Read(context.Context) (bank.Reading, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bank.Reading{Texts: maps.Clone(p.texts), Version: strconv.Itoa(p.writes)}, nil
+}
+
+func (p *lessonTexts) Commit(_ context.Context, c bank.Change) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.Version != strconv.Itoa(p.writes) {
+		return bank.ErrChanged
+	}
+	for _, e := range c.Edits {
+		if !bytes.Equal(p.texts[e.Name], e.Old) {
+			return bank.ErrChanged
+		}
+	}
+	for _, e := range c.Edits {
+		p.writes++
+		if p.texts[e.Name] = e.New; e.New == nil {
+			delete(p.texts, e.Name)
+		}
+	}
+	p.events = append(p.events, c.Log...)
+	return nil
+}
+
+func (p *lessonTexts) Tail(_ context.Context, n int) ([]lesson.Event, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.events[max(0, len(p.events)-n):]), nil
 }

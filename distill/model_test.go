@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"precept/distill"
+	"precept/inject/bank"
 	"precept/internal/sample"
 )
 
@@ -233,15 +234,16 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}
 }
 
-// put has a person put a lesson into the directory.
+// put writes a lesson as a person does.
 func put(t *testing.T, b *bench, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
 		"evidence:\n  - {kind: wiki-page, ref: x}\n---\n\n## What to do (or avoid)\n\nDo it.\n"
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+	read, err := b.place.Read(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, slug+".md"), []byte(text), 0o644); err != nil {
+	if err := b.place.Commit(t.Context(), bank.Change{Version: read.Version, Edits: []bank.Edit{{Name: slug + ".md", New: []byte(text)}}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -103,7 +103,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	}
 	if w.Distiller.o.DryRun {
 		w.sum.add(d, string(lesson.Quarantined))
-		w.book = w.book.With(append(w.book.Lessons(), l))
+		w.replace(l)
 		return nil
 	}
 	return w.write(ctx, d, l)
@@ -184,6 +184,10 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 
 // replace puts a lesson's newer version into the book.
 func (w *work) replace(l *lesson.Lesson) {
+	if _, known := w.book.Get(l.Slug); !known {
+		w.book = w.book.And(l)
+		return
+	}
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 

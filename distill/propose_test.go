@@ -82,7 +82,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 				t.Fatalf("%s, %s: lessons %v, %d references, %d sessions; want one lesson, at most 50 references, %d sessions", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
 			}
 		}
-		for _, more := range []int{3, 297, 40} {
+		for _, more := range []int{3, 57, 10} {
 			for range more {
 				n++ // the second error has the same cure, and the session is one all the same
 				b.session(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),

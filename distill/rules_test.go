@@ -322,7 +322,7 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	}
 	b.session("one", stars...)
 	dry := b.distil(func(o *distill.Options) { o.DryRun = true })
-	if dry.Proposed != 1 || len(b.slugs()) != 0 || b.log() != "" {
+	if dry.Proposed != 1 || len(b.slugs()) != 0 || b.log() != "[]" {
 		t.Errorf("%+v, %v", dry, b.slugs())
 	}
 	b.distil()
