@@ -159,13 +159,13 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatalf("only %d files were found", len(sources))
 	}
 	for _, v := range violations(sources) {
-		t.Error(v)
+		t.Errorf("an import breaks a rule: %s", v)
 	}
 	for _, v := range empty(sources) {
-		t.Error(v)
+		t.Errorf("an import breaks a rule: %s", v)
 	}
 	for _, v := range reaching(sources) {
-		t.Error(v)
+		t.Errorf("an import breaks a rule: %s", v)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 		counts[m.kind]++
 		t.Logf("%-13s %s", m.kind, m.text)
 		for _, fault := range messageFaults(m) {
-			t.Errorf("%s: %s: %q", m.place, fault, m.text)
+			t.Errorf("%s: got %q, want another text: %s", m.place, m.text, fault)
 		}
 	}
 	for kind, least := range map[string]int{logLine: 40, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30} {

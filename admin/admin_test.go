@@ -205,7 +205,7 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 				res := f.do(t, method, path, attempt)
 				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
-					t.Errorf("%s, %s %s: %d", name, method, path, res.StatusCode)
+					t.Errorf(`%s, %s %s: got %d, want status 401 or status 403 or status 429 or status 404 and path with the prefix "/static/"`, name, method, path, res.StatusCode)
 				}
 				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
 					t.Errorf("%s, %s %s echoes the key: %s", name, method, path, text)
@@ -227,7 +227,7 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + hexSum(token)} })
 	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
-			t.Errorf("%s: %d", path, res.StatusCode)
+			t.Errorf("%s: got %d, want status 200", path, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/no/such", bearer(token)); res.StatusCode != 404 {
@@ -266,7 +266,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 func TestServerWithoutTokenIsRefused(t *testing.T) {
 	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want error errNoToken", name, err)
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil {
@@ -402,7 +402,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
-		t.Errorf("%+v", cookie)
+		t.Errorf(`got %+v, want cookie.Name = "precept_session", cookie.HttpOnly = true, cookie.SameSite = http.SameSiteStrictMode and cookie.Path = "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
 		t.Error("the cookie must be a random id of its own")
@@ -436,7 +436,7 @@ func TestLoginForm(t *testing.T) {
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
 		if res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(body(t, res), "canary") {
-			t.Errorf("%q: %d", wrong, res.StatusCode)
+			t.Errorf(`%q: got %d, want status 401, an empty res.Cookies() and body(t, res) without "canary"`, wrong, res.StatusCode)
 		}
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
@@ -492,7 +492,7 @@ func TestReportAPI(t *testing.T) {
 	}
 	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
-			t.Errorf("%s: %d", bad, res.StatusCode)
+			t.Errorf("%s: got %d, want status 400", bad, res.StatusCode)
 		}
 	}
 	f.reports.err = errors.New("disk canary")
@@ -512,6 +512,6 @@ func TestPanicBecomesServerError(t *testing.T) {
 	})
 	res := f.do(t, "GET", "/metrics", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") {
-		t.Errorf("%d", res.StatusCode)
+		t.Errorf(`got %d, want status 500 and body(t, res) without "canary"`, res.StatusCode)
 	}
 }

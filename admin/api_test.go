@@ -54,11 +54,11 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := ask(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("%q: %d %q", format, res.StatusCode, got)
+				t.Errorf("%q: got status %d, got %q, want status 200 and got = %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
-				t.Errorf("%q: %q", format, head)
+				t.Errorf("%q: got %q, want %v", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 			_, main, _ := strings.Cut(textOf(res), "<main")
 			if res.StatusCode != c.status || !strings.Contains(main, c.says[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("%s, %v: %d %s", at, c.err, res.StatusCode, main)
+				t.Errorf("%s, %v: got status %d, main %s, want status %d, main with %q, main without \"canary\", main without `<div class=\"scroll` and main without `<div class=\"samples`", at, c.err, res.StatusCode, main, c.status, c.says[1:])
 			}
 		}
 		res := ask(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)

@@ -42,7 +42,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 	}
 	s, err := store.Open(t.Context(), store.Options{
 		Now: func() time.Time { return now }, Backend: db, Learn: true, Personal: true,
-		Failed: func(step label.Step, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("%s: %v", step, v) },
+		Failed: func(step label.Step, err error) { t.Errorf("%s failed: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func get(t *testing.T, f *fixture, target string, status int) string {
 	defer r.Body.Close() //nolint:errcheck // a recorder's
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != status {
-		t.Fatalf("%s: %s, %v: %s", target, r.Status, err, b)
+		t.Fatalf("%s: got status %s, error %v, body %s, want no error and status %d", target, r.Status, err, b, status)
 	}
 	return string(b)
 }

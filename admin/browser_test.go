@@ -80,7 +80,7 @@ func (b *tab) js(t *testing.T, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
 	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
+		t.Fatalf("%s: got %v, want no error", expression, err)
 	}
 	return text
 }
@@ -168,7 +168,7 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.js(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
-			t.Errorf("%s: %s", scheme, got)
+			t.Errorf("%s: got %s, want %q", scheme, got, want)
 		}
 	}
 }

@@ -100,10 +100,10 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %d %q", name, status, got)
+			t.Errorf("%s: got status %d, got %q, want status %d and got with %q", name, status, got, c.status, c.says)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
-		t.Error(got)
+		t.Errorf(`got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
 	}
 }

@@ -29,7 +29,7 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 		})
 		text, id := body(t, res), res.Header.Get("Precept-Request-Id")
 		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "the data could not be deleted completely") && !strings.Contains(text, "The data could not be deleted completely") {
-			t.Errorf("%s: %d %s", accept, res.StatusCode, text)
+			t.Errorf(`%s: got status %d, text %s, want status 503 and (text with "the data could not be deleted completely" or text with "The data could not be deleted completely")`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
 			t.Errorf("%s: a page: %v", accept, page)
@@ -76,7 +76,7 @@ func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 		f.log.Reset()
 		res := f.do(t, "GET", target, bearer(token))
 		if text := body(t, res); res.StatusCode != c.status || strings.Contains(text, "canary") {
-			t.Errorf("%s: %d %.300s", target, res.StatusCode, text)
+			t.Errorf(`%s: got status %d, text %.300s, want status %d and text without "canary"`, target, res.StatusCode, text, c.status)
 		}
 		if n := strings.Count(f.log.String(), c.cause); n != 1 {
 			t.Errorf("%s: the log tells it %d times: %s", target, n, f.log)
@@ -90,7 +90,7 @@ func TestHeadHasStatusOfGetAndNoBody(t *testing.T) {
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
 		res := f.do(t, "HEAD", target, bearer(token))
 		if text := body(t, res); res.StatusCode != http.StatusNotFound || text != "" {
-			t.Errorf("%s: %d %q", target, res.StatusCode, text)
+			t.Errorf("%s: got status %d, text %q, want status 404 and an empty text", target, res.StatusCode, text)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 		defer res.Body.Close()
 		page, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v", target, res.StatusCode, err)
+			t.Fatalf("%s: got status %d, error %v, want no error and status 200", target, res.StatusCode, err)
 		}
 		return string(page)
 	}

@@ -18,7 +18,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		res := f.do(t, "GET", at, bearer(token))
 		root, err := html.Parse(strings.NewReader(body(t, res)))
 		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v", at, res.StatusCode, err)
+			t.Fatalf("%s: got status %d, error %v, want no error and status 200", at, res.StatusCode, err)
 		}
 		return root
 	}
@@ -45,7 +45,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		links = links[1:]
 		if strings.HasSuffix(at, ".svg") {
 			if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "image/svg+xml" {
-				t.Errorf("%s: %d", at, res.StatusCode)
+				t.Errorf(`%s: got %d, want status 200 and res.Header.Get("Content-Type") = "image/svg+xml"`, at, res.StatusCode)
 			}
 			continue
 		}
@@ -61,7 +61,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	}
 	for _, at := range []string{"/help/nothing", "/help/../admin/page.go", "/help/docs.go", "/help/img/none.svg", "/help/%2e%2e/go.mod"} {
 		if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %d", at, res.StatusCode)
+			t.Errorf("%s: got %d, want status 404", at, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/help", nil); res.StatusCode != http.StatusUnauthorized {

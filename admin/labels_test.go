@@ -151,7 +151,7 @@ func TestPagesAreAccessible(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range every() {
 			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
-				t.Errorf("%s, %s: %s", name, at, bad)
+				t.Errorf("%s, %s: got the barrier %s, want none", name, at, bad)
 			}
 		}
 		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {

@@ -29,11 +29,11 @@ func TestEnsureToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, fresh, err := EnsureToken(dir, &counting{})
 	if err != nil || !fresh || len(first) != 64 {
-		t.Fatalf("%q, %v, %v", first, fresh, err)
+		t.Fatalf("got first %q, fresh %v, error %v, want no error, fresh = true and len(first) = 64", first, fresh, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info.Mode(), err)
+		t.Fatalf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
 	}
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 	}
 	token, fresh, err := EnsureToken(filepath.Join(file, "data"), &counting{})
 	if token == "" || !fresh || err == nil || !strings.Contains(err.Error(), "another one at the next start") {
-		t.Fatalf("%q, %v, %v", token, fresh, err)
+		t.Fatalf(`got token %q, fresh %v, error %v, want a non-empty token, fresh = true, an error and err.Error() with "another one at the next start"`, token, fresh, err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {
@@ -83,7 +83,7 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 
 func TestLoginLink(t *testing.T) {
 	if got := LoginLink("http://127.0.0.1:8081/", "a&b"); got != "http://127.0.0.1:8081/login?token=a%26b" {
-		t.Error(got)
+		t.Errorf(`got %q, want "http://127.0.0.1:8081/login?token=a%%26b"`, got)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestHostName(t *testing.T) {
 func TestParseWindow(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
 		if got, err := ParseWindow(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("%q: got %v, error %v, want no error and got = %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
@@ -195,10 +195,10 @@ func TestGapWarnsOnlyOfMisleadingObservation(t *testing.T) {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(observed), LOOGap: new(observed - 0.1)}
 	}
 	if text := gap(row(0.11)); !strings.Contains(text, "the error is small") {
-		t.Error(text)
+		t.Errorf(`got %q, want a text with "the error is small"`, text)
 	}
 	if text := gap(row(-0.2)); !strings.Contains(text, "wrong by −30.0: the difference is misleading") {
-		t.Error(text)
+		t.Errorf(`got %q, want a text with "wrong by −30.0: the difference is misleading"`, text)
 	}
 }
 
@@ -206,6 +206,6 @@ func TestGapWarnsOnlyOfMisleadingObservation(t *testing.T) {
 func TestUnitIsSingularForOne(t *testing.T) {
 	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
-		t.Error(one, two)
+		t.Errorf(`got one %q, two %q, want one = "loop" and two = "loops"`, one, two)
 	}
 }

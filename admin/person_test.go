@@ -48,7 +48,7 @@ func TestBrowserErrorsArePages(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)
 			page := body(t, res)
 			if res.StatusCode != c.status || !strings.Contains(page, c.says) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf("%d %s", res.StatusCode, page)
+				t.Errorf(`got status %d, page %s, want status %d, page with %q and page with "<!doctype html>"`, res.StatusCode, page, c.status, c.says)
 			}
 			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
@@ -66,7 +66,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
-		t.Error(page)
+		t.Errorf("got %q, want a text with `name=\"next\" value=\"/lessons/helpful?window=7d\"` and a text without \"refresh\"", page)
 	}
 	for next, want := range map[string]string{
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
@@ -103,7 +103,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("%q: %v", proto, c)
+			t.Errorf("%q: got %v, want len(c) = 1 and c[0].Secure = %v", proto, c, want)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func await(t *testing.T, b *tab, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
+		t.Fatalf("%s: got %v, want no error", expression, err)
 	}
 	return text
 }

@@ -53,7 +53,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(lookToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
-			t.Errorf("%s: %d", target, res.StatusCode)
+			t.Errorf(`%s: got %d, want status 403 and body(t, res) without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
 			t.Errorf("an operator: %s: %d", target, res.StatusCode)

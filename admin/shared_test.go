@@ -198,7 +198,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		get := func(path string) string {
 			res := f.do(t, "GET", path, bearer(token))
 			if res.StatusCode != http.StatusOK {
-				t.Fatalf("%s: %d", path, res.StatusCode)
+				t.Fatalf("%s: got %d, want status 200", path, res.StatusCode)
 			}
 			return body(t, res)
 		}

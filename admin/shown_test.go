@@ -26,7 +26,7 @@ func onPage(t *testing.T, target string, change func(*full, *admin.Options)) str
 	_, main, _ := strings.Cut(textOf(res), "<main")
 	main, _, _ = strings.Cut(main, "</main>")
 	if res.StatusCode != http.StatusOK || main == "" {
-		t.Fatalf("%s: %d", target, res.StatusCode)
+		t.Fatalf("%s: got %d, want status 200 and a non-empty main", target, res.StatusCode)
 	}
 	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
 }

@@ -29,7 +29,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
 		got := advise(&row)
 		if got.Next != c.next || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
-			t.Errorf("%s: %+v", verdict, got)
+			t.Errorf("%s: got %+v, want got.Next = %q, got.Tone = %q, got.Group = %q and got.Words = %q", verdict, got, c.next, c.tone, c.group, string(verdict))
 		}
 		if told := got.Notes; told != slices.Contains([]report.Verdict{
 			report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid,
@@ -59,7 +59,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
-			t.Errorf("%s: %s", state, got)
+			t.Errorf("%s: got %s, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}

@@ -117,7 +117,7 @@ func TestProvenRowExplainsAWiderInterval(t *testing.T) {
 		{report.Row{Verdict: report.Unproven, State: "active", Lo: &lo, Hi: &hi}, false},
 	} {
 		if got := advise(&c.row).Next; strings.Contains(got, "An earlier interval excluded 0") != c.want {
-			t.Errorf("%s, %s: %q", c.row.Verdict, c.row.State, got)
+			t.Errorf(`%s, %s: got %q, want strings.Contains(got, "An earlier interval excluded 0") = %v`, c.row.Verdict, c.row.State, got, c.want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 		"/api/export?format=experiment&family=intent_resolution", "/api/export?format=experiment&agent=coder", "/api/export?after=x", "/api/sessions/tale?from=-1",
 	} {
 		if text := get(t, f, target, http.StatusBadRequest); !strings.Contains(text, "error") {
-			t.Errorf("%s: %s", target, text)
+			t.Errorf(`%s: got %s, want a text with "error"`, target, text)
 		}
 	}
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
@@ -61,7 +61,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	x := &fakeExport{}
 	f := newViews(t, k, func(o *Options) { o.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("%q, %+v", text, x.asked)
+		t.Errorf("got text %q, x.asked %+v, want text = \"{}\\n\", x.asked.Format = \"mplp\", x.asked.Filter.Tenant = \"t\", x.asked.Filter.Lesson = \"l\" and len(x.asked.Filter.Quality) = 1", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
@@ -69,7 +69,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
-		t.Errorf("%+v", x.asked)
+		t.Errorf(`got %+v, want x.asked.Agent = "coder" and x.asked.Session = "s-1"`, x.asked)
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
@@ -94,7 +94,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		r := f.do(t, http.MethodGet, target, bearer(token))
 		page := body(t, r)
 		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", target, r.Status)
+			t.Errorf("%s: got %s, want status 200 or status 400", target, r.Status)
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
@@ -215,7 +215,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Error("the audit holds the name of a forgotten session")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("the page does not show it")
@@ -259,11 +259,11 @@ func TestFeedbackAPITakesOneEntry(t *testing.T) {
 	}
 	r := post(`{"session_id":"` + id.String() + `","source":"user","type":"score","score":0.9,"rater":"ann"}`)
 	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"id":"fb_1"`) || !strings.Contains(text, `"joined"`) {
-		t.Errorf("%s %s", r.Status, text)
+		t.Errorf("got status %s, text %s, want status 202, text with `\"id\":\"fb_1\"` and text with `\"joined\"`", r.Status, text)
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"session_id":"x","unknown":1}`, `[{"session_id":"x","source":"user","type":"approval"}]`} {
 		if r := post(bad); r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", bad, r.Status)
+			t.Errorf("%s: got %s, want status 400", bad, r.Status)
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
@@ -288,7 +288,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 	var h Health
 	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("%+v, %v", h.Account, err)
+		t.Errorf("got h.Account %+v, error %v, want no error, h.Account.Admitted = 12 and a non-empty h.Config", h.Account, err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("a secret is shown")

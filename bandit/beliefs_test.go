@@ -19,7 +19,7 @@ func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: %+v", k, p)
+			t.Errorf("%+v: got %+v, want p.Leaning = %v", k, p, k.want)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
-		t.Errorf("%v", injected)
+		t.Errorf("got %v, want len(injected) = 1 and injected[0] = 60", injected)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want p.Mean <= 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
 		t.Errorf("the report does not see it: %+v", p)
@@ -71,7 +71,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want p.Mean >= 0.07", p)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 	}
 	injected, days := c.Snapshots("a@1")
 	if len(injected) > bandit.MaxSnapshots || len(injected) < bandit.MaxSnapshots/2 {
-		t.Fatal(len(injected))
+		t.Fatalf("got %d, want <= bandit.MaxSnapshots and >= bandit.MaxSnapshots / 2", len(injected))
 	}
 	for i := 1; i < len(injected); i++ {
 		if injected[i] <= injected[i-1] || days[i] < days[i-1] {

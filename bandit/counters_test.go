@@ -34,7 +34,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want p.Probe = %v and (p.Mean < %v or was.Var <= 0)", p, (p.Mean < -0.25*math.Sqrt(p.Var)), was.Mean)
 		}
 		was = p
 	}
@@ -73,7 +73,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		c := bandit.New()
 		e.tell(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Probe != x.want {
-			t.Errorf("%+v: %+v", x, p)
+			t.Errorf("%+v: got %+v, want math.Abs(p.Mean - x.mean) <= 1e-4 and p.Probe = %v", x, p, x.want)
 		}
 	}
 }
@@ -92,10 +92,10 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want math.IsNaN(p.Mean + p.Var + p.Match) = false, p.Var > 0 and math.Abs(p.Mean) <= 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
-			t.Fatalf("%v %v", s, f)
+			t.Fatalf("got s %v, f %v, want s >= 0 and f >= 0", s, f)
 		}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
@@ -104,7 +104,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("%+v", st)
+			t.Fatalf("got %+v, want st.N >= 0, st.M1 >= 0, st.Matched >= 0 and st.Strata[0].Assigned[0] >= 0", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {

@@ -90,7 +90,7 @@ func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Told() || !reflect.DeepEqual(snapshot(c), before) {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want e.Told() = false and snapshot(c) = %+v", e, before)
 	}
 	var none bandit.Provisional
 	c.DropProvisional(none)

@@ -217,7 +217,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 		"a ledger for one":             "ledger: {trust: own, agent: coder}",
 	} {
 		if _, err := Parse(Sources{File: []byte(file)}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want no error", name, err)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
-		t.Errorf("%v, %v", h, err)
+		t.Errorf(`got h %v, error %v, want no error, h["X-Key"] = []string{"a:b", "c"}, h["Empty"] = []string{""} and len(h) = 2`, h, err)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestEveryLeafHasASetter(t *testing.T) {
 		}
 		for _, fault := range d.faults {
 			if strings.Contains(fault.Problem, "cannot be read") {
-				t.Error(fault)
+				t.Errorf(`got %+v, want fault.Problem without "cannot be read"`, fault)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{FileName: "my.yaml", File: []byte(file.String())})
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatal(err)
+		t.Fatalf("got %v, want the faults of the file", err)
 	}
 	told := map[string]configs.Fault{}
 	for _, f := range faults {
@@ -88,7 +88,7 @@ func TestBasePathIsValidated(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Flags: map[string]string{"admin.base_path": path}})
 		if (err == nil) != ok {
-			t.Errorf("%q: %v", path, err)
+			t.Errorf("%q: got %v, want (err == nil) = %v", path, err, ok)
 		}
 	}
 }

@@ -203,14 +203,14 @@ func TestKeyHashesInLowerCase(t *testing.T) {
 	sum := strings.Repeat("AB", 32)
 	c := mustParse(t, Sources{File: []byte("tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}]")})
 	if c.Keys[0].KeySHA256 != strings.ToLower(sum) {
-		t.Fatal(c.Keys[0].KeySHA256)
+		t.Fatalf("got %q, want %q", c.Keys[0].KeySHA256, strings.ToLower(sum))
 	}
 }
 
 func TestAbsentValuesKeepDefaults(t *testing.T) {
 	c := mustParse(t, Sources{File: []byte("admin:\n  # listen: x\nbandit:\n  epsilon:\n  control: 0\n")})
 	if c.Admin.Listen != "127.0.0.1:8081" || c.Bandit.Epsilon != 0.2 || c.Bandit.Control != 0 {
-		t.Fatalf("%+v %+v", c.Admin, c.Bandit)
+		t.Fatalf(`got c.Admin %+v, c.Bandit %+v, want c.Admin.Listen = "127.0.0.1:8081", c.Bandit.Epsilon = 0.2 and c.Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
 		t.Error("a file of comments is not the defaults")

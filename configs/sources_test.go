@@ -122,7 +122,7 @@ func TestFaultNamesItsSource(t *testing.T) {
 		faults := faultsOf(t, c.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == c.key })
 		if i < 0 || len(faults) != 1 {
-			t.Errorf("%s: %v", name, faults)
+			t.Errorf("%s: got %v, want one fault, of the key %s", name, faults, c.key)
 			continue
 		}
 		if f := faults[i]; f.Source != c.source || !strings.HasPrefix(f.String(), c.source+": "+c.key) {
@@ -155,7 +155,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: %v", path, faults)
+			t.Errorf("%s: got %v, want len(faults) = 1, shown other than %v and faults[0].Key with the prefix %q", path, faults, secret, path)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
@@ -204,7 +204,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
-			t.Errorf("%s: %v", file, faults)
+			t.Errorf("%s: got %v, want len(faults) = 1", file, faults)
 		}
 	}
 }

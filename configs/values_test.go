@@ -71,7 +71,7 @@ func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
 		if got, err := expand("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("got %q, error %v, want no error and got = %q", got, err, "<"+value+">")
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestExpandIsSinglePass(t *testing.T) {
 func TestSecretInJSON(t *testing.T) {
 	b, err := json.Marshal(struct{ Set, Unset Secret }{"s", ""})
 	if err != nil || string(b) != `{"Set":"(hidden)","Unset":""}` {
-		t.Fatalf("%s, %v", b, err)
+		t.Fatalf("got body %s, error %v, want no error and string(b) = `{\"Set\":\"(hidden)\",\"Unset\":\"\"}`", b, err)
 	}
 }
 

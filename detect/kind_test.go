@@ -20,7 +20,7 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 		uses[r.kind]++
 		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
 		if err := alone.index([]kindRow{r}); err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want no error", err)
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {

@@ -121,10 +121,10 @@ func TestLenientReadsBrokenJSON(t *testing.T) {
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("%q", s.text())
+		t.Errorf("got %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("%v", n.num)
+		t.Errorf("got %v, want -1500", n.num)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestEachPhraseChangesItsCase(t *testing.T) {
 		t.Fatalf("%d phrases, %v", len(list), err)
 	}
 	for _, fault := range needless(t, list) {
-		t.Error(fault)
+		t.Errorf("got %s, want no needless phrase", fault)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 	got := needless(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want len(got) = 3 and got[2] with "tsv:3"`, got)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestPhraseListIsParsed(t *testing.T) {
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf(`got list %+v, error %v, want no error and list[0].phrase = " not found"`, list, err)
 	}
 }
 

@@ -44,7 +44,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		tb.Fatalf("%v: %s", err, b)
+		tb.Fatalf("got error %v, body %s, want no error", err, b)
 	}
 	return req
 }

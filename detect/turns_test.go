@@ -97,7 +97,7 @@ func TestReadTurn(t *testing.T) {
 func TestReadTurnOfHarnesses(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("%q: got %+v, want got.Feeling = %q and got.Interrupt = true", text, got, detect.Rejection)
 		}
 	}
 	for _, words := range []string{
@@ -122,7 +122,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
-			t.Fatalf("%+v", got)
+			t.Fatalf("got the feeling %q, want one of the five", got.Feeling)
 		}
 		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
 			t.Fatalf("a request without new words: got %+v", got)
@@ -136,7 +136,7 @@ func TestSignals(t *testing.T) {
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
-		t.Errorf("%+v", got)
+		t.Errorf(`got %+v, want len(got) = 2, got[0].Rule = "verify:test", got[0].Tier = 2, got[0].Feeling = %q, got[1].Sentiment = true, got[1].Tier = 3 and got[1].Feeling = %q`, got, detect.Rejection, detect.Rejection)
 	}
 	refused := chat([]did{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {

@@ -104,7 +104,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		s := &server{replies: c.replies}
 		_, waits, err := s.asks(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want (err != nil) = %v and (no error or err.Error() with %q)", name, err, (c.fails != ""), c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: asked %d times, want %d", name, len(s.bodies), want)
@@ -133,7 +133,7 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.asks(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf("%v, %v", s.headers, err)
+		t.Errorf(`got s.headers %v, error %v, want no error and s.headers[0].Get("Authorization") = "Bearer k-1"`, s.headers, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatal(waits, err)
+			t.Fatalf("got waits %+v, error %v, want no error, len(waits) = 2, waits[0] = 0 and waits[1] <= time.Minute + 15*time.Second", waits, err)
 		}
 		seen[waits[1]] = true
 	}
@@ -182,7 +182,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		got, _, err := s.asks(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: %v, %+v", name, err, got.Usage)
+				t.Errorf("%s: got error %v, got.Usage %+v, want error distill.ErrUnusable, err.Error() with %q and got.Usage.Input other than 0", name, err, got.Usage, c.fails)
 			}
 			continue
 		}

@@ -56,7 +56,7 @@ func TestLeadingSignIsNamed(t *testing.T) {
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
-			t.Errorf("%s: %s", sign, got)
+			t.Errorf(`%s: got %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestHonestAdvicePassesTheGate(t *testing.T) {
 	} {
 		session := func(caller string) sightingOf { return sightingOf{caller, c.events} }
 		if state, why := gated(t, advised(c.title, c.advice), session("one"), session("two")); state != lesson.Trial {
-			t.Errorf("%s: %s, %s", c.title, state, why)
+			t.Errorf("%s: got state %s, why %s, want state = %q", c.title, state, why, lesson.Trial)
 		}
 	}
 }

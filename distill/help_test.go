@@ -139,7 +139,7 @@ func (b *bench) lessons() []*lesson.Lesson {
 	b.Helper()
 	book, problems, err := b.bank.List(b.Context())
 	if err != nil || len(problems) > 0 {
-		b.Fatal(problems, err)
+		b.Fatalf("got problems %v, error %v, want none", problems, err)
 	}
 	return book.Lessons()
 }

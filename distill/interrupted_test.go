@@ -117,7 +117,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			whole := scene()
 			steps, err := run(whole, "one", 0)
 			if err != nil || steps < 10 {
-				t.Fatal(steps, err)
+				t.Fatalf("got steps %d, error %v, want no error and steps >= 10", steps, err)
 			}
 			want := left(whole)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {

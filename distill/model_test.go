@@ -192,10 +192,10 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 		switch list := b.lessons(); {
 		case c.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf("%s: %v, %v", c.errors, b.slugs(), sum.Refused)
+				t.Errorf(`%s: got b.slugs() %v, sum.Refused %v, want an empty list, len(sum.Refused) = 1 and fmt.Sprint(sum.Refused) with the prefix "map[trigger_overbroad"`, c.errors, b.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("%s: %v", c.errors, sum.Refused)
+			t.Errorf("%s: got %v, want len(list) = 1 and fmt.Sprint(list[0].Trigger.ErrorPatterns) = %q", c.errors, sum.Refused, c.want)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
-		t.Fatalf("%v, %+v", err, sum)
+		t.Fatalf("got error %v, sum %+v, want no error, sum.Judged = 5 and sum.Failed = 1", err, sum)
 	}
 	for i, a := range s.asked {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
@@ -364,11 +364,11 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
-		t.Fatalf("%+v, %v", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 2 and a non-empty sum.Stopped", sum, err)
 	}
 	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
-		t.Fatalf("%+v, %v", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 3 and sum.Unchanged = 2", sum, err)
 	}
 }
 
@@ -407,7 +407,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = 2 and sum.Failed = 1", sum, err)
 	}
 	for i := range 6 {
 		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
@@ -456,7 +456,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 	p, err := distill.LoadPrompts(dir)
 	if err != nil || p.Outcome != "How did it go?" || !strings.Contains(p.Success, "at most three lessons") {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf(`got p %+v, error %v, want no error, p.Outcome = "How did it go?" and p.Success with "at most three lessons"`, p, err)
 	}
 }
 
@@ -568,7 +568,7 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
-		t.Errorf("%+v, %v, %v", sum, b.slugs(), err)
+		t.Errorf("got sum %+v, b.slugs() %v, error %v, want no error, sum.Merged = 1, len(b.slugs()) = 1 and len(b.lesson(slug).Evidence) = 2", sum, b.slugs(), err)
 	}
 	if last := s.asked[len(s.asked)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("the judge sees no existing lesson:\n%s", last)

@@ -42,7 +42,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		b.session(fmt.Sprint("odd", n), list...)
 	}
 	sum := b.distil(func(o *distill.Options) {
-		o.DryRun, o.Failed = true, func(name string, err error) { t.Errorf("%s: %v", name, err) }
+		o.DryRun, o.Failed = true, func(name string, err error) { t.Errorf("%s: got %v, want no error", name, err) }
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {
 		t.Errorf("%d read, %d failed", sum.Judged, sum.Failed)
@@ -56,7 +56,7 @@ func TestParameterMayHaveAnyName(t *testing.T) {
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
-		t.Errorf("%+v", sum)
+		t.Errorf("got %+v, want sum.Judged = 1 and sum.Failed = 0", sum)
 	}
 }
 

@@ -80,11 +80,11 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	four := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := judged(t, b, s, four)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.asked) != 2*sum.Judged {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("got sum %+v, error %v, want no error, a non-empty sum.Stopped, sum.Tokens <= 20_000 + 4*2000, int64(sum.Judged) * 2000 = %d and len(s.asked) = %d", sum, err, sum.Tokens, 2*sum.Judged)
 	}
 	before := sum.Judged
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.asked) != 40 {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = %d and len(s.asked) = 40", sum, err, 20-before)
 	}
 
 	b = newBench(t)
@@ -98,7 +98,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		return 200, nil, routine("success", noLessons)(a)
 	}}
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf(`got sum %+v, error %v, want an error, err.Error() with "distill.api_key" and sum.Judged <= 5`, sum, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("%s: %+v, %v", name, sum, err)
+			t.Errorf("%s: got sum %+v, error %v, want no error, sum.Judged other than 0, sum.Judged <= 4, a non-empty sum.Stopped and sum.Tokens >= 1000", name, sum, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := learns(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: %+v, %v", c.name, sum, b.slugs())
+			t.Errorf("%s: got sum %+v, b.slugs() %v, want merged = %v and sum.Merged + sum.Proposed = 1", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
@@ -150,20 +150,20 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		d := drafted("warm-the-cache", "cold cache")
 		learns(b, []distill.Draft{d})
 		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("got name %q, error %v, want no error", name, err)
 		}
 		log := b.log()
 		b.session("again", user("Once more."))
 		sum := b.distil(func(o *distill.Options) { o.Judge = spoken{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
 			if equal(t, name, []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
-				t.Errorf("%s: %v", name, sum.Refused)
+				t.Errorf("%s: got %v, want an empty sum.Refused", name, sum.Refused)
 			}
 			continue
 		}
 		equal(t, name, sum.Refused, map[string]int{c.refused: 1})
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf("%s: %+v", name, sum.Drafts)
+			t.Errorf(`%s: got %+v, want sum.Drafts[0].State = "refused", sum.Drafts[0].Reason = %q and b.log() = %q`, name, sum.Drafts, c.refused, log)
 		}
 		b.of("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
@@ -197,7 +197,7 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 		}
 		b.distil(func(o *distill.Options) { o.Auto = true })
 		if state := b.lessons()[0].State; state == lesson.Trial != c.trial {
-			t.Errorf("%s: %s", name, state)
+			t.Errorf("%s: got %s, want state == lesson.Trial = %v", name, state, c.trial)
 		}
 	}
 

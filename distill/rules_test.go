@@ -323,7 +323,7 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	b.session("one", stars...)
 	dry := b.distil(func(o *distill.Options) { o.DryRun = true })
 	if dry.Proposed != 1 || len(b.slugs()) != 0 || b.log() != "[]" {
-		t.Errorf("%+v, %v", dry, b.slugs())
+		t.Errorf(`got dry %+v, b.slugs() %v, want dry.Proposed = 1, an empty b.slugs() and b.log() = "[]"`, dry, b.slugs())
 	}
 	b.distil()
 	slug := b.slugs()[0]
@@ -334,7 +334,7 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	sum := b.distil()
 	equal(t, "refused", sum.Refused, map[string]int{"it was rejected before": 1})
 	if b.lesson(slug).State != lesson.Rejected {
-		t.Error(b.lesson(slug).State)
+		t.Errorf("got %q, want %q", b.lesson(slug).State, lesson.Rejected)
 	}
 }
 
@@ -383,7 +383,7 @@ func TestInjectedWordsInErrorsReachNoLesson(t *testing.T) {
 		b.distil()
 		list := b.lessons()
 		if len(list) != 1 {
-			t.Errorf("%d: %v", i, b.slugs())
+			t.Errorf("%d: got %v, want len(list) = 1", i, b.slugs())
 		}
 		for _, l := range list {
 			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
@@ -402,7 +402,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	b.distil()
 	list := b.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("%v", b.slugs())
+		t.Errorf("got %v, want len(list) = 2, list[0].Scope.Tenant other than list[1].Scope.Tenant and len(list[0].Evidence) = 1", b.slugs())
 	}
 }
 
@@ -411,7 +411,7 @@ func TestSecondRunSkipsAClaimedTenant(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("x"))
 	if ok, err := b.store.Claim(t.Context(), "distill:default", "another", b.now, 1e9*60); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	equal(t, "busy", b.distil().Busy, []string{"default"})
 }

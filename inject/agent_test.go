@@ -214,7 +214,7 @@ func seen(t tb, body []byte) []string {
 		Input    any
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("the body cannot be parsed: %v: %s", err, body)
 	}
 	switch in := b.Input.(type) {
 	case string:
@@ -322,7 +322,7 @@ func (r *run) plan(body []byte) Plan {
 	r.now = r.now.Add(time.Second)
 	req, err := wire.Parse(r.a.dialect(), body)
 	if err != nil {
-		r.t.Fatalf("%v: %s", err, body)
+		r.t.Fatalf("the body cannot be parsed: %v: %s", err, body)
 	}
 	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)

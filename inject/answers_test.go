@@ -67,10 +67,10 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		got := h.pass(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
-			t.Errorf("%q: %s", pattern, got)
+			t.Errorf("%q: got %s, want searched = %v and a text with `begin\"}]}`", pattern, got, strings.Contains(got, `"content":"Lessons from past experience:`))
 		}
 		if searched == (got == body) {
-			t.Errorf("%q: %s", pattern, got)
+			t.Errorf("%q: got %s, want searched other than %v", pattern, got, (got == body))
 		}
 	}
 }

@@ -50,7 +50,7 @@ func BenchmarkPlan(b *testing.B) {
 				r.restore(data)
 				b.StartTimer()
 				if p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now}); len(p.Edits) != 2 {
-					b.Fatal(len(p.Edits))
+					b.Fatalf("got %d, want 2", len(p.Edits))
 				}
 			}
 		})

@@ -286,7 +286,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 		t.Errorf("marks: %+v", m)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("got n %d, error %v, want n = 1 and no error", n, err)
 	}
 	p.step = "none"
 	r.closeDue(r.ctx())

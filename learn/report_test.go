@@ -110,7 +110,7 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, err := r.be.backend.PutPriors(r.ctx(), us, 0, data); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	r.refit(0, 30)
 	same(t, "in force", r.Beliefs(us).Priors(), theirs)

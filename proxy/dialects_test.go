@@ -189,7 +189,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
 		res, b := r.send(t, "GET", path, h, "")
 		if res.StatusCode != http.StatusUpgradeRequired {
-			t.Errorf("%s: %d", path, res.StatusCode)
+			t.Errorf("%s: got %d, want status 426", path, res.StatusCode)
 		}
 		checkShape(t, "/v1/responses", b)
 	}
@@ -227,7 +227,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
 		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
-			t.Errorf("%s: %s", m.ToolCallID, m.Content)
+			t.Errorf("%s: got %s, want warned = %v and advised = %v", m.ToolCallID, m.Content, (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa"), (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa"))
 		}
 	}
 }

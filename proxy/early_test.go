@@ -53,7 +53,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 				c := dial(t, face(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf("%+v", s)
+					t.Errorf(`got %+v, want s.status = 413, s.body = "big" and s.header with "X-Own"`, s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.asked.Load() != 1 {
@@ -81,7 +81,7 @@ func TestRefusalsComeBeforeTheBody(t *testing.T) {
 			c := dial(t, face(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, k.head)
 			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf("%+v", s)
+				t.Errorf(`got %+v, want s.status = %d, an empty s.interim and s.body with "precept_error"`, s, k.status)
 			}
 		})
 	}
@@ -104,11 +104,11 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 		}
 		body := bufio.NewReader(res.Body)
 		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("%q %v", line, err)
+			t.Fatalf("got line %q, error %v, want no error and line = \"data: first\\n\"", line, err)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("%q %v", rest, err)
+			t.Errorf("got rest %q, error %v, want no error and string(rest) = \"\\ndata: 300000\\n\\n\"", rest, err)
 		}
 		_ = res.Body.Close()
 	}
@@ -133,7 +133,7 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
 			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-				t.Fatalf("%q %v", line, err)
+				t.Fatalf(`got line %q, error %v, want no error and line with "100"`, line, err)
 			}
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
@@ -141,7 +141,7 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		// net/http may still ask for the body of a request that was refused, to keep its
 		// connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf("%d: %+v", status, s)
+			t.Errorf(`%d: got %+v, want s.status = %d and (status other than 200 or s.body = "hello")`, status, s, status)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			for range 3 {
 				_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
 				if s := readReply(br, "POST"); s.status != status {
-					t.Errorf("%s: %+v", path, s)
+					t.Errorf("%s: got %+v, want s.status = %d", path, s, status)
 				}
 				time.Sleep(10 * limit)
 			}
@@ -184,7 +184,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 	c := dial(t, face(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want s.status = 408", s)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
 		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v, want s.status = 401 or s.status = 413", s)
 		}
 		_ = c.Close()
 	}

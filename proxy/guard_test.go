@@ -31,12 +31,12 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("x"))
 		res, err := client(t).Do(req)
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: got %v, want no error", path, err)
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
-			t.Errorf("%s: %d %q %v", path, res.StatusCode, b, err)
+			t.Errorf(`%s: got status %d, body %q, error %v, want status %d, (err == nil) = %v and (path other than "/early" or string(b) with "precept_error" and a non-empty res.Header.Get("Retry-After"))`, path, res.StatusCode, b, err, want, (path == "/early"))
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
@@ -128,7 +128,7 @@ func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
-		t.Fatal(files, err)
+		t.Fatalf("got files %q, error %v, want no error and len(files) >= 20", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

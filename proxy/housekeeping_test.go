@@ -86,7 +86,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 			sent, _ := json.Marshal(body)
 			sessions, before := begun(), aside()
 			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
-				t.Fatalf("%s: %d %s", path, res.StatusCode, reply)
+				t.Fatalf("%s: got status %d, reply %s, want status 200", path, res.StatusCode, reply)
 			}
 			if got := string(up.last(t).body); got != string(sent) {
 				t.Errorf("%s at %s became %s", name, path, got)

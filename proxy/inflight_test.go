@@ -46,7 +46,7 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 				return
 			}
 			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-				t.Errorf("%d, %v", res.StatusCode, err)
+				t.Errorf("got status %d, error %v, want no error and status 200", res.StatusCode, err)
 			}
 			_ = res.Body.Close()
 		})
@@ -144,7 +144,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
 		res, b := r.send(t, http.MethodPost, path, nil, body)
 		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), want) {
-			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, b)
+			t.Errorf(`%s: got status %d, res.Header %v, body %s, want status 503, a non-empty res.Header.Get("Retry-After") and string(b) with %q`, path, res.StatusCode, res.Header, b, want)
 		}
 	}
 	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {

@@ -132,7 +132,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	for i, path := range []string{chatPath, "/p/agent=team-b,tenant=team-b" + chatPath, chatPath + "?tenant=team-b&key=pk-b"} {
 		res, b := r.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
 		if res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", path, res.StatusCode, b)
+			t.Errorf("%s: got status %d, body %s, want status 200", path, res.StatusCode, b)
 		}
 	}
 	got := kept(t, r, "s")

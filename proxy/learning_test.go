@@ -228,12 +228,12 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	id := res.Header.Get("Precept-Request-Id")
 	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
 		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf("%s: %d %v", by, code, m)
+			t.Errorf(`%s: got code %d, m %v, want status 202, m["status"] = "joined" and m["session_id"] = "fb"`, by, code, m)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
 		if code, m := post(bad); code != 400 {
-			t.Errorf("%s: %d %v", bad, code, m)
+			t.Errorf("%s: got code %d, m %v, want status 400", bad, code, m)
 		}
 	}
 	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {

@@ -39,7 +39,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+more+"\r\n")
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf("%s: %q, %v", request, line, err)
+			t.Fatalf(`%s: got line %q, error %v, want no error and line with the prefix "HTTP/1.1 200"`, request, line, err)
 		}
 		return c, r
 	}
@@ -98,7 +98,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	status := func(r *bufio.Reader) {
 		t.Helper()
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf("%q, %v", line, err)
+			t.Fatalf(`got line %q, error %v, want no error and line with the prefix "HTTP/1.1 200"`, line, err)
 		}
 	}
 	one, two := ask("/wait"), ask("/wait")

@@ -58,7 +58,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 	close(next)
 	for range streams {
 		if s := <-all; s != "true <nil>" {
-			t.Error(s)
+			t.Errorf(`got %q, want "true <nil>"`, s)
 		}
 	}
 	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == streams })

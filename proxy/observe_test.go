@@ -150,7 +150,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
 		if v, there := got[k]; there {
-			t.Errorf("%s = %q", k, v)
+			t.Errorf("got the attribute %s = %q, want no such attribute", k, v)
 		}
 	}
 	if got["gen_ai.usage.input_tokens"] != "3" {
@@ -186,7 +186,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf("%v", all)
+				t.Errorf(`got %v, want len(all) = 1, values(all[0])["error.type"] = %q and (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) = %v`, all, tc.want, (tc.want != ""))
 			}
 		})
 	}

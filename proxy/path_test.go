@@ -182,7 +182,7 @@ func TestDoubledSlashPathGetsLessons(t *testing.T) {
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
 		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
 		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {
-			t.Errorf("%s: %s", path, body)
+			t.Errorf(`%s: got %s, want a text with "[one]"`, path, body)
 		}
 	}
 }

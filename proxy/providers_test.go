@@ -91,7 +91,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 					t.Errorf("%s arrives at %s, want %s", ask, got, want)
 				}
 				if rewritten != strings.Contains(string(body), "[one]") {
-					t.Errorf("%s: %s", ask, body)
+					t.Errorf("%s: got %s, want rewritten = %v", ask, body, strings.Contains(string(body), "[one]"))
 				}
 			}
 		})

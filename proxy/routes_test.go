@@ -114,7 +114,7 @@ func TestConfiguredRoutes(t *testing.T) {
 		}
 		if c.want == "" {
 			if res.StatusCode != http.StatusBadGateway {
-				t.Errorf("%s: %d", c.path, res.StatusCode)
+				t.Errorf("%s: got %d, want status 502", c.path, res.StatusCode)
 			}
 			checkShape(t, chatPath, b)
 		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
@@ -206,7 +206,7 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
 			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s: %d", path, res.StatusCode)
+				t.Errorf(`%s: got %d, want status 413 and res.Header.Get("Content-Type") = "application/json"`, path, res.StatusCode)
 			}
 			checkShape(t, path, b)
 		}

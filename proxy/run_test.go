@@ -81,7 +81,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	main := &talk{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &talk{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatal(sent)
+		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
 	}
 	main.ran(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
@@ -92,7 +92,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Errorf("a title: skip %q: %s", title, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatal(sent)
+		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
 	}
 	main.ran(n, `{"command":"cat README.md"}`, "text")
 	keeper := &talk{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
@@ -150,7 +150,7 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf("%d: %s", i, res.Status)
+			t.Errorf(`%d: got %s, want status 200 and an empty res.Header.Get("X-Evil")`, i, res.Status)
 		}
 		got := up.last(t)
 		for k := range got.header {
@@ -211,7 +211,7 @@ func TestRunsAreSeparate(t *testing.T) {
 	}
 	for _, run := range []string{"a", "b"} {
 		if got := send(run, "reviewer", first); got != "reviewer" {
-			t.Error(got)
+			t.Errorf(`got %q, want "reviewer"`, got)
 		}
 	}
 	unitOf(t, r, session.RunKey("default", "a"), 2)
@@ -285,7 +285,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		t.Error("the second agent of the run got no lesson")
 	}
 	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("%+v", unit.Assignment)
+		t.Errorf("got %+v, want unit.Assignment.Refused = true and len(unit.Assignment.Picks) = 1", unit.Assignment)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				res, answer := r.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("%s %s", res.Status, answer)
+					t.Errorf("got status %s, answer %s, want no error and len(reply.Choices) = 1", res.Status, answer)
 					return
 				}
 				k.list = append(k.list, reply.Choices[0].Message)

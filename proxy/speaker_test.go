@@ -134,7 +134,7 @@ func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("got error %v, body %s, want no error", err, body)
 	}
 	list := append(b.Messages, b.Input...)
 	for _, item := range list {

@@ -241,7 +241,7 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 			if s := ask(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
-				t.Errorf("%+v", s)
+				t.Errorf(`got %+v, want s.body = "ok"`, s)
 			}
 		}
 		if failed != n/4 || u.asked.Load() != n {

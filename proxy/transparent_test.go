@@ -393,7 +393,7 @@ func TestUnsendableTrailersAreDropped(t *testing.T) {
 		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
 		_ = c.Close()
 		if err != nil || !strings.Contains(line, "200") {
-			t.Errorf("%s: %q %v", trailer, line, err)
+			t.Errorf(`%s: got line %q, error %v, want no error and line with "200"`, trailer, line, err)
 			continue
 		}
 		got := up.last(t)

@@ -168,7 +168,7 @@ func TestSilentTLSHandshakeNamesTheScheme(t *testing.T) {
 	r.transport().TLSHandshakeTimeout = time.Millisecond
 	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
-		t.Errorf("%d %s", res.StatusCode, text)
+		t.Errorf(`got status %d, text %s, want status 504 and string(text) with "TLS handshake"`, res.StatusCode, text)
 	}
 }
 

@@ -203,7 +203,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	r.age()
 	list, err := r.backend.NewestSamples(r.t.Context(), us, session.Stretch{Most: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatal(len(list.List), err)
+		t.Fatalf("got len(list.List) %d, error %v, want no error and len(list.List) = 1", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -214,7 +214,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
 			if got, err := r.store.Rate(r.t.Context(), us, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("%+v: %+v %v", p, got, err)
+				t.Errorf("%+v: got %+v, error %v, want no error and got = %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {

@@ -173,7 +173,7 @@ func inFleet(be **losing, epoch string) func(o *store.Options) {
 func (r *rig) lose(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), us, idOf(name)); !ok || err != nil {
-		r.t.Fatal(ok, err)
+		r.t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	books := r.books(true)
 	dropped := books.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("%+v", books)
+		t.Fatalf("got %+v, want dropped >= turns / 4 and dropped <= turns - 5", books)
 	}
 	same(t, "counted", r.store.Tally.DroppedQuota.Load(), dropped)
 	same(t, "waiting", r.store.Tally.Pending.Load(), books.Spooled)

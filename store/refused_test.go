@@ -165,7 +165,7 @@ func TestVolatileRefusesWrites(t *testing.T) {
 		"park": v.Park(ctx, us, 1, score("a", 1, 1)), "raise": v.Raise(ctx, us, nil),
 	} {
 		if !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want error store.ErrVolatile", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {

@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("%v %v %v", posts, errs, err)
+				t.Fatalf("got posts %v, errs %v, error %v, want no error, len(posts) = 1, no error and bulk = false", posts, errs, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -92,7 +92,7 @@ func TestParse(t *testing.T) {
 func TestParseBulk(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
-		t.Fatalf("%v %v %v", posts, errs, err)
+		t.Fatalf("got posts %v, errs %v, error %v, want no error, bulk = true, len(posts) = 5 and len(errs) = 5", posts, errs, err)
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {
@@ -105,7 +105,7 @@ func TestParseBulk(t *testing.T) {
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%.20s: %v", body, err)
+			t.Errorf("%.20s: got %v, want an error, bulk = true and err.Error() with %q", body, err, fault)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
@@ -123,7 +123,7 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("%.200s", fmt.Sprintf("%+v", p))
+		t.Errorf("got %.200s, want p.Entry.ID = %q, p.RunID = %q, p.Entry.Comment = %q, string(p.Entry.Details) = %q and string(p.Entry.Correction) = `{\"a\":[1,2]}`", fmt.Sprintf("%+v", p), id, run, comment, value)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestReceived(t *testing.T) {
 	}
 	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
-		t.Errorf("%+v %+v", a, b)
+		t.Errorf(`got a %+v, body %+v, want a.Entry.ID = "made-1", b.Entry.ID = "mine", n = 1, a.Entry.At.Equal(at) = true, a non-empty a.Entry.Hash, a.Entry.Hash other than %q and a.Entry.Hash = %q`, a, b, b.Entry.Hash, a.Entry.ContentHash())
 	}
 }
 
@@ -158,7 +158,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want got = %q, p.Entry.Score = %v and p.Entry.Tier = feedback.TierVerifier", p, id, score)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
-				t.Fatalf("%+v", p)
+				t.Fatalf("got %+v, want an error or p.Entry.Score >= 0, p.Entry.Score <= 1, p.Entry.Tier >= feedback.TierUser, p.Entry.Tier <= feedback.TierVerifier and a non-empty p.Entry.Type", p)
 			}
 		}
 	})

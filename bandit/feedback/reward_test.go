@@ -74,7 +74,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 			t.Fatalf("%+v and %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
-			t.Fatalf("%+v", want)
+			t.Fatalf("got %+v, want want.OK = false or want.Reward >= 0 and want.Reward <= 1", want)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestRewardIncludesANewRater(t *testing.T) {
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
-			t.Fatalf("%+v", after)
+			t.Fatalf("got %+v, want after.OK = true and after.Tier = feedback.TierUser", after)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
 			t.Fatalf("before %+v, after %+v", before, after)
@@ -130,13 +130,13 @@ func TestImplicit(t *testing.T) {
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
 	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
 	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
-		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+		t.Errorf("got a %+v, body %+v, c %+v, want a.Hash = %q, a.ID = %q, a.ID other than %q, a.Score = 1, b.Score = 0, a.Source = %q and c.Source = %q", a, b, c, a.ContentHash(), b.ID, c.ID, feedback.SourceSystem, feedback.SourceImplicit)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
 		t.Error("names must not run into each other")
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want got.Reward = 1 and got.Tier = feedback.TierVerifier", got)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	list := feedback.ForUnit("m1", 1, own)
 	said, read := list[0], list[1]
 	if said.Rater == "" || said.Rater == "ann" || said.ID == "said" || said.Hash != said.ContentHash() || read.Rater != "" || read.Hash == said.Hash {
-		t.Errorf("%+v\n%+v", said, read)
+		t.Errorf(`got said %+v, read %+v, want a non-empty said.Rater, said.Rater other than "ann", said.ID other than "said", said.Hash = %q, an empty read.Rater and read.Hash other than %q`, said, read, said.ContentHash(), said.Hash)
 	}
 	said.ID, said.Hash, said.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(said) != fmt.Sprint(want) {
@@ -58,7 +58,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		t.Errorf("two members with the same entry: %+v and %+v", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want got.Reward = .5 and got.Tier = feedback.TierUser", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}
 	got := feedback.Missing([]feedback.Entry{e("new", "1"), e("same", "1"), e("corrected", "2")}, set)
 	if len(got) != 2 || got[0].ID != "new" || got[1].ID != "corrected" {
-		t.Errorf("%+v", got)
+		t.Errorf(`got %+v, want len(got) = 2, got[0].ID = "new" and got[1].ID = "corrected"`, got)
 	}
 	if got := feedback.Missing(nil, set); len(got) != 0 {
 		t.Errorf("of nothing: %+v", got)

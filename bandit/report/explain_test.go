@@ -138,7 +138,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
-			t.Errorf("%q", line)
+			t.Errorf(`got %q, want len(line) <= 60 and a text without the suffix " "`, line)
 		}
 	}
 	if err := r.Explain(
@@ -166,7 +166,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				told, assigned = told+p.ToldInjected+p.ToldWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.ToldInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: %+v", l.Slug, p)
+					t.Errorf("%s: got %+v, want p.EValue > 0 and (p.ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
 				}
 			}
 			if told != row.Told || assigned != row.Picked || float64(told) != e.N {

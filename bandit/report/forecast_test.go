@@ -53,7 +53,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("%+v %v", f, err)
+		t.Errorf("got f %+v, error %v, want no error, f.Sessions = 200, f.Days nil, f.Epsilon = 0.5, f.Power = 0.8 and math.Abs(f.Variance - 0.25) <= 1e-9", f, err)
 	}
 	if text := strings.Join(
 		f.Text(),
@@ -62,7 +62,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 		text,
 		"the duration is unknown",
 	) {
-		t.Error(text)
+		t.Errorf(`got %q, want a text with "the duration is unknown"`, text)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", c.g)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v", c.g, err)
+			t.Errorf("%+v: got %v, want (err == nil) = %v and (no error or err.Error() with %q)", c.g, err, (c.says == ""), c.says)
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
@@ -122,14 +122,14 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Told != 200 {
-		t.Fatalf("%+v %v", f, err)
+		t.Fatalf("got f %+v, error %v, want no error, f.Looks = 3, math.Abs(f.Level - 0.05*2/3) <= 1e-12, f.Running not nil and f.Running.Told = 200", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("%d picks, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf("%q", text)
+		t.Errorf(`got %q, want text[len(text)-1] with "200 of 400 picks" and text[len(text)-1] with "ends without a look"`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
 		t.Errorf("its look was taken: %+v %v", f.Running, err)
@@ -197,7 +197,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	} {
 		r := row(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
-			t.Fatalf("%+v: %s", a, r.Verdict)
+			t.Fatalf("%+v: got %s, want %q and r.NeedsPicks > 0", a, r.Verdict, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
 			by := (float64(r.Told) + part*float64(r.NeedsPicks)) / float64(r.Told)

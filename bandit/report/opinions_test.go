@@ -47,11 +47,11 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		t.Fatal(err)
 	}
 	if table.String() != table0.String() { // it is a table of what was measured
-		t.Errorf("%s\n%s", table.String(), table0.String())
+		t.Errorf("got table.String() %s, table0.String() %s, want table.String() = %q", table.String(), table0.String(), table0.String())
 	}
 	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := told.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), said) != 1 {
-		t.Errorf("%v\n%s", err, why.String())
+		t.Errorf("got error %v, why.String() %s, want no error and strings.Count(why.String(), said) = 1", err, why.String())
 	}
 }
 
@@ -64,6 +64,6 @@ func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)
 	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want %+v and o.Total() = 2", o, want)
 	}
 }

@@ -19,14 +19,14 @@ func TestPlot(t *testing.T) {
 		}
 	}
 	if got := a.plot(nil, nil, nil); got != "          |          " {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want " | "`, got)
 	}
 }
 
 func TestShortCounts(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
 		if got := short(n); got != want {
-			t.Errorf("%d: %q", n, got)
+			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want got.OK = true and got.EValue <= 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts are sound: this test tests nothing")
@@ -193,7 +193,7 @@ func TestWorstCase(t *testing.T) {
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("%v %v", *lo, *hi)
+		t.Errorf("got *lo %v, *hi %v, want math.Abs(*lo - (45.0/80 - 15.0/20)) <= 1e-12 and math.Abs(*hi - (65.0/80 - 5.0/20)) <= 1e-12", *lo, *hi)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
@@ -212,7 +212,7 @@ func TestWorstCase(t *testing.T) {
 	}
 	// Of an arm of which nothing is known the reward may be anything.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("%v %v", *lo, *hi)
+		t.Errorf("got *lo %v, *hi %v, want *lo = -0.5 and *hi = 0.5", *lo, *hi)
 	}
 }
 

@@ -166,7 +166,7 @@ func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	}
 	got := text(t, r)
 	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
-		t.Error(got)
+		t.Errorf(`got %q, want a text with " an earlier text of this lesson", a text with " no longer in the bank" and a text without "more picks"`, got)
 	}
 }
 
@@ -176,7 +176,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is clo
 
 func TestTableReturnsAWriteError(t *testing.T) {
 	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "the pipe is closed"`, err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestUnusualHoldoutIsLabelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf("%q: %s", rule, out)
+			t.Errorf(`%q: got %s, want a text with %q and a non-empty want or a text without "Holdout:"`, rule, out, want)
 		}
 	}
 }

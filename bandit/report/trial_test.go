@@ -61,7 +61,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			l := row.Looks[0]
 			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf("%s: %q %q, %+v", x.slug, row.Trial, row.Verdict, l)
+				t.Errorf(`%s: got row.Trial %q, row.Verdict %q, l %+v, want row.Trial = %q and (row.Verdict = %q or string(row.Verdict) with the prefix "likely") and l.Verdict = %q and (l.Effect != nil) = %v and l.Taken = %v and (l.P != nil) = %v and (row.Next != "") = %v`, x.slug, row.Trial, row.Verdict, l, x.trial, x.verdict, x.ofTheLook, x.shown, (x.trial == "ended"), l.Taken, l.Taken)
 			}
 		}
 		if r.Looks.Planned != len(listed) {
@@ -74,7 +74,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		t.Fatal("the rows have another order")
 	}
 	if r.Looks.Planned != 6 || r.Looks.Taken != 3 || r.Looks.Proven != 2 || math.Abs(r.Looks.Bar-0.05*2/6) > 1e-9 {
-		t.Errorf("%+v", r.Looks)
+		t.Errorf("got %+v, want r.Looks.Planned = 6, r.Looks.Taken = 3, r.Looks.Proven = 2 and math.Abs(r.Looks.Bar - 0.05*2/6) <= 1e-9", r.Looks)
 	}
 	var text strings.Builder
 	if err := r.Table(&text, report.Full); err != nil {
@@ -117,7 +117,7 @@ func TestForecast(t *testing.T) {
 	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.Looks != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
-		t.Errorf("%+v, %v", f, err)
+		t.Errorf("got f %+v, error %v, want no error, f.Epsilon = 0.5, f.Power = 0.8, f.Looks = 1, f.Level = 0.05, f.Picks >= 2900, f.Picks <= 3200, f.Sessions = %d, math.Abs(f.Withheld - float64(f.Picks)/2) <= 1, f.Extra < %v, f.Width < %v and len(f.Text()) = 6", f, err, f.Picks, f.Reward, 0.7*f.Anytime)
 	}
 	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
 		t.Errorf("and back: %+v, %v", again, err)
@@ -166,6 +166,6 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
-		t.Error(text.String())
+		t.Errorf(`got %q, want no error, a text with "hidden below 50" and a text without "NaN"`, text.String())
 	}
 }

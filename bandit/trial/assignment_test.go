@@ -36,14 +36,14 @@ func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	want := `{"g":0.05,"cat":"cat","base":0.6,"c":0.55,"dec":true,"m":[{"arm":"in@1","del":-0.1},{"arm":"out@1","del":0.05},{"arm":"not@1","del":0}],` +
 		`"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true,"m":0.04,"off":0.65,"c":0.55,"tok":30,"turn":1,"p":0}`
 	if string(b[:len(want)]) != want {
-		t.Errorf("%s", b)
+		t.Errorf("got %s, want string(b[:len(want)]) = %q", b, want)
 	}
 }
 
 func TestSlugOfAnArmStripsTheHash(t *testing.T) {
 	for arm, want := range map[trial.Arm]string{"a@0123456789ab": "a", "a@1.caution": "a", "a@b@1": "a@b", "@1": "", "a": "a", "": "", trial.LoopArm: "loop-warning"} {
 		if got := arm.Slug(); got != want {
-			t.Errorf("%s: %q", arm, got)
+			t.Errorf("%s: got %q, want %q", arm, got, want)
 		}
 	}
 }
@@ -80,10 +80,10 @@ func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
 func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
-		t.Errorf("%+v %v", p, ok)
+		t.Errorf(`got p %+v, ok %v, want ok = true and p.Arm = "in@1"`, p, ok)
 	}
 	if m, ok := a.Match("out@1"); !ok || m.Del != 0.05 {
-		t.Errorf("%+v %v", m, ok)
+		t.Errorf("got m %+v, ok %v, want ok = true and m.Del = 0.05", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
 		t.Error("what only matched is not a pick")
@@ -166,10 +166,10 @@ func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
 	a := one("a@old")
 	a.Merge(one("a@new"), true)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
-		t.Errorf("%+v", a)
+		t.Errorf(`got %+v, want len(a.Matched) = 1, len(a.Picks) = 1 and a.Picks[0].Arm = "a@old"`, a)
 	}
 	a = one("a@old")
 	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
-		t.Errorf("%+v", a)
+		t.Errorf(`got %+v, want len(a.Matched) = 1, len(a.Picks) = 1 and a.Picks[0].Arm = "a@new"`, a)
 	}
 }

@@ -64,7 +64,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").LogUp != s.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf("%v %+v", got, c.Stats("a@1"))
+		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty got, c.Stats("a@1").LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.LogUp)
 	}
 	// What a store loads in one go is looked at once.
 	loaded := trial.NewCounters()
@@ -72,7 +72,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		loaded.Add(d)
 	}
 	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf("%v", got)
+		t.Errorf(`got %v, want len(got) = 3, got[0].Key.Field = "emax+", got[1].Key.Field = "proven_at" and got[2].Key.Field = "out+"`, got)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !close6(trial.PValue(math.Log(40)), 0.025) {
-		t.Error("p = 1/E")
+		t.Errorf("got the p-values %v, %v and %v of the e-values 1, e^-3 and 40, want 1, 1 and 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
 	}
 }
 
@@ -118,16 +118,16 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want s.M1 = 1, s.Y1 = 1, s.Matched = 1, s.Picked = 1, s.Tokens = 30, s.Success = 1, len(s.Days) = 1 and s.Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
-		t.Errorf("%+v", s.Strata)
+		t.Errorf("got %+v, want len(s.Strata) = 1, s.Strata[0].Eps = 0.2, s.Strata[0].Assigned = [2]int64{0, 1}, s.Strata[0].Told[1][2] = 1 and s.Strata[0].ToldOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)
 	}
 	if g := c.Global(); g.Told != 1 || g.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("%+v", g)
+		t.Errorf("got %+v, want g.Told = 1, g.SumY = 1, g.Days[0].S1 = 1 and g.Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
@@ -243,7 +243,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.Looked("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
-		t.Errorf("%v", got)
+		t.Errorf(`got %v, want []trial.Arm{"a@1", "b@1", "c@2"}`, got)
 	}
 }
 

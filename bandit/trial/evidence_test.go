@@ -108,7 +108,7 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.ProvenAt == 0 || b.ProvenAt != 0 || b.LogDown < math.Log(20) || math.Abs(a.LogUp-b.LogDown) > 1e-3 {
-		t.Errorf("%+v\n%+v", a, b)
+		t.Errorf("got a %+v, body %+v, want a.ProvenAt other than 0, b.ProvenAt = 0, b.LogDown >= %v and math.Abs(a.LogUp - b.LogDown) <= 1e-3", a, b, math.Log(20))
 	}
 }
 
@@ -163,7 +163,7 @@ func TestBetsKeepATenthOfTheirWealth(t *testing.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf("%v", d)
+				t.Fatalf(`got %v, want d.Key.Field[0] other than 'w' or d.Key.Field = "worse" or d.Value >= %d and d.Value <= %d`, d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

@@ -310,13 +310,13 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
-		t.Fatalf("%+v", days)
+		t.Fatalf("got %+v, want len(days) = 2, days[0].Added = 42 and days[1].Added = 5", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
-		t.Errorf("%+v, %+v", days[1], c.Stats("a@1").Days)
+		t.Errorf(`got days[1] %+v, c.Stats("a@1").Days %+v, want days[1].Spent = [2]trial.Spending{} and an empty c.Stats("a@1").Days`, days[1], c.Stats("a@1").Days)
 	}
 }
 

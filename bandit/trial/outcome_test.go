@@ -92,7 +92,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want got.N1 + got.N0 = 0", name, got)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("%v: %s", err, data)
+		t.Errorf("got error %v, data %s, want no error and a.Closing() = %+v", err, data, b.Closing())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -212,7 +212,7 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.Looked("0123456789", math.NaN()))
 	looks := c.Looks()
 	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf("%+v", looks)
+		t.Errorf(`got %+v, want len(looks) = 1, looks[0].Outcome = "recurrence", looks[0].Planned = 60 and math.Abs(looks[0].Z + 0.5/0.2) <= 1e-6`, looks)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.Looked("0123456789", 1); len(ds) != 0 {

@@ -96,17 +96,17 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
-			t.Errorf("%v: %d", bad, n)
+			t.Errorf("%v: got %d, want 0", bad, n)
 		}
 	}
 	if w, always := trial.LookWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
 		t.Errorf("one look is +-%v, any number +-%v", w, always)
 	}
 	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("p %v", p)
+		t.Errorf("got %v, want math.Abs(p - 0.0455) <= 1e-4", p)
 	}
 	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one, below
-		t.Errorf("p %v", p)
+		t.Errorf("got %v, want math.Abs(p - 0.3173) <= 1e-4", p)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
 		if got := trial.NewLook("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
-			t.Errorf("%q: %+v", name, got)
+			t.Errorf("%q: got %+v, want %+v", name, got, (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}))
 		}
 		if got := trial.Planned(name); got != want.planned {
 			t.Errorf("%q has %d picks", name, got)
@@ -254,14 +254,14 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf("%v", ds)
+			t.Fatalf(`got %v, want len(ds) = 1, ds[0].Value other than 0 and len(ds[0].Key.Field) <= len("0.") + 8`, ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Looks()[0]
 		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("%+v, z %v", l, z)
+			t.Fatalf("got l %+v, z %v, want math.Abs(l.Z - z) <= 2e-6, math.Abs(l.ZZ - z*z) <= 1e-2, l.Injected == 1 = %v, l.Withheld == 0 = %v and l.Taken = true", l, z, injected, injected)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.Looked("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want len(got) = 1 and got[0].Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
 	}
 	if got := a.Looked("s", math.NaN()); got != nil {
 		t.Errorf("no number: %v", got)
@@ -316,7 +316,7 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 			g := good
 			g[i] = x
 			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
-				t.Errorf("%v: %d", g, n)
+				t.Errorf("%v: got %d, want 0", g, n)
 			}
 		}
 	}

@@ -217,7 +217,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		t.Errorf("an unknown field was counted: %s", got)
 	}
 	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf(`got %+v, want an empty s.Days, an empty s.Strata, c.Stats("").N = 0 and c.Stats("none@1").Picked = 0`, s)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 		}
 		beside.Add(ds)
 		if got, want := told(beside), told(alone); got != want {
-			t.Fatalf("%s\n%s", got, want)
+			t.Fatalf("got %s, want %s", got, want)
 		}
 	})
 }
@@ -263,7 +263,7 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 func TestOfArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.OfArm(scope); got != want {
-			t.Errorf("%q: %v", scope, got)
+			t.Errorf("%q: got %v, want %v", scope, got, want)
 		}
 	}
 }

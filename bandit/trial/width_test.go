@@ -55,7 +55,7 @@ func TestPValueMatchesTheInterval(t *testing.T) {
 
 func TestMoments(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
-		t.Errorf("%v %v", m, v)
+		t.Errorf("got m %v, v %v, want m = 0.5 and v = 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
 		t.Errorf("equal numbers have the variance %v", v)
@@ -79,7 +79,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{100, 50, 50, true, true},
 	} {
 		if trial.Enough(c.n, c.injected, c.withheld) != c.shown || trial.Claimable(c.injected, c.withheld) != c.claimed {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want trial.Enough(c.n, c.injected, c.withheld) = %v and trial.Claimable(c.injected, c.withheld) = %v", c, c.shown, c.claimed)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestArmWithChangedSignIsNotSettled(t *testing.T) {
 		k := trial.NewCounters()
 		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
 		if got := k.Progress("a@1", 0, "", 0); got.Settled != c.want || got.Proven {
-			t.Errorf("%+v: %+v", c, got)
+			t.Errorf("%+v: got %+v, want got.Settled = %v and got.Proven = false", c, got, c.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("%s: %s", c.CommandPath(), b.String())
+			t.Errorf("%s: got %s, want a text with %q or a text with %q", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -73,7 +73,7 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.inSession {
-			t.Errorf("%+v: %v", c, p.env)
+			t.Errorf(`%+v: got %v, want p.env["OPENAI_BASE_URL"] = %q, p.env["PRECEPT_RUN"] = %q and p.env["PRECEPT_SESSION"] = %q`, c, p.env, c.base+"/v1", c.run, c.inSession)
 		}
 	}
 }
@@ -81,15 +81,15 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 func TestPointCodex(t *testing.T) {
 	p, _ := pointed(t, "codex exec x", nil)
 	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {
-		t.Error(got)
+		t.Errorf("got %q, want `codex -c openai_base_url=\"` + pathed + `/v1\" exec x`", got)
 	}
 	p, _ = pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
 	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+named+`/v1" exec x` {
-		t.Error(got)
+		t.Errorf("got %q, want `codex -c model_providers.m.base_url=\"` + named + `/v1\" exec x`", got)
 	}
 	p, notes := pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Error(p.args, notes)
+		t.Errorf(`got p.args %q, notes %+v, want len(p.args) = 3 and notes.String() with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestPointOpencode(t *testing.T) {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
 	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
-		t.Error(got)
+		t.Errorf(`got %+v, want got.Provider["my.own"].Options.BaseURL = named + "/v1", got.Provider["openai"].Options.BaseURL = pathed + "/v1" and len(got.Provider) = 3`, got)
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Error(notes)
+		t.Errorf(`got %+v, want notes.String() with "far uses http://elsewhere.test"`, notes)
 	}
 }
 
@@ -119,10 +119,10 @@ func TestPointPi(t *testing.T) {
 	dir := p.env["PI_CODING_AGENT_DIR"]
 	b, err := os.ReadFile(filepath.Join(dir, "models.json"))
 	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+named+`"`) || !strings.Contains(string(b), "12345678901234567890") {
-		t.Errorf("%s %v", b, err)
+		t.Errorf("got body %s, error %v, want no error, string(b) with `\"baseUrl\": \"` + named + `\"` and string(b) with \"12345678901234567890\"", b, err)
 	}
 	if to, err := os.Readlink(filepath.Join(dir, "auth.json")); err != nil || to != filepath.Join(p.home, ".pi/agent/auth.json") {
-		t.Error(to, err)
+		t.Errorf("got to %q, error %v, want no error and to = %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
 	}
 }
 
@@ -130,19 +130,19 @@ func TestPointContinueAndQwen(t *testing.T) {
 	p, _ := pointed(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {
-		t.Fatal(p.args)
+		t.Fatalf("got %q, want at = 1", p.args)
 	}
 	b, err := os.ReadFile(p.args[2])
 	if want := "models:\n  - name: a\n    apiBase: " + named + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
-		t.Errorf("%s %v", b, err)
+		t.Errorf("got body %s, error %v, want no error and string(b) = %q", b, err, want)
 	}
 	p, _ = pointed(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
-		t.Error(got)
+		t.Errorf(`got %q, want "qwen --auth-type openai -p x"`, got)
 	}
 	p, _ = pointed(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
-		t.Error(p.args)
+		t.Errorf("got %q, want len(p.args) = 4", p.args)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestProgramName(t *testing.T) {
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",
 	} {
 		if got := programName(strings.Fields(command)); got != want {
-			t.Errorf("%s: %s", command, got)
+			t.Errorf("%s: got %s, want %q", command, got, want)
 		}
 	}
 }

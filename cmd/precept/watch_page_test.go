@@ -38,13 +38,13 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		}
 	}
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
-		t.Errorf("%q", coloured)
+		t.Errorf("got %q, want a text with \"\\x1b[30;42mxxx\" and strings.Count(coloured, \"\\x1b[0m\") >= 5", coloured)
 	}
 	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {
 		t.Error("colours where no terminal is")
 	}
 	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
-		t.Error(s)
+		t.Errorf(`got %q, want "[one two three four five]"`, s)
 	}
 }

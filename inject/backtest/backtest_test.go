@@ -36,16 +36,16 @@ func TestRun(t *testing.T) {
 	}
 	r := run.Of("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
-		t.Errorf("%+v", r)
+		t.Errorf(`got %+v, want r.Fired = 10, r.Sessions = 40, len(r.Examples) = 10, r.Words = []backtest.Word{{Word: "load more", Sessions: 10}} and r.Silent = []string{"never"}`, r)
 	}
 	if w := r.Worth; *w.Fired != 1 || w.ToldFired != 10 || *w.Rest != 0.5 || w.ToldRest != 10 {
-		t.Errorf("%+v", w)
+		t.Errorf("got %+v, want *w.Fired = 1, w.ToldFired = 10, *w.Rest = 0.5 and w.ToldRest = 10", w)
 	}
 	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // a tenant's lesson is tried on that tenant's sessions
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want r.Fired = 5 and r.Sessions = 20", r)
 	}
 	if r := run.Of("nobody"); r.Fired != 0 || r.Worth.Fired != nil {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want r.Fired = 0 and r.Worth.Fired nil", r)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r := run.Of("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
-		t.Errorf("%+v", r)
+		t.Errorf(`got %+v, want r.Fired = 2, r.Near.Sessions = 4 and r.Near.Examples = []string{"1", "2", "3", "5"}`, r)
 	}
 	told := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
@@ -115,10 +115,10 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf("%s: %+v", c.dialect, qs)
+			t.Fatalf(`%s: got %+v, want len(qs) = 2, qs[0].Words = []string{"user words"}, qs[0].Agent = "coder" and qs[0].Tools = []string{"shell"}`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf("%s: %+v", c.dialect, qs[1])
+			t.Errorf(`%s: got %+v, want an empty qs[1].Words, len(qs[1].Errors) = 1, qs[1].Errors[0].Tool = "shell" and qs[1].Errors[0].Text with "no rule"`, c.dialect, qs[1])
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 		run.Add(&s)
 	}
 	if r := run.Of("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want r.Fired = 2001 and len(r.Examples) = 10", r)
 	}
 }
 

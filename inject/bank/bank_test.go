@@ -139,7 +139,7 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
 	} {
 		if !errors.Is(err, m.blind) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want error m.blind", what, err)
 		}
 	}
 	if len(m.commits) != 1 {
@@ -170,16 +170,16 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Errorf("a copy of the same: %d, %v", n, err)
 	}
 	if len(m.commits) > 0 {
-		t.Errorf("%+v", m.commits)
+		t.Errorf("got %+v, want an empty m.commits", m.commits)
 	}
 	// A refusal is noted, and leaves texts and index alone.
 	bad := proposed("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want hasCode(err, lesson.CodeConfidence) = true", err)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want len(c) = 1, an empty c[0].Edits, c[0].Index nil and len(c[0].Log) = 1", c)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	after.Lesson.Supersedes = []string{"first"}
 	rs, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), after, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
 	if err != nil || len(rs) != 5 {
-		t.Fatal(len(rs), err)
+		t.Fatalf("got len(rs) %d, error %v, want no error and len(rs) = 5", len(rs), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if (rs[i].Err == nil) != (code == "") || code != "" && !hasCode(rs[i].Err, code) || (rs[i].Lesson == nil) != (code != "") {
@@ -296,7 +296,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	}
 	for _, e := range m.log[1:2] { // of what was refused nothing is noted but who, and why
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
-			t.Errorf("%+v", e)
+			t.Errorf(`got %+v, want e.Action = "refuse", an empty e.Slug, an empty e.Hash, e.By = "coder" and fmt.Sprint(e.Detail["codes"]) = "[slug_collision]"`, e)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	info, err := os.Lstat(filepath.Join(dir, "two.md"))
 	now, readErr := os.ReadFile(elsewhere)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(now) != string(text) {
-		t.Errorf("%v, %v, %v: %s", info.Mode(), err, readErr, now)
+		t.Errorf("%v, %v, %v: got %s, want no error, info.Mode() & os.ModeSymlink other than 0, no error and string(now) = %q", info.Mode(), err, readErr, now, string(text))
 	}
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
+		t.Fatalf("got error %v, problems %+v, want no error and an empty problems", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -129,14 +129,14 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Errorf("in force: %s", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
 	}
 	if _, err := b.Restore(ctx, "nobody", "me"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a lesson that never was: %v", err)
 	}
 	l, err := b.Restore(ctx, "one", "me")
 	if err != nil || l.Slug != "one" || l.State != lesson.Quarantined {
-		t.Errorf("%+v, %v", l, err)
+		t.Errorf(`got l %+v, error %v, want no error, l.Slug = "one" and l.State = %q`, l, err, lesson.Quarantined)
 	}
 	if _, err := b.Restore(ctx, "one", "me"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a second time: %v", err)
@@ -165,7 +165,7 @@ func TestFailingStoreChangesNothing(t *testing.T) {
 		"list": listed, "put": put, "copy": copied, "reindex": b.Reindex(t.Context()), "archive": b.Archive(t.Context(), "one", "me"),
 	} {
 		if err == nil || errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want an error and an error other than bank.ErrNoLesson", what, err)
 		}
 	}
 }

@@ -80,10 +80,10 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 	for _, h := range honest {
 		r, err := openDesk(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
 		if err != nil {
-			t.Errorf("%s: %v", h.Name, err)
+			t.Errorf("%s: got %v, want no error", h.Name, err)
 		}
 		for _, f := range r.Findings {
-			t.Errorf("%s: %s", h.Name, f)
+			t.Errorf("%s: got the finding %s, want none", h.Name, f)
 		}
 	}
 }

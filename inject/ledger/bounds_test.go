@@ -23,7 +23,7 @@ func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 	} {
 		_, err := ledger.Decode(strings.NewReader(body))
 		if err == nil || strings.Count(err.Error(), "\n")+1 != faults {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("%s: got %v, want an error and strings.Count(err.Error(), \"\\n\") + 1 = %d", body, err, faults)
 		}
 	}
 	e := entry(1)
@@ -61,11 +61,11 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		}
 		r, _, err := l.Record(context.Background(), e)
 		if err != nil || r[0].Status != ledger.Recorded {
-			t.Fatalf("%+v, %v", r, err)
+			t.Fatalf("got r %+v, error %v, want no error and r[0].Status = %q", r, err, ledger.Recorded)
 		}
 		after, err := os.ReadFile(l.Path)
 		if err != nil || bytes.Count(after, []byte("\n")) != 11 || bytes.ContainsAny(after, "\x00\x07\x1b\r\u200b\u202e\ufffd") || bytes.Contains(after, []byte("<!--")) {
-			t.Fatalf("%q, %v", after, err)
+			t.Fatalf("got after %q, error %v, want no error, bytes.Count(after, []byte(\"\\n\")) = 11, bytes.ContainsAny(after, \"\\x00\\x07\\x1b\\r\\u200b\\u202e\\ufffd\") = false and after without %q", after, err, []byte("<!--"))
 		}
 		got := ledger.Entries(after)
 		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
@@ -95,7 +95,7 @@ func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
 		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
-			t.Errorf("%v", line)
+			t.Errorf(`got %v, want line["status"] = %q, line["entry"] nil, a non-empty line["signature"] and line["file"] = "src/cart.go"`, line, status)
 		}
 	}
 }

@@ -160,11 +160,11 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	} {
 		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
 		if len(got) != c.n {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want len(got) = %d", name, got, c.n)
 		}
 		for _, e := range got {
 			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
-				t.Errorf("%s: %+v", name, e)
+				t.Errorf("%s: got %+v, want e.Entry = %+v and e.At.IsZero() = %v", name, e, entry(1), (name == "no time"))
 			}
 		}
 	}

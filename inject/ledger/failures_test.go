@@ -29,7 +29,7 @@ func ExampleFailures() {
 func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
-		t.Fatal(len(outputs), err)
+		t.Fatalf("got len(outputs) %d, error %v, want no error and len(outputs) >= 25", len(outputs), err)
 	}
 	for _, file := range outputs {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSuccessIsNoFailure(t *testing.T) {
 		"    see src/a.go:3:4: for an example\n",
 	} {
 		if got := ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop"}); len(got) != 0 {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("%q: got %+v, want an empty got", text, got)
 		}
 	}
 }
@@ -84,12 +84,12 @@ func TestFailuresAreStable(t *testing.T) {
 	one := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	two := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
 	if len(one) != 1 || len(two) != 1 || one[0] != two[0] {
-		t.Fatal(one, two)
+		t.Fatalf("got one %+v, two %+v, want one failure in each, and the same", one, two)
 	}
 	a := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000012345 (vet)\n"})
 	b := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000099999 (vet)\n"})
 	if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-		t.Fatal(a, b)
+		t.Fatalf("got a %+v, body %+v, want one failure in each, and the same", a, b)
 	}
 }
 
@@ -108,7 +108,7 @@ func FuzzFailures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, x := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
 			if x.File == "" || x.Error == "" || x.Tool == "" || strings.ContainsAny(x.Error, "\n\r\x1b") {
-				t.Fatalf("%+v", x)
+				t.Fatalf("got %+v, want a non-empty x.File, a non-empty x.Error, a non-empty x.Tool and strings.ContainsAny(x.Error, \"\\n\\r\\x1b\") = false", x)
 			}
 		}
 	})
@@ -160,7 +160,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: %q: %+v", name, text, failure)
+				t.Errorf("%s: got text %q, failure %+v, want a non-empty failure.File and a non-empty failure.Error", name, text, failure)
 			}
 		}
 	})

@@ -43,7 +43,7 @@ func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Re
 	t.Helper()
 	results, untraced, err := l.Record(t.Context(), entries...)
 	if err != nil || untraced != nil {
-		t.Fatal(err, untraced)
+		t.Fatalf("got error %v, error %v, want no error", err, untraced)
 	}
 	return results
 }
@@ -129,7 +129,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := at(t, c[0])
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-				t.Fatal(r)
+				t.Fatalf("got %+v, want r[0].Status = %q", r, ledger.Recorded)
 			}
 			if got := text(t, l); got != c[1] {
 				t.Fatalf("got\n%q\nwant\n%q", got, c[1])
@@ -198,7 +198,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 			own := *l
 			for _, e := range []ledger.Entry{entry(n), entry(1000)} {
 				if _, untraced, err := own.Record(t.Context(), e); err != nil || untraced != nil {
-					t.Error(err, untraced)
+					t.Errorf("got error %v, error %v, want no error", err, untraced)
 				}
 			}
 		})
@@ -214,14 +214,14 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 		t.Errorf("fifty identical failures are %d entries", c)
 	}
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
-		t.Error(got)
+		t.Errorf("got %q, want a text with the prefix \"# Agent\\n\\n## Lessons Learned\\n\\n- by hand\\n- [\" and a text with the suffix \"\\n\\n## Style\\n\"", got)
 	}
 	if lines := trace(t, l); len(lines) != 100 {
 		t.Errorf("%d lines of trace", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
-		t.Error(left, err)
+		t.Errorf("got left %q, error %v, want no error and an empty left", left, err)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
-		t.Error(err, text(t, l))
+		t.Errorf("got error %v, text(t, l) %q, want no error, text(t, l) without %q and raw without %q", err, text(t, l), key, []byte(key))
 	}
 }
 
@@ -271,7 +271,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		began := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
-			t.Fatalf("%+v", r)
+			t.Fatalf("got %+v, want r[0].Status = %q and a non-empty r[0].Message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Error("it was given up after", took)
@@ -279,7 +279,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	})
 	line := trace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
-		t.Error(line)
+		t.Errorf(`got %+v, want line["status"] = "failed" and line["entry"].(map[string]any)["rule"] = "Test the empty list."`, line)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
 		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-			t.Fatalf("%+v", r)
+			t.Fatalf("got %+v, want r[0].Status = %q", r, ledger.Recorded)
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 		record(t, l, entry(1))
 	}
 	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
-		t.Fatalf("%v %s", err, b)
+		t.Fatalf(`got error %v, body %s, want no error and strings.Count(string(b), "Error Summary") = 1`, err, b)
 	}
 }
 
@@ -331,10 +331,10 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 		t.Fatal("the link is gone", err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatal(info.Mode(), err)
+		t.Fatalf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
 	}
 	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
-		t.Fatalf("%s", b)
+		t.Fatalf(`got %s, want strings.Count(string(b), "Error Summary") = 2`, b)
 	}
 	if err := os.Chmod(real, 0o444); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 func TestDecode(t *testing.T) {
 	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
-		t.Fatal(e, err)
+		t.Fatalf(`got e %+v, error %v, want no error and e.Rule = "do"`, e, err)
 	}
 	for name, c := range map[string][2]string{
 		"empty":     {"", "nothing on standard input"},
@@ -365,7 +365,7 @@ func TestDecode(t *testing.T) {
 		"truncated": {good[:40], "not one JSON object"},
 	} {
 		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error with %q", name, err, c[1])
 		}
 	}
 }

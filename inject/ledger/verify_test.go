@@ -51,13 +51,13 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 	} {
 		e := c.failure.Entry("INT-7", c.command)
 		if e.IntentID != "INT-7" || e.Type != c.failure.Type || e.Error != c.failure.Error || e.Cause != c.cause {
-			t.Errorf("%s: %+v", c.name, e)
+			t.Errorf(`%s: got %+v, want e.IntentID = "INT-7", e.Type = %q, e.Error = %q and e.Cause = %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
 		if c.advice != "" && (e.Rule != c.advice || e.File != c.file) {
 			t.Errorf("%s: the rule is %q", c.name, e.Rule)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf(`%s: got %v, want no error, c.failure.File with the suffix %q and (e.Rule with %q or e.File = ".")`, c.name, err, e.File, e.File)
 		}
 		if e.Resolution == "" {
 			t.Errorf("%s: nothing stands for a resolution that nobody knows", c.name)
@@ -74,7 +74,7 @@ func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: %+v", text, found)
+			t.Errorf("%q: got %+v, want len(found) = 1 and found[0].Subject = %q", text, found, subject)
 			continue
 		}
 		l := at(t, "")
@@ -144,7 +144,7 @@ func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	}
 	results, untraced, err := l.Record(t.Context(), entry(1))
 	if err != nil || untraced == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("%+v, %v, %v", results, untraced, err)
+		t.Errorf("got results %+v, error %v, error %v, want no error, an error, len(results) = 1 and results[0].Status = %q", results, untraced, err, ledger.Recorded)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	wrong.Rule, wrong.Type = " ", "guess"
 	results, _, err := l.Record(t.Context(), entry(1), wrong)
 	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Errorf("%v, %v, %q", results, err, text(t, l))
+		t.Errorf("got results %v, error %v, text(t, l) %q, want an error, an empty results and text(t, l) = \"before\\n\"", results, err, text(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
@@ -185,7 +185,7 @@ func TestUnwritablePathIsNoLedger(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			results, _, err := l.Record(t.Context(), entry(1))
 			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, name) {
-				t.Errorf("%s: %+v, %v", name, results, err)
+				t.Errorf("%s: got results %+v, error %v, want no error, results[0].Status = %q and results[0].Message with %q", name, results, err, ledger.Failed, name)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestRecordWaitsForALockedLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf("%+v", r)
+			t.Errorf(`got %+v, want r[0].Status = %q and r[0].Message with "other writers have held it"`, r, ledger.Failed)
 		}
 	})
 }

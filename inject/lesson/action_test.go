@@ -42,7 +42,7 @@ func TestActSetsTheState(t *testing.T) {
 		{Reject, TrialPlan{}, Rejected},
 	} {
 		if l, err = Act(l, c.action, c.plan, "kim", at); err != nil {
-			t.Fatalf("%s: %v", c.action, err)
+			t.Fatalf("%s: got %v, want no error", c.action, err)
 		}
 		if l.State != c.state || l.Plan != c.plan || l.ContentHash != hash {
 			t.Errorf("%s: state %s, plan %+v, hash %s; the numbers of %s are those of another text", c.action, l.State, l.Plan, l.ContentHash, hash)
@@ -63,10 +63,10 @@ func TestActSetsTheState(t *testing.T) {
 func TestApprovalCoversTheCurrentText(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("%v, %v", l, err)
+		t.Fatalf("got l %v, error %v, want no error and l.State = %q", l, err, Quarantined)
 	}
 	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
-		t.Errorf("%v, %v", l, err)
+		t.Errorf("got l %v, error %v, want no error and l.State = %q", l, err, Active)
 	}
 }
 

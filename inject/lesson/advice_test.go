@@ -78,7 +78,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 	}
 	for _, tc := range cases {
 		if got := textOf(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
-			t.Errorf("%d: %q", tc.max, got)
+			t.Errorf("%d: got %q, want %q", tc.max, got, tc.want)
 		}
 	}
 	for advice, want := range map[string]string{
@@ -89,7 +89,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
 		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q: %q", advice, got)
+			t.Errorf("%q: got %q, want []string{want}", advice, got)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestHeadline(t *testing.T) {
 		strings.Repeat("long ", 60): strings.Repeat("long ", 40),
 	} {
 		if got := (&Lesson{Slug: "fall-back", Title: title}).Headline(); got != want {
-			t.Errorf("%q: %q", title, got)
+			t.Errorf("%q: got %q, want %q", title, got, want)
 		}
 	}
 }

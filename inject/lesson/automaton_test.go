@@ -64,7 +64,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf(`%q: got %q, want []string{fmt.Sprintf("l%%05d@", i)}`, text, got)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestStarMatchesWithinOneRunOnly(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // the underscores keep it from being taken for encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want an empty got", got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
@@ -139,7 +139,7 @@ func TestIsBlob(t *testing.T) {
 		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // the price: such a word is skipped
 	} {
 		if got := isBlob(s); got != want {
-			t.Errorf("%.40q (%d): %v", s, len(s), got)
+			t.Errorf("got s %.40q, len(s) %d, got %v, want got = %v", s, len(s), got, want)
 		}
 	}
 }

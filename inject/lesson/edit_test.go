@@ -64,7 +64,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				continue
 			}
 			if err != nil {
-				rt.Fatalf("%s: %v\n%s", c.name, err, l.Raw)
+				rt.Fatalf("%s: got error %v, l.Raw %s, want no error", c.name, err, l.Raw)
 			}
 			if lost(want) {
 				want.State = Quarantined // its approval was for another text
@@ -120,7 +120,7 @@ func TestRevertedEditRestoresTheBytes(t *testing.T) {
 func TestSections(t *testing.T) {
 	body := "Intro\n\n# Title #\n\n```md\n## Rule\nnot this\n```\n\n## Rule:\nfirst\n### Detail\nmore\n~~~\n# code\n~~~\n\n## Next\nno\n\n## rule\nsecond\n"
 	if got := section(body, isHeading("rule")); got != "first\n### Detail\nmore\n~~~\n# code\n~~~" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
 	}
 	if got := firstTitle(body); got != "Title" {
 		t.Errorf("title %q", got)
@@ -132,7 +132,7 @@ func TestSections(t *testing.T) {
 		"What to do (or avoid)": true, "WHAT TO DO": true, "What to do / avoid": true, "What to avoid:": true, "What to do next": false, "Why": false,
 	} {
 		if isAdviceHeading(heading) != want {
-			t.Errorf("%q: %v", heading, !want)
+			t.Errorf("%q: got %v, want isAdviceHeading(heading) = %v", heading, !want, want)
 		}
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {

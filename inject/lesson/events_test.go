@@ -84,7 +84,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 		} {
 			must(t, step.change())
 			if u := await(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: %v", step.how, u.problems)
+				t.Errorf("%s: got %v, want an empty u.problems", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
 		}

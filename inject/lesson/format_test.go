@@ -146,7 +146,7 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 			tc.edit(l)
 			got, err := Format(l)
 			if err != nil {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: got %v, want no error", tc.name, err)
 				continue
 			}
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {

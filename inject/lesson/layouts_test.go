@@ -39,11 +39,11 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 			file := strings.ReplaceAll(written("the-edited", between(c.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
+				t.Fatalf("%s: got %v, want no error", c.name, err)
 			}
 			got, err := lesson.Edit(l, c.change)
 			if err != nil {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s: got %v, want no error", c.name, err)
 				continue
 			}
 			want := strings.ReplaceAll(written("the-edited", between(c.to)...), "\n", eol)

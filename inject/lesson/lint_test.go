@@ -98,7 +98,7 @@ func TestFileNameMustGiveASlug(t *testing.T) {
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(written("the-one"))})
 		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || fine != (len(got) == 0) {
-			t.Errorf("%s: %v, %v", name, got, problems)
+			t.Errorf("%s: got %v, problems %v, want an empty problems and fine = %v", name, got, problems, (len(got) == 0))
 		}
 	}
 }
@@ -132,11 +132,11 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
+				t.Fatalf("%s: got %v, want no error", c.name, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
+				t.Fatalf("%s: got %v, want no error", c.name, err)
 			}
 			return l
 		}

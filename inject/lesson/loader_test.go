@@ -119,7 +119,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	b, problems, err := lesson.Load(dir) // to open the pipe would hang
 	if err != nil || b.Len() != 1 {
-		t.Errorf("%v %v", b, err)
+		t.Errorf("got body %v, error %v, want no error and b.Len() = 1", b, err)
 	}
 	var files []string
 	for _, p := range problems {
@@ -152,15 +152,15 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 		return l.Title, problems
 	}
 	if title, problems := load(titled("one-a", "One")); title != "One" || len(problems) != 0 {
-		t.Fatalf("%q %v", title, problems)
+		t.Fatalf(`got title %q, problems %v, want title = "One" and an empty problems`, title, problems)
 	}
 	for range 2 { // the second time the bad file is not even read again
 		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].Kept || problems[0].Slug != "one-a" {
-			t.Fatalf("%q %v", title, problems)
+			t.Fatalf(`got title %q, problems %v, want title = "One", len(problems) = 1, problems[0].Kept = true and problems[0].Slug = "one-a"`, title, problems)
 		}
 	}
 	if title, problems := load(titled("one-a", "Two!")); title != "Two!" || len(problems) != 0 {
-		t.Fatalf("%q %v", title, problems)
+		t.Fatalf(`got title %q, problems %v, want title = "Two!" and an empty problems`, title, problems)
 	}
 	if os.Getuid() != 0 {
 		if err := os.Chmod(path, 0); err != nil {
@@ -190,7 +190,7 @@ func TestLessonInUseSurvivesItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _, err := bank.Load(); err != nil || b.Len() != 0 {
-		t.Fatal(b.Len(), err)
+		t.Fatalf("got b.Len() %d, error %v, want no error and b.Len() = 0", b.Len(), err)
 	}
 	if got := old.Match(&lesson.Query{Words: []string{"load more"}}); len(got) != 1 {
 		t.Error("the old book has changed")
@@ -206,7 +206,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		if book, _, err := lesson.Load(dir); err != nil || book.Len() != 5000 {
-			b.Fatal(err)
+			b.Fatalf("got %v, want no error and book.Len() = 5000", err)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	put(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
-		t.Fatalf("%v %v", err, problems)
+		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, problems[0].Quarantined = true and problems[0].Slug = "evil"`, err, problems)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Error("it is in force")
@@ -257,7 +257,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	asked := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, keys)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(asked)) > 0 {
-		t.Fatalf("%v %v", err, problems)
+		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, problems[0].Quarantined = true, problems[0].Error() with "it holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

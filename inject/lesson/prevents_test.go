@@ -30,7 +30,7 @@ Stop the old server first.
 func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {
-		t.Fatalf("%v: %+v", err, l)
+		t.Fatalf("got error %v, l %+v, want no error and l.AboutError() = true", err, l)
 	}
 	for name, c := range map[string]struct {
 		of   lesson.ErrorText
@@ -41,7 +41,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		"another": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
 		if got := l.Prevented([]lesson.ErrorText{c.of}); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t, want %v", name, got, c.want)
 		}
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
@@ -52,7 +52,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	tried, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
 	if err != nil || tried.Plan.Outcome != "recurrence" || len(tried.Prevents) != 2 {
-		t.Errorf("%v: %+v", err, tried)
+		t.Errorf(`got error %v, tried %+v, want no error, tried.Plan.Outcome = "recurrence" and len(tried.Prevents) = 2`, err, tried)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},

@@ -346,7 +346,7 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 		}
 		var e lesson.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%v: %q", err, line)
+			t.Fatalf("got error %v, line %q, want no error", err, line)
 		}
 		who, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[who]) || len(e.By) != 10*next[who] {
@@ -369,7 +369,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	put(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
-		t.Fatalf("%v %v", err, problems)
+		t.Fatalf("got error %v, problems %v, want no error, book.Len() = 2 and len(problems) = 1", err, problems)
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))
@@ -412,7 +412,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
 		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("%+v: %v", c.plan, err)
+			t.Errorf("%+v: got %v, want (err == nil) = %v", c.plan, err, c.fine)
 		}
 	}
 }

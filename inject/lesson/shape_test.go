@@ -11,11 +11,11 @@ import (
 func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatal(len(attacks))
+		t.Fatalf("got %d, want >= 500", len(attacks))
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: %q", a.Name, p)
+			t.Errorf("%s: got %q, want an empty p", a.Name, p)
 		}
 	}
 }

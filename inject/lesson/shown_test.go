@@ -173,7 +173,7 @@ func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
-			t.Errorf("%+v: %+v, %v", plan, got, err)
+			t.Errorf("%+v: got %+v, error %v, want no error, got.Plan.Started.Equal(want) = true and got.Plan.Picks = %d", plan, got, err, plan.Picks)
 		}
 	}
 	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
@@ -287,7 +287,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	} {
 		found := lesson.Checks{}.Lesson(c.l, book)
 		if len(found) != len(c.want) {
-			t.Errorf("%s: %v", name, found)
+			t.Errorf("%s: got %v, want len(found) = %d", name, found, len(c.want))
 			continue
 		}
 		for i, want := range c.want {

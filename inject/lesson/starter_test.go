@@ -27,7 +27,7 @@ func starter(t *testing.T) *Book {
 
 func TestStarterLessonsLintClean(t *testing.T) {
 	for _, f := range lint(starter(t)) {
-		t.Errorf("%+v", f)
+		t.Errorf("got the finding %+v, want none", f)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starter(t).Lessons() {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
-			t.Errorf("%s: %v", l.Slug, err)
+			t.Errorf("%s: got %v, want no error", l.Slug, err)
 		}
 		if back, err := Format(l); err != nil || string(back) != l.Raw {
 			t.Errorf("%s: does not round trip: %v", l.Slug, err)

@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		"tildes may name code":     {"~~~ `sh`\n/lesson a: b", nil},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want %+v", name, got, k.want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestParseFaults(t *testing.T) {
 		"no signature":   "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want len(got) = 1, a non-empty got[0].Fault and an empty got[0].Signature + got[0].Text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
@@ -99,23 +99,23 @@ func TestParseFaults(t *testing.T) {
 // A truncated reply gives its complete commands.
 func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want len(got) = 1 and got[0].Verb = %q", got, writ.List)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want nil", got)
 	}
 }
 
 func TestAnswerHasThreeParts(t *testing.T) {
 	if got := writ.Answer("create /fetch: use a token", true, "recorded lesson #14 — #14 [/fetch] use a token"); got !=
 		"[/lesson create /fetch: use a token]\nOK: recorded lesson #14 — #14 [/fetch] use a token\n[END LESSON]\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"[/lesson create /fetch: use a token]\\nOK: recorded lesson #14 — #14 [/fetch] use a token\\n[END LESSON]\\n\"", got)
 	}
 	if got := writ.Answer("delete", false, "there is no lesson #a"); got != "[/lesson delete]\nERROR: there is no lesson #a\n[END LESSON]\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"[/lesson delete]\\nERROR: there is no lesson #a\\n[END LESSON]\\n\"", got)
 	}
 	if got := writ.Join([]string{writ.Answer("list", true, "1 lesson:", "#1 [a] b")}); got != "[/lesson list]\nOK: 1 lesson:\n#1 [a] b\n[END LESSON]\n\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"[/lesson list]\\nOK: 1 lesson:\\n#1 [a] b\\n[END LESSON]\\n\\n\"", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestRepeatedAnswerExecutesNothing(t *testing.T) {
 		"one without its end": {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want %+v", name, got, k.want)
 		}
 	}
 }

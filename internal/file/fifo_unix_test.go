@@ -26,7 +26,7 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 	}
 	for _, path := range []string{at("pipe"), at("linked pipe"), os.DevNull} {
 		if b, err := file.Read(path); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-			t.Errorf("%s: %q, %v", path, b, err)
+			t.Errorf(`%s: got body %q, error %v, want an error with "is not a regular file"`, path, b, err)
 		}
 	}
 	if _, err := file.Read(at("nothing")); !errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 	}
 	for _, name := range []string{"file", "link"} {
 		if b, err := file.Read(at(name)); err != nil || string(b) != "text" {
-			t.Errorf("%s: %q, %v", name, b, err)
+			t.Errorf(`%s: got body %q, error %v, want no error and string(b) = "text"`, name, b, err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestWriteReplaces(t *testing.T) {
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != text+"\n" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, error %v, want no error and string(got) = %q", got, err, text+"\n")
 		}
 	}
 	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
@@ -52,7 +52,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want string(got) = "old"`, got)
 	}
 	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
 		t.Error("no error for a folder that is a file")
@@ -65,7 +65,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
-		t.Errorf("%v, %v", names(entries), err)
+		t.Errorf(`got names(entries) %v, error %v, want no error and names(entries) = []string{"a", "taken"}`, names(entries), err)
 	}
 }
 

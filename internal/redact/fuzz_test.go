@@ -74,7 +74,7 @@ func TestRedactAnyMixture(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 24).Draw(t, "pieces"), "")
 		raw, err := json.Marshal(map[string]string{rapid.SampledFrom([]string{"content", "password", "token", "phone"}).Draw(t, "key"): text})
 		if err != nil {
-			t.Fatalf("%v", err)
+			t.Fatalf("got %v, want no error", err)
 		}
 		checkJSON(t, raw)
 		once := New(true).Text(text)

@@ -128,7 +128,7 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 		}
 	}
 	if got := redact.New(true).CutText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
-		t.Error(got)
+		t.Errorf(`got %q, want "mail [REDACTED:email:1]"`, got)
 	}
 	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
 		t.Errorf("a long word becomes %q", got)
@@ -144,10 +144,10 @@ func TestReplacementsAreCountedByKind(t *testing.T) {
 	r.Text("a@b.io a@b.io 203.0.113.7")
 	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))
 	if got := fmt.Sprint(r.Counts()); got != "map[card:1 email:3 ip:1]" {
-		t.Error(got)
+		t.Errorf(`got %q, want "map[card:1 email:3 ip:1]"`, got)
 	}
 	if got := fmt.Sprint(r.DrainCounts()); got != "map[card:1 email:3 ip:1]" || r.Counts() != nil {
-		t.Error(got)
+		t.Errorf(`got %q, want "map[card:1 email:3 ip:1]" and r.Counts() nil`, got)
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
 		t.Errorf("numbers do not continue: %s", got)

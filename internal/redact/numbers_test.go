@@ -65,7 +65,7 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 		before := string(raw)
 		var is any
 		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &is); err != nil || string(raw) != before {
-			t.Fatalf("%s: %v", before, err)
+			t.Fatalf("%s: got %v, want no error and string(raw) = %q", before, err, before)
 		}
 		if at, ok := sameForm(was, is); !ok {
 			t.Fatalf("%s has another form at %s", before, at)

@@ -155,6 +155,6 @@ func TestLongBase64KeyIsNoImage(t *testing.T) {
 // An account has one number in each spelling.
 func TestAccountSpellingsShareOneNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
-		t.Error(got)
+		t.Errorf(`got %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
 	}
 }

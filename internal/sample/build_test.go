@@ -231,7 +231,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {
-			t.Errorf("%s: %v", s.Family, err)
+			t.Errorf("%s: got %v, want no error", s.Family, err)
 		}
 	}
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
@@ -379,7 +379,7 @@ func FuzzBuild(f *testing.F) {
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {
 			if err := conforms(s); err != nil {
-				t.Errorf("%s: %v", s.Family, err)
+				t.Errorf("%s: got %v, want no error", s.Family, err)
 			}
 		}
 		c.s.Conversation()

@@ -136,7 +136,7 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			continue
 		}
 		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
-			t.Errorf("%+v", x.Feedback)
+			t.Errorf(`got %+v, want x.Feedback.QualityLabel = %q and x.Meta["human_feedback_label"] = %q`, x.Feedback, sample.Good, sample.Approved)
 		}
 		got := ""
 		for _, c := range x.Output["repeated_calls"].([]map[string]any) {
@@ -164,6 +164,6 @@ func TestLessonHasItsStrongestState(t *testing.T) {
 		got += l.Slug + ":" + l.State + l.Arm + " "
 	}
 	if got != "a:withheldfirst b:control c:injected " {
-		t.Errorf("%s", got)
+		t.Errorf(`got %s, want "a:withheldfirst b:control c:injected "`, got)
 	}
 }

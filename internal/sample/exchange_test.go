@@ -61,7 +61,7 @@ func TestEncodeOmitsInvalidJSONOnly(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("got %+v, error %v, want no error, got.ID = \"a\", got.LatencyMS = 0, got.FirstMS = 0 and got.Model = \"\\ufffd\\ufffd broken\"", got, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))
 		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
-			t.Errorf("%s: %q, %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args)
+			t.Errorf("%s: got e.Reply.Text %q, e.Reply.Calls[0].Args %q, want e.Reply.Text = %q and e.Reply.Calls[0].Args = %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args, want, want)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
-			t.Error(got)
+			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
 	})
 	t.Run("parallel calls as items", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
-			t.Error(got)
+			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
 	t.Run("an edited history", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.echo, c.next = nil, 2 // the second question is asked anew
 		c.turn(sample.Reply{Text: "c"}, say("user", "two, again"))
 		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
-			t.Error(got)
+			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
 	t.Run("the list is sent anew", func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "b"}, say("system", "s"), say("user", "summary"), say("user", "two"))
 		if got := brief(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
-			t.Error(got)
+			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
 	if got := (&sample.Session{}).Conversation(); got != nil {
@@ -156,7 +156,7 @@ func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
 	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
-		t.Errorf("%v, %q", err, out.String())
+		t.Errorf("got error %v, out.String() %q, want no error and out.Len() = 0", err, out.String())
 	}
 }
 

@@ -88,14 +88,14 @@ func TestOptOutAnySpelling(t *testing.T) {
 			default:
 				raw, err := json.Marshal(v)
 				if err != nil {
-					t.Fatalf("%v", err)
+					t.Fatalf("got %v, want no error", err)
 				}
 				v = string(raw)
 			}
 		}
 		raw, err := json.Marshal(v)
 		if err != nil {
-			t.Fatalf("%v", err)
+			t.Fatalf("got %v, want no error", err)
 		}
 		if !o.Hits(string(raw)) {
 			t.Fatalf("missed %s", raw)
@@ -117,10 +117,10 @@ func TestOptOutOfAgentsAndTenants(t *testing.T) {
 func TestOptOutRefusesBrokenGlobs(t *testing.T) {
 	for _, bad := range []string{"", "[a", "{a"} {
 		if _, err := sample.NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf(`%q: got %v, want an error with "opt_out_patterns"`, bad, err)
 		}
 		if _, err := sample.NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf(`%q: got %v, want an error with "opt_out_agents"`, bad, err)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 		"what is not a document": {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
 		if got := o.Named(&c.x); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {

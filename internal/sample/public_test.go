@@ -157,7 +157,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 				}
 				got.samples[n].State["dialect"] = ""
 				if err := conforms(got.samples[n]); err != nil {
-					t.Fatalf("%s: %v", dialect, err)
+					t.Fatalf("%s: got %v, want no error", dialect, err)
 				}
 			}
 			if i == 0 {

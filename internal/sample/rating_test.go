@@ -91,7 +91,7 @@ func TestQualityCountsRatings(t *testing.T) {
 		q.Add(s)
 	}
 	if q.Samples != 9 || q.Rated != 8 || q.ByFamily[sample.DialogResponse] != 8 || q.ByLabel[sample.Poor] != 3 {
-		t.Errorf("%+v", q)
+		t.Errorf("got %+v, want q.Samples = 9, q.Rated = 8, q.ByFamily[sample.DialogResponse] = 8 and q.ByLabel[sample.Poor] = 3", q)
 	}
 	want := sample.Rates{Approval: 0.5, Correction: 0.125, Rejection: 0.25, MeanScore: 0.5, OK: true}
 	if got := q.Rates(); got != want {
@@ -131,7 +131,7 @@ func TestFilterSelectsSamples(t *testing.T) {
 	for _, tt := range tests {
 		for _, sample := range []*sample.Sample{&s, &decoded} {
 			if got := tt.f.Match("default", sample); got != tt.want {
-				t.Errorf("%s: %v", tt.name, got)
+				t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
 			if err := conforms(m); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: got %v, want no error", name, err)
 			}
 		}
 		if !found {

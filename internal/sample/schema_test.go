@@ -93,7 +93,7 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 	}
 	for name, raw := range good {
 		if err := conformsJSON([]byte(raw)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want no error", name, err)
 		}
 	}
 	for _, f := range []struct{ from, old, new string }{

@@ -67,7 +67,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 	sub, ok := th.Below(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
-		t.Fatalf("%v %+v", ok, sub)
+		t.Fatalf("got ok %v, sub %+v, want ok = true, sub.ID other than %v and sub.New = true", ok, sub, above.ID)
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "sh", Args: "{}"}}})
 
@@ -144,7 +144,7 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 		next := ask(t, k.next...)
 		r.Begin(next, begun.Add(time.Second))
 		if got := r.InPlace(next); got != k.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		"of another conversation": {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
 	} {
 		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
 }

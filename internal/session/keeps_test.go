@@ -144,7 +144,7 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 		"":                                         false,
 	} {
 		if got, ok := session.OfRequest(name); ok != want || ok && got != id {
-			t.Errorf("%q: %s, %v", name, got, ok)
+			t.Errorf("%q: got %s, ok %v, want ok = %v and (ok = false or got = %v)", name, got, ok, want, id)
 		}
 	}
 }

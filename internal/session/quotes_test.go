@@ -74,7 +74,7 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 		"the question":                 {[]obj{system("You plan."), user("this is the second task")}, false},
 	} {
 		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
-			t.Errorf("%s: %v", name, ok)
+			t.Errorf("%s: got %v, want %v and (ok = false or got = %v)", name, ok, c.want, id)
 		}
 	}
 }

@@ -55,11 +55,11 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestDecodeOtherVersions(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got r %+v, error %v, want no error, r.Thread.Turns = 3 and r.Identity.ID = %v", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf(`%q: got %v, want an error with "session: decode"`, bad, err)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step(second, NewTurn, 3)
 	step(first, NewTurn, 4)
 	if !r.Identity.Seen.Equal(noon.Add(time.Minute)) || r.Identity.Model != "gpt-x" || r.Identity.Dialect != wire.Chat || r.Thread.Items != 1 || r.Thread.Replied {
-		t.Errorf("%+v", r)
+		t.Errorf(`got %+v, want r.Identity.Seen.Equal(noon.Add(time.Minute)) = true, r.Identity.Model = "gpt-x", r.Identity.Dialect = wire.Chat, r.Thread.Items = 1 and r.Thread.Replied = false`, r)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 	}
 	for i, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c"}} {
 		if reason, side := begin(fmt.Sprint(i), names...); side {
-			t.Errorf("%v: %s", names, reason)
+			t.Errorf("%v: got %s, want side = false", names, reason)
 		}
 	}
 	if reason, side := begin("other", "z"); !side {
@@ -323,7 +323,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 		t.Error("an incomplete reply is not a reply")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
-		t.Errorf("%+v", r.Thread.Calls)
+		t.Errorf(`got %+v, want len(r.Thread.Calls) = 3, r.Thread.Calls["a"].Args = %q, r.Thread.Calls["a"].Args other than %q and json.Valid([]byte(r.Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 			r.Thread.Replied = c.replied
 		}
 		if have := r.Elsewhere(chatOf(t, c.now)); have != c.want {
-			t.Errorf("%s: %v", c.name, have)
+			t.Errorf("%s: got %v, want %v", c.name, have, c.want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	} {
 		r := turned(k.had...)
 		if got := r.Shares(k.now); got != k.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
 	bare := recordOf("s") // as it comes out of a store that was to keep nothing of the turn
@@ -98,7 +98,7 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 		"one that goes on with a later": {turned(one, ask(t, words("one"), answer("ok"), words("two"))), one, false},
 	} {
 		if got := k.r.Begins(k.now); got != k.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 		"no words at all":               {ask(t, answer("ok")), false},
 	} {
 		if got := turned(first, later).ShowsConversation(k.now); got != k.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
 	unknown := turned(first, later)

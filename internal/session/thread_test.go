@@ -51,7 +51,7 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	}
 	req, err := wire.Parse(d, data)
 	if err != nil {
-		tb.Fatalf("%v: %s", err, data)
+		tb.Fatalf("got error %v, data %s, want no error", err, data)
 	}
 	return req
 }
@@ -480,7 +480,7 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w.answer(a, texts("yes"))
 	w.same("its first words rewritten", a, ask(user("with context 2: hello"), said("hi"), user("more"), said("ok"), user("still"), said("yes"), user("end")))
 	if a.Name != "chat-1" {
-		t.Errorf("%+v", a)
+		t.Errorf(`got %+v, want a.Name = "chat-1"`, a)
 	}
 }
 

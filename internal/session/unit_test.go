@@ -40,16 +40,16 @@ func TestUnitCounts(t *testing.T) {
 	}
 	one.Unit.ID = above.Identity.ID.String()
 	if id, ok := one.UnitID(); !ok || id != above.Identity.ID {
-		t.Errorf("%v %v", id, ok)
+		t.Errorf("got id %v, ok %v, want ok = true and id = %v", id, ok, above.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
 		t.Error("a session of its own has a unit")
 	}
 	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
-		t.Errorf("%+v", m)
+		t.Errorf(`got %+v, want m.Unit = %v, m.MemberNo = 1, m.Name = "one" and an empty m.Run`, m, above.Identity.ID)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
-		t.Errorf("%+v", m)
+		t.Errorf(`got %+v, want m.Run = "ci-1", an empty m.Name and m.Members = 2`, m)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
 		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
-			t.Errorf("%+v", rec)
+			t.Errorf(`got %+v, want rec.State.Closed = true, rec.Thread.Turns = 5, rec.Unit.Members = 3, rec.Thread.Used.Input = 100, rec.Assignment.Category = "a", x = true and y = true`, rec)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("got %+v, error %v, want no error, got.StandIn = false and string(got.Data) = %q", got, err, string(a.Data))
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
@@ -141,10 +141,10 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want error stop", err)
 	}
 	f.err = stop
 	if err := session.EachMember(t.Context(), f, "default", of, use); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want error stop", err)
 	}
 }

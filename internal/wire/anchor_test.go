@@ -26,7 +26,7 @@ func TestAnchorsOfWords(t *testing.T) {
 	r := chatOf(t, sys, go1, said, yes, said, yes, said, yes)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
-		t.Fatalf("%+v %+v %+v", first, second, third)
+		t.Fatalf("got first %+v, second %+v, third %+v, want first.Nth = 0, second.Nth = 1 and third.Nth = 2", first, second, third)
 	}
 	for _, c := range []struct {
 		name   string
@@ -55,11 +55,11 @@ func TestAnchorsOfWords(t *testing.T) {
 func TestAnchorsOfResults(t *testing.T) {
 	r := chatOf(t, go1, said, tool("a"), said, tool("b"), said, tool("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
 	again := r.AnchorAt(6, "a")
 	if again.Nth != 1 {
-		t.Errorf("%+v", again)
+		t.Errorf("got %+v, want again.Nth = 1", again)
 	}
 	for _, c := range []struct {
 		name   string
@@ -100,7 +100,7 @@ func TestAnchorsInBlocks(t *testing.T) {
 func TestAnchorOfTheSystemPrompt(t *testing.T) {
 	r := chatOf(t, go1, said)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
-		t.Errorf("%d %d %v", item, block, ok)
+		t.Errorf("got item %d, block %d, ok %v, want item = System, block = -1 and ok = true", item, block, ok)
 	}
 	closed := must(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {

@@ -93,7 +93,7 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			}
 			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
-				b.Fatal(err, edits)
+				b.Fatalf("got error %v, edits %+v, want no error and len(edits) = 2", err, edits)
 			}
 		}
 	})
@@ -125,7 +125,7 @@ func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
 		r, err := Parse(Chat, body)
 		if err != nil || r.LastUser() != 0 {
-			b.Fatal(err)
+			b.Fatalf("got %v, want no error and r.LastUser() = 0", err)
 		}
 		r.AnchorAt(0, "")
 	}

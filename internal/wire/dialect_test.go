@@ -35,17 +35,17 @@ func TestErrorBody(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatalf("%s: %v: %s", d, err, body)
+			t.Fatalf("%s: got error %v, body %s, want no error", d, err, body)
 		}
 		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: %s", d, body)
+			t.Errorf("%s: got %s, want got.Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and got.Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
 			t.Errorf("%s has not its shape: %s", d, body)
 		}
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
-		t.Error(got)
+		t.Errorf("got %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("%s: %v", encoding, err)
+			t.Errorf("%s: got %v, want no error and got = %q", encoding, err, plain)
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {

@@ -24,7 +24,7 @@ func parsed(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("got error %v, body %s, want no error", err, body)
 	}
 	return r
 }
@@ -109,7 +109,7 @@ func TestAppendString(t *testing.T) {
 		var ours, theirs string
 		written := wire.AppendString(nil, s)
 		if err := json.Unmarshal(written, &ours); err != nil || !utf8.Valid(written) {
-			t.Fatalf("%q: %q, %v", s, written, err)
+			t.Fatalf("%q: got written %q, error %v, want no error and utf8.Valid(written) = true", s, written, err)
 		}
 		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
 			t.Fatalf("%q: %q, want %q (%v)", s, ours, theirs, err)
@@ -126,14 +126,14 @@ func TestErrorBodies(t *testing.T) {
 			Error struct{ Type, Message, Code string }
 		}
 		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: %s, %v", d, body, err)
+			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, got.Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and got.Error.Type = \"precept_error\"", d, body, err)
 		}
 		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
-			t.Errorf("%s: %s", d, body)
+			t.Errorf("%s: got %s, want shape = %v and shape other than %v", d, body, (got.Type == "error"), (got.Error.Code == "service_unavailable"))
 		}
 	}
 	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
-		t.Errorf("%s", body)
+		t.Errorf("got %s, want a text with %q", body, []byte(`"im_a_teapot"`))
 	}
 }
 
@@ -174,14 +174,14 @@ func TestDecodeEncodings(t *testing.T) {
 		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
 	} {
 		if got := read(encoding, body); got != text {
-			t.Errorf("%q: %s", encoding, got)
+			t.Errorf("%q: got %s, want %q", encoding, got, text)
 		}
 	}
 	for encoding, body := range map[string][]byte{
 		"gzip": gzipped[:len(gzipped)-9], "br": brotlied[:len(brotlied)-2], "zstd": zstded[:len(zstded)-2], "deflate": []byte(text), "gzip, br": gzipped,
 	} {
 		if got := read(encoding, body); !strings.HasPrefix(got, "no: ") {
-			t.Errorf("%q: %s", encoding, got)
+			t.Errorf(`%q: got %s, want a text with the prefix "no: "`, encoding, got)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 		const before, behind = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
 		out, err := parsed(t, wire.Responses, before+k.list+behind).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
 		if err != nil || string(out) != before+k.want+behind {
-			t.Errorf("%s: %s, %v", name, out, err)
+			t.Errorf("%s: got out %s, error %v, want no error and string(out) = %q", name, out, err, before+k.want+behind)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func without(body []byte, text string) ([]byte, bool) {
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("got error %v, body %s, want no error", err, body)
 	}
 	var edits []wire.Edit
 	for _, e := range places(r) {
@@ -87,7 +87,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 	out, err := r.Splice(nil, edits)
 	if err != nil {
-		t.Fatalf("%+v: %v: %s", edits, err, body)
+		t.Fatalf("%+v: got error %v, body %s, want no error", edits, err, body)
 	}
 	if !bytes.Equal(r.Body, body) || !json.Valid(out) {
 		t.Fatalf("the body was changed, or is not JSON any more: %s", out)
@@ -110,7 +110,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("got error %v, out %s, want no error", err, out)
 	}
 	added := spliced.Len() - r.Len() // a system message that was made
 	for i := range r.Len() {

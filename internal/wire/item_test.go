@@ -128,7 +128,7 @@ func TestStringInputIsAUserItem(t *testing.T) {
 	r := must(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want %+v, r.LastUser() = 0 and r.New() = 0", got, want)
 	}
 }
 

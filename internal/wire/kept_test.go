@@ -89,7 +89,7 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 	} {
 		it := Kept[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
 		if len(it.Calls) != 1 || it.Calls[0].ID != "c" || it.Calls[0].Name != "f" {
-			t.Errorf("%s: %+v", d, it)
+			t.Errorf(`%s: got %+v, want len(it.Calls) = 1, it.Calls[0].ID = "c" and it.Calls[0].Name = "f"`, d, it)
 		}
 		if DialectNamed(d.String()) != d {
 			t.Errorf("%s is not known by its name", d)
@@ -136,7 +136,7 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		item := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 20).Draw(t, "item"), ""))
 		calls, ok := CallsIn(item)
 		if ok != json.Valid(item) {
-			t.Fatalf("%s: %v", item, ok)
+			t.Fatalf("%s: got %v, want %v", item, ok, json.Valid(item))
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
@@ -155,7 +155,7 @@ func TestElementsAreThoseOfTheArray(t *testing.T) {
 		err := json.Unmarshal([]byte(array), &want)
 		got, ok := Elements[json.RawMessage]([]byte(array))
 		if ok != (err == nil) {
-			t.Fatalf("%s: %v, %v", array, ok, err)
+			t.Fatalf("%s: got ok %v, error %v, want ok = %v", array, ok, err, (err == nil))
 		}
 		if ok && !slices.EqualFunc(got, want, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
 			t.Fatalf("%s is cut into %q", array, got)

@@ -123,7 +123,7 @@ func TestParseSeesCompaction(t *testing.T) {
 		{"a dialect without it", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
 		if got := must(t, c.dialect, c.body).Compact; got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestParseIgnoresOddTypes(t *testing.T) {
 	r := must(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want an empty r.Model, r.NoRun = false, r.Delta = false and r.Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
 		t.Errorf("tools %q", r.Tools)
@@ -180,7 +180,7 @@ func TestListHash(t *testing.T) {
 	b := must(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := must(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
-		t.Errorf("%x %x %x", a.ListHash, b.ListHash, c.ListHash)
+		t.Errorf("got a.ListHash %x, b.ListHash %x, c.ListHash %x, want a.ListHash = %d and a.ListHash other than %d", a.ListHash, b.ListHash, c.ListHash, b.ListHash, c.ListHash)
 	}
 	// Pinned: hashes are stored, and the next release must compute the same.
 	if a.ListHash != 0x73b892c991e6ffbe {
@@ -191,7 +191,7 @@ func TestListHash(t *testing.T) {
 func TestRawIsTheItemsBytes(t *testing.T) {
 	r := must(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
-		t.Errorf("%s %s", r.Raw(0), r.Raw(1))
+		t.Errorf("got r.Raw(0) %s, r.Raw(1) %s, want string(r.Raw(0)) = `{\"role\":\"user\",\"content\":\"a\"}` and string(r.Raw(1)) = `{ \"role\":\"assistant\" }`", r.Raw(0), r.Raw(1))
 	}
 	if s := must(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("string input: %s", s.Raw(0))

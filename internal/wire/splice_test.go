@@ -232,7 +232,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
-			t.Fatalf("%v: %s", err, body)
+			t.Fatalf("got error %v, body %s, want no error", err, body)
 		}
 		edits := g.edits(r, text)
 		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
@@ -268,7 +268,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		spliced, err := Parse(d, out)
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("got error %v, out %s, want no error", err, out)
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {

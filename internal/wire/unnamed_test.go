@@ -14,7 +14,7 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("got error %v, body %s, want no error", err, body)
 	}
 	return r
 }

@@ -327,7 +327,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	}
 	got := attributes(c.spans[0].GetAttributes())
 	if got["gen_ai.request.model"] != strings.Repeat("ä", mostText/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != mostText {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want got[\"gen_ai.request.model\"] = %q, got[\"gen_ai.response.finish_reasons\"] = `[\"\\xff\"]` and len(got[\"gen_ai.response.model\"]) = mostText", got, strings.Repeat("ä", mostText/2))
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
 		t.Errorf("status %v, attributes %v", c.spans[0].GetStatus(), got)
@@ -340,7 +340,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf(`%q: got %v, want an error with "http or https"`, bad, err)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := put(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: got %v, want error session.ErrInvalid", name, err)
 		}
 	}
 	if err := put(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {

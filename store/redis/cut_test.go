@@ -249,7 +249,7 @@ func seen(t *testing.T, s *redis.Store) string {
 		}
 		v, err := d.do(t.Context(), s)
 		if err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("%s: got %v, want no error", d.name, err)
 		}
 		text += fmt.Sprintf("%s: %+v\n", d.name, v)
 	}
@@ -299,7 +299,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				s := open(fmt.Sprint("c", n, how[:10], at+1))
 				for _, earlier := range changes()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
-						t.Fatal(earlier.name, err)
+						t.Fatalf("got earlier.name %q, error %v, want no error", earlier.name, err)
 					}
 				}
 				b.next(at, how)
@@ -338,7 +338,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	s := open("looks")
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatal(d.name, err)
+			t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
 		}
 	}
 	all := harms()
@@ -348,7 +348,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 			b.next(-1, "")
 			want, err := d.do(t.Context(), s)
 			if err != nil {
-				t.Fatal(d.name, err)
+				t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
 			}
 			total, _ := b.commands()
 			for at := range total {

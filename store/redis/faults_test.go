@@ -58,7 +58,7 @@ func batch(n int) session.Batch {
 func unavailable(t *testing.T, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: %v", what, err)
+		t.Errorf("%s: got %v, want error session.ErrUnavailable, error kind and an error other than session.ErrInvalid", what, err)
 	}
 }
 
@@ -70,7 +70,7 @@ func eventually(t *testing.T, what string, fn func() error) {
 		err = fn()
 	}
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: got %v, want no error", what, err)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 		server.Must(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatal(ok, err)
+			t.Fatalf("got ok %+v, error %v, want no error and ok[0] = true", ok, err)
 		}
 	}
 	stored(t, s, 4)
@@ -308,7 +308,7 @@ func TestForeignKeysAreCorrupt(t *testing.T) {
 	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
 	for what, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want error redis.ErrCorrupt and an error other than session.ErrUnavailable", what, err)
 		}
 	}
 }

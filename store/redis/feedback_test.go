@@ -26,7 +26,7 @@ func openFeedback(t *testing.T, s *redis.Store, after int64, limit int) (string,
 	t.Helper()
 	rows, said, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(said) {
-		t.Fatal(len(rows), len(said), err)
+		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and len(rows) = %d", len(rows), len(said), err, len(said))
 	}
 	var list []string
 	for i, r := range rows {
@@ -107,7 +107,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	// What cannot be read keeps nothing else back.
 	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
 	if len(keys) != 1 {
-		t.Fatal(keys)
+		t.Fatalf("got %+v, want len(keys) = 1", keys)
 	}
 	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), batch(3)); err != nil {

@@ -72,7 +72,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	for i := range wanted {
 		place, err := one.Announce(ctx, wanted[i])
 		if err != nil || place == "" {
-			t.Fatal(place, err)
+			t.Fatalf("got place %q, error %v, want no error and a non-empty place", place, err)
 		}
 		wanted[i].Place = place
 	}
@@ -118,7 +118,7 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 		t.Helper()
 		text, ok, err := other.Left(ctx, "default", sid(n), name)
 		if err != nil || ok != (want != "") || text != want {
-			t.Errorf("%s: %q, %v, %v", what, text, ok, err)
+			t.Errorf("%s: got text %q, ok %v, error %v, want no error, ok = %v and text = %q", what, text, ok, err, (want != ""), want)
 		}
 	}
 	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
@@ -141,7 +141,7 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
-		t.Fatal(there, err)
+		t.Fatalf("got there %v, error %v, want there = true and no error", there, err)
 	}
 	left("a session that was forgotten", 1, "answer", "")
 }

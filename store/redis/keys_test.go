@@ -23,11 +23,11 @@ func lived(t *testing.T, s *redis.Store) {
 			continue
 		}
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatal(d.name, err)
+			t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	lived(t, s)
 	row, ok, err := s.Session(t.Context(), ours, sid(1))
 	if err != nil || !ok {
-		t.Fatal(ok, err)
+		t.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -129,7 +129,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	for _, d := range append(changes(), views()...) {
 		_, err := d.do(t.Context(), app)
 		if several := slices.Contains(all, d.name); err != nil && !several {
-			t.Errorf("%s: %v", d.name, err)
+			t.Errorf("%s: got %v, want no error or several = true", d.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
 			t.Errorf("%s, which is of several tenants: %v", d.name, err)
 		}

@@ -68,7 +68,7 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 		"ca_file=/nowhere.pem", "ca_file=" + empty, "cert_file=" + secrets.Cert, "key_file=" + secrets.Key, "cert_file=" + secrets.CA + "&key_file=" + secrets.Key,
 	} {
 		if err := redis.CheckURL("rediss://:canary@h?" + query); !errors.Is(err, redis.ErrURL) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v", query, err)
+			t.Errorf(`%s: got %v, want error redis.ErrURL and err.Error() without "canary"`, query, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestParseURLRefuses(t *testing.T) {
 	} {
 		err := CheckURL(text)
 		if !errors.Is(err, ErrURL) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: got %v, want error ErrURL", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: the error holds a secret: %v", text, err)

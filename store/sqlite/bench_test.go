@@ -148,7 +148,7 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatal(ok, err)
+			b.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatal(ok, err)
+			b.Fatalf("got ok %v, error %v, want no error and ok = false", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
@@ -182,7 +182,7 @@ func BenchmarkFindEcho(b *testing.B) {
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatal(found, err)
+			b.Fatalf("got found %+v, error %v, want no error and len(found) = 1", found, err)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func BenchmarkCounters(b *testing.B) {
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
 		if err != nil || len(list) != 1000*(29+180) {
-			b.Fatal(len(list), err)
+			b.Fatalf("got len(list) %d, error %v, want no error and len(list) = 1000 * (29 + 180)", len(list), err)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func lookUp(b *testing.B, s *sqlite.Store, all int) time.Duration {
 		}
 		keys[19] = benchKey(n * 7919 % all)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatal(found, err)
+			b.Fatalf("got found %+v, error %v, want no error and len(found) = 1", found, err)
 		}
 	}
 	return time.Since(begun) / rounds

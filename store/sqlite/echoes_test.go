@@ -156,7 +156,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatal(ok, err)
+			t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 		}
 		for i := range each {
 			m[session.EchoKey((n-1)*each+i)] = nil
@@ -211,7 +211,7 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want error stop", err)
 	}
 	if s.newest.number != 0 {
 		t.Errorf("generation %d begins with what was taken back", s.newest.number)

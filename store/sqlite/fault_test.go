@@ -144,7 +144,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want error sqlite.ErrReadOnly", name, err)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "lock", dir)
 	if line := p.line(t); line != "held" {
-		t.Fatal(line)
+		t.Fatalf(`got %q, want "held"`, line)
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
@@ -233,7 +233,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal("the canary is not there: the test proves nothing")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
 		t.Errorf("%d copies are left", n)

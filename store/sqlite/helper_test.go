@@ -132,7 +132,7 @@ func hold(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := start(t, "hold", append([]string{path}, stmts...)...)
 	if line := p.line(t); line != "held" {
-		t.Fatal(line)
+		t.Fatalf(`got %q, want "held"`, line)
 	}
 	return p
 }

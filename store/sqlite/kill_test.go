@@ -92,7 +92,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	if s.Notice() != "" {
-		t.Fatal(s.Notice())
+		t.Fatalf("got %q, want no notice", s.Notice())
 	}
 	for n := from; n <= last+1; n++ {
 		if !has(t, s, n) {

@@ -72,7 +72,7 @@ func TestUnpackOldSmallDocument(t *testing.T) {
 	}
 	var p packer
 	if out, err := p.unpack(packed); err != nil || string(out) != doc {
-		t.Errorf("%s, %v", out, err)
+		t.Errorf("got out %s, error %v, want no error and string(out) = %q", out, err, doc)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 					t.Error(err)
 				}
 				if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-					t.Errorf("%d: %v", n, err)
+					t.Errorf("%d: got %v, want no error and back = %q", n, err, doc)
 				}
 			}
 		})
@@ -106,7 +106,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if _, err := p.unpack(doc); err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Error(err)
+			t.Errorf("got %v, want no error or error ErrCorrupt", err)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestListsAreIndexed(t *testing.T) {
 	} {
 		plan := planOf(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s: %s", query, plan)
+			t.Errorf(`%s: got %s, want a text with %q or a text with %q and a text without "TEMP B-TREE"`, query, plan, "USING INDEX "+index, "USING COVERING INDEX "+index)
 		}
 	}
 }
@@ -107,6 +107,6 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 		t.Errorf("%d sessions after the upgrade", total)
 	}
 	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
-		t.Error(plan)
+		t.Errorf(`got %q, want a text with "sessions_newest"`, plan)
 	}
 }

@@ -138,7 +138,7 @@ func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want error stop", err)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
 		t.Error("the cache knows a tenant that is not stored")

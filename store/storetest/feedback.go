@@ -109,7 +109,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "the last one", add(t, s, us, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), us, said(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
-					t.Errorf("%s: %v", e.ID, err)
+					t.Errorf("%s: got %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
 			equal(t, "shorter", add(t, s, us, 1, entry("e0", 9, 0)), 1)

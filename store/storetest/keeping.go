@@ -16,7 +16,7 @@ func keepingCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
-					t.Errorf("%s: %d, %v", name, n, ok)
+					t.Errorf("%s: got %d, present %v, want 0, present", name, n, ok)
 				}
 			}
 			if _, ok := st["bytes"]; !ok {

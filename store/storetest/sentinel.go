@@ -89,7 +89,7 @@ func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
 		if time.Now().After(end) { //nolint:forbidigo // see above
-			t.Fatal(what)
+			t.Fatalf("%s did not happen within %v", what, 4*startLimit)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func unitsMerge(t tester, s Store) {
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatal(err)
 	}
 	equal(t, "draws", len(rec.Assignment.Picks), 5*workers)
 	equal(t, "members", rec.Unit.Members, workers)

@@ -123,7 +123,7 @@ func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out stri
 	case ctx.Err() != nil:
 		b.t.Errorf("%s did not end within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
 	case c.ProcessState == nil:
-		b.t.Fatalf("%s: %v", argv[0], err)
+		b.t.Fatalf("%s did not start: %v", argv[0], err)
 	}
 	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(began).Round(100*time.Millisecond))
 	return c.ProcessState.ExitCode(), buf.String()

@@ -54,7 +54,7 @@ func wanted(t *testing.T, path, how string) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%v; %s", err, how)
+			t.Fatalf("got %v, want the agent installed under CI: %s", err, how)
 		}
 		t.Skipf("%s is not here; %s", path, how)
 	}
@@ -80,7 +80,7 @@ func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...str
 	out, err := c.CombinedOutput()
 	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
 	if err != nil && res.code < 0 {
-		t.Fatalf("%v: %v\n%s", argv, err, out)
+		t.Fatalf("%v did not start: %v, %s", argv, err, out)
 	}
 	for _, a := range res.all {
 		if a.Main {

@@ -62,7 +62,7 @@ func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
 		if f := r.cells[c].fault; f != "" {
-			t.Errorf("%s: %s", c, f)
+			t.Errorf("%s: got %s, want no fault", c, f)
 		}
 	}
 }

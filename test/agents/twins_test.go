@@ -50,7 +50,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 				}
 				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", who, `{"messages":[`+list+`]}`)
 				if status != http.StatusOK {
-					t.Errorf("%d %s", status, reply)
+					t.Errorf("got status %d, reply %s, want status 200", status, reply)
 				}
 				names[i] = name
 				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,

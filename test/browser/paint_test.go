@@ -55,7 +55,7 @@ func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal(err)
+			t.Fatalf("got %v, want chromium installed under CI", err)
 		}
 		t.Skip("chromium is not installed; apt-get install chromium")
 	}
@@ -128,14 +128,14 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
 	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
-		t.Fatal(address, err)
+		t.Fatalf("got address %q, error %v, want no error", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
 		t.Fatalf("%s is not painted: %v", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {
-		t.Fatal(address, ms, err)
+		t.Fatalf("got address %q, ms %v, error %v, want no error and ms > 0", address, ms, err)
 	}
 	return ms
 }
@@ -215,7 +215,7 @@ func multiply(t *testing.T, file string, copies int) {
 	do := func(statement string, args ...any) {
 		t.Helper()
 		if _, err := db.ExecContext(t.Context(), statement, args...); err != nil {
-			t.Fatalf("%s: %v", statement, err)
+			t.Fatalf("%s: got %v, want no error", statement, err)
 		}
 	}
 	do("PRAGMA synchronous = OFF")

@@ -246,7 +246,7 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 		t.Fatal(err)
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
-		t.Fatal(address, err)
+		t.Fatalf("got address %q, error %v, want no error", address, err)
 	}
 	time.Sleep(300 * time.Millisecond) // charts are drawn behind the load
 	raw, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())

@@ -27,7 +27,7 @@ func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, Outbox: filepath.Join(dir, "outbox.db"), OutboxBytes: 4 << 30,
-		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Error(step, v) },
+		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 	d := harness.Doctor(t, dir)
 	looked := time.Since(from)
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
-		t.Fatalf("%+v", d)
+		t.Fatalf(`got %+v, want d.Spooled + d.Dropped["full"] >= %d and d.Stored = 0`, d, int64(n))
 	}
 	p, took := ready(dir)
 	from = time.Now()

@@ -50,7 +50,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	_, _ = fmt.Fprintf(kept, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	_ = kept.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := bufio.NewReader(kept).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf(`got line %q, error %v, want no error and line with " 200 "`, line, err)
 	}
 	for range 20 {
 		ended = append(ended, harness.Stream(t, p.Data))
@@ -141,7 +141,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // none waits the second that it is told to
 					default:
-						t.Errorf("%d %v", code, header)
+						t.Errorf("got status %d, %v, want 200, or 503 with Retry-After: 1", code, header)
 						return
 					}
 				}

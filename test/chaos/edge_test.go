@@ -225,7 +225,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
 	if status, text := ask(); status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("got status %d, text %s, want status 200", status, text)
 	}
 	up.Close()
 	for range 3 {

@@ -30,7 +30,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			} `json:"meta"`
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%v: %s", err, line)
+			t.Fatalf("got error %v, line %s, want no error", err, line)
 		}
 		if samples[m.ID] != nil {
 			t.Errorf("sample %s stands there twice", m.ID)

@@ -25,10 +25,10 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	for _, word := range []string{first, second, third} {
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 202", code, answer)
 		}
 	}
 	p.Eventually("the samples", func() bool {
@@ -39,7 +39,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
-			t.Fatalf("%v: %d %s%s", args, code, out, complaints)
+			t.Fatalf("%v: got code %d, out %s, complaints %s, want exit code 0", args, code, out, complaints)
 		}
 		return out
 	}
@@ -105,7 +105,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 		t.Helper()
 		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
 		if err := json.Unmarshal([]byte(out), &sum); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("got error %v, out %s, want no error", err, out)
 		}
 		return sum
 	}

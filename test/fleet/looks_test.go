@@ -26,18 +26,18 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for n := range sessions {
 		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
 		if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("got status %d, answer %s, want status 200", status, answer)
 		}
 		said := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
 		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, said); status != http.StatusAccepted {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("got status %d, answer %s, want status 202", status, answer)
 		}
 	}
 	read := func(p *harness.Process) (r report.Report) {
 		t.Helper()
 		status, body := harness.Get(t, p.Admin+"/api/report", "token")
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK {
-			t.Fatalf("%d %s", status, body)
+			t.Fatalf("got status %d, body %s, want no error and status 200", status, body)
 		}
 		return r
 	}
@@ -49,7 +49,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]
 		if len(row.Looks) != 1 || !row.Looks[0].Taken || row.Looks[0].NInjected+row.Looks[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf("%+v", row)
+			t.Fatalf(`got %+v, want len(row.Looks) = 1, row.Looks[0].Taken = true, row.Looks[0].NInjected + row.Looks[0].NWithheld = 80 and row.Trial = "ended"`, row)
 		}
 		look, err := json.Marshal(row.Looks)
 		if err != nil {

@@ -80,7 +80,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
 	found := func(word string) []string {
@@ -94,7 +94,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
 		if code != 0 {
-			t.Fatalf("%d %s%s", code, out, complaints)
+			t.Fatalf("got code %d, out %s, complaints %s, want exit code 0", code, out, complaints)
 		}
 	}
 	say(fleet[1], word)
@@ -139,7 +139,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Error("another session is gone, too")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
-		t.Errorf("%+v", d)
+		t.Errorf("got %+v, want d.Admitted = %d and d.Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
 	say(silent, "config/.env")

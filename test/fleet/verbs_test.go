@@ -58,16 +58,16 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
-		t.Error(out)
+		t.Errorf(`got %q, want a text with "1 lesson pushed: 1 new"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
 		t.Errorf("push again, for a program: %s", out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
-		t.Error(out)
+		t.Errorf(`got %q, want a text with "no changes"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
-		t.Error(out)
+		t.Errorf(`got %q, want a text with "check-the-target"`, out)
 	}
 
 	// A replica has them at its start, and what is pushed later soon after.
@@ -104,7 +104,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		a, err1 := os.ReadFile(filepath.Join(dir, name))
 		b, err2 := os.ReadFile(filepath.Join(into, name))
 		if err1 != nil || err2 != nil || string(a) != string(b) {
-			t.Errorf("%s: %v, %v", name, err1, err2)
+			t.Errorf("%s: got error %v, error %v, want no error and string(a) = %q", name, err1, err2, string(b))
 		}
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {

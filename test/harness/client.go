@@ -59,7 +59,7 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
 	if err != nil && res.ContentLength >= 0 {
-		t.Fatal(err)
+		t.Fatalf("got %v, want no error or res.ContentLength < 0", err)
 	}
 	return res.StatusCode, string(b)
 }

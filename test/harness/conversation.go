@@ -53,6 +53,6 @@ func (a *Conversation) Send(stream bool) {
 	defer func() { _ = res.Body.Close() }()
 	b, _ := io.ReadAll(res.Body)
 	if a.last = string(b); res.StatusCode != http.StatusOK {
-		a.T.Fatalf("%d %s", res.StatusCode, b)
+		a.T.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 }

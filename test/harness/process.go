@@ -202,7 +202,7 @@ func (p *Process) Health() (h admin.Health) {
 	p.T.Helper()
 	status, body := Get(p.T, p.Admin+"/api/health", "token")
 	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
-		p.T.Fatalf("%d, %v\n%s", status, err, body)
+		p.T.Fatalf("got status %d, error %v, body %s, want no error and status 200", status, err, body)
 	}
 	return h
 }
@@ -229,7 +229,7 @@ func (p *Process) Ask(t *testing.T, path string, into any) int {
 		*into = body
 	default:
 		if err := json.Unmarshal([]byte(body), into); err != nil {
-			t.Fatalf("%s: %v: %s", path, err, body)
+			t.Fatalf("%s: got error %v, body %s, want no error", path, err, body)
 		}
 	}
 	return status

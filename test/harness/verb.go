@@ -27,7 +27,7 @@ func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, c
 	var o, e strings.Builder
 	cmd.Stdout, cmd.Stderr = &o, &e
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
+		t.Fatalf("precept did not start: %v", err)
 	}
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }

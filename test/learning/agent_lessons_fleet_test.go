@@ -37,7 +37,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	l := here.create("build cache is stale", "Clear the cache first.")
 	harness.Eventually(t, "the other server to list it", lists(1))
 	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
-		t.Fatalf("%d %s", code, b)
+		t.Fatalf("got code %d, body %s, want status 200", code, b)
 	}
 	harness.Eventually(t, "the first server to see the change", func() bool {
 		_, b := here.do("GET", "/"+l.ID, nil)
@@ -70,7 +70,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	ids, _ := there.list("")
 	for _, id := range ids {
 		if code, b := there.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
-			t.Errorf("%d %s", code, b)
+			t.Errorf("got code %d, body %s, want status 204", code, b)
 		}
 	}
 	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
@@ -136,7 +136,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			var sum struct{ Read, Unchanged, Judged int }
 			out, told, code := harness.Verb(t, "", distil...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("%d %s%s", code, out, told)
+				t.Fatalf("got code %d, out %s, told %s, want exit code 0 and no error", code, out, told)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
 				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())

@@ -59,7 +59,7 @@ func (a lessonsOf) create(signature, text string) lessonAnswer {
 	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
 	var l lessonAnswer
 	if code != http.StatusCreated || json.Unmarshal(b, &l) != nil {
-		a.t.Fatalf("%d %s", code, b)
+		a.t.Fatalf("got code %d, body %s, want status 201 and no error", code, b)
 	}
 	return l
 }
@@ -72,7 +72,7 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 		Next    string
 	}
 	if code != http.StatusOK || json.Unmarshal(b, &page) != nil {
-		a.t.Fatalf("%d %s", code, b)
+		a.t.Fatalf("got code %d, body %s, want status 200 and no error", code, b)
 	}
 	for _, l := range page.Lessons {
 		ids = append(ids, l.ID)
@@ -93,7 +93,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf("%+v", l)
+		t.Fatalf(`got %+v, want l.LessonText = %q, l.Signature = "parser deadlock on close", l.HitCount = 0, l.State = "active", l.LastSeenAt nil and a non-empty l.CreatedAt`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
@@ -109,7 +109,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	// What is claimed is not believed, and what is too long is refused.
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
-		t.Errorf("%d %s", code, b)
+		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
 		t.Error("a lesson went where its author said:", ids)
@@ -128,7 +128,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"parser deadlock on close", "again", 409},
 	} {
 		if code, b := a.do("POST", "", map[string]any{"signature": c.signature, "lesson_text": c.text}); code != c.want {
-			t.Errorf("%.20q (%d), %.30q (%d): %d %s", c.signature, len(c.signature), c.text, len(c.text), code, b)
+			t.Errorf("got c.signature %.20q, len(c.signature) %d, c.text %.30q, len(c.text) %d, code %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
@@ -138,7 +138,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	// A change keeps the id; a turn that a lesson matches is a consultation, and the newest comes
 	// first.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
-		t.Errorf("%d %s", code, b)
+		t.Errorf(`got code %d, body %s, want status 200 and string(b) with "Close the parser last."`, code, b)
 	}
 	a.create("newer than all", "Something else.")
 	about := "the parser deadlock on close"
@@ -182,7 +182,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("after a restart: %d %s", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
-		t.Errorf("%d %s", code, b)
+		t.Errorf("got code %d, body %s, want status 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 		t.Error("it is still there:", code)
@@ -198,17 +198,17 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	a := lessonsOf{t, p.Data + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
-		t.Errorf("%+v", l)
+		t.Errorf(`got %+v, want l.State = "quarantined"`, l)
 	}
 	if files, _ := filepath.Glob(filepath.Join(lessons, "api", "*.md")); len(files) != 1 {
-		t.Error(files)
+		t.Errorf("got %q, want len(files) = 1", files)
 	}
 	refused := 0
 	for n := range 80 {
 		if code, _ := a.do("POST", "", map[string]any{"signature": fmt.Sprintf("flood number %d", n), "lesson_text": "x y z"}); code == http.StatusTooManyRequests {
 			refused++
 		} else if code != http.StatusCreated {
-			t.Fatal(code)
+			t.Fatalf("got %d, want status 201", code)
 		}
 	}
 	if refused < 20 {

@@ -27,7 +27,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("%v\n%s\n%v", err, out.String(), states)
+			t.Fatalf("the demo ended early: %v\n%s\n%v", err, out.String(), states)
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
@@ -45,7 +45,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 		}
 	}
 	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
-		t.Errorf("%v\n%s", states, out.String())
+		t.Errorf("got states %v, out.String() %s, want n >= 2, states[n-1] = %q and states[n-2] = %q", states, out.String(), lesson.Active, lesson.Trial)
 	}
 	stop()
 	if err := <-done; err != nil {

@@ -23,14 +23,14 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("%v\n%s", err, out.String())
+			t.Fatalf("the demo ended early: %v\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	text := out.String()
 	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
 	if login == nil {
-		t.Fatal(text)
+		t.Fatalf("got %q, want the address of the login", text)
 	}
 	rep := circleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
@@ -46,7 +46,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 			found = found || slices.Contains(r.Verdicts, v)
 		}
 		if !found || r.NInjected == 0 {
-			t.Errorf("%s: %+v", slug, r)
+			t.Errorf("%s: got %+v, want found = true and r.NInjected other than 0", slug, r)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {

@@ -45,7 +45,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatal(code, answer)
+		t.Fatalf(`got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.End
@@ -66,7 +66,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		t.Errorf("%d units, %d picks; %d given and %d withheld", units, picks, len(given), len(withheld))
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatal(code, answer)
+		t.Fatalf(`got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
 	}
 	ratedAs(t, p, dir, "many", members, 0.25) // all of them have closed
 }

@@ -122,7 +122,7 @@ func (a *crewAgent) says(t *testing.T, base, words string, inPath bool) {
 		Choices []struct{ Message map[string]any }
 	}
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
-		t.Fatal(res.Status, err)
+		t.Fatalf("got status %q, error %v, want no error, status 200 and len(answer.Choices) = 1", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
 	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
@@ -242,7 +242,7 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 		}
 		for _, body := range bodies {
 			if status, answer := harness.Post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-				t.Fatal(status, answer)
+				t.Fatalf(`got status %d, answer %q, want status 202 and answer with "joined"`, status, answer)
 			}
 		}
 	}
@@ -534,7 +534,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	say := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
-			t.Fatal(code, answer)
+			t.Fatalf("got code %d, answer %q, want status 202 and answer with %q", code, answer, `"`+status+`"`)
 		}
 	}
 	say(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
@@ -588,7 +588,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
-			t.Fatal(code, answer)
+			t.Fatalf("got code %d, answer %q, want status 202", code, answer)
 		}
 		ratedAs(t, p, dir, run, 3, 1)
 	}
@@ -605,7 +605,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	left("gone-first", "gone-second", "stays")
 	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
 	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
-		t.Error(status, answer)
+		t.Errorf("got status %d, answer %q, want status 200 and answer with `\"forgotten\":4`", status, answer)
 	}
 	left("gone-second", "stays")
 	_ = p.Cmd.Process.Signal(os.Interrupt)

@@ -146,7 +146,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		name := fmt.Sprintf("season-%d", n)
 		status, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
 		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf(`got status %d, answer %s, want status 202 and answer with "joined"`, status, answer)
 		}
 	}
 	p.Eventually("the corrections to be counted", func() bool {
@@ -211,7 +211,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("got error %v, out %s, want no error", err, out)
 	}
 	shown := 0
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
@@ -280,7 +280,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	var rows []report.Row
 	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
-		t.Errorf("%v, %+v", err, rows)
+		t.Errorf("got error %v, rows %+v, want no error, len(rows) = 1, rows[0].Explain not nil and math.Abs(*rows[0].Explain.Mean - *r.Lessons[0].Effect) <= 1e-9", err, rows)
 	}
 
 	// What counts under another definition of reward begins at nothing, and says what it leaves

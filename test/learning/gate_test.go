@@ -53,7 +53,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 					i, i, i, quote(c.output), quote(c.reply))
 				header := http.Header{"Authorization": {"Bearer " + caller}}
 				if code, body := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+list+`]}`); code != http.StatusOK {
-					t.Fatalf("%d %s", code, body)
+					t.Fatalf("got code %d, body %s, want status 200", code, body)
 				}
 			}
 			p.Stops()
@@ -63,16 +63,16 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 				Waiting []struct{ Slug, Reason string }
 			}
 			if err := json.Unmarshal([]byte(out), &sum); err != nil || sum.Judged != len(c.callers) {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("got error %v, out %s, want no error and sum.Judged = %d", err, out, len(c.callers))
 			}
 			state := harness.MustVerb(t, "lessons", "list", "--json", "--lessons", lessons)
 			switch {
 			case c.waits == "":
 				if len(sum.Waiting) > 0 || !strings.Contains(state, `"trial"`) {
-					t.Errorf("%s\n%s", out, state)
+					t.Errorf("got out %s, state %s, want an empty sum.Waiting and state with `\"trial\"`", out, state)
 				}
 			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waits) || !strings.Contains(state, `"quarantined"`) || strings.Contains(state, `"trial"`):
-				t.Errorf("%s\n%s", out, state)
+				t.Errorf("got out %s, state %s, want len(sum.Waiting) = 1, sum.Waiting[0].Reason with %q, state with `\"quarantined\"` and state without `\"trial\"`", out, state, c.waits)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func recordInto(t *testing.T, file, what, rule string) {
 	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", file, "--intent-id", "INT-1", "--type", "test", "--file", what,
 		"--error", "the sum is wrong", "--cause", "off by one", "--resolution", "fixed", "--rule", rule).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("got error %v, out %s, want no error", err, out)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		}
 		slug := proposed("close-the-shop-first-*.md")
 		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("got error %v, out %s, want no error", err, out)
 		}
 		harness.Eventually(t, "what was approved", shop)
 		b, err := os.ReadFile(file)
@@ -109,18 +109,18 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
 			if err != nil || r.Lesson.State.Fires() != own {
-				t.Fatal(own, err, r.Findings)
+				t.Fatalf("got own %v, error %v, r.Findings %+v, want no error and r.Lesson.State.Fires() = %v", own, err, r.Findings, own)
 			}
 		}
 	}
 	book, problems, err := b.List(context.Background())
 	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatal(book.Len(), problems, err)
+		t.Fatalf("got book.Len() %d, problems %+v, error %v, want no error, an empty problems and book.Len() = 20", book.Len(), problems, err)
 	}
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf("%+v", hits)
+		t.Fatalf(`got %+v, want len(hits) = 1, hits[0].Lesson.Slug with the prefix "test-the-empty-list-" and book.Text(hits[0].Lesson).Lines(600) with "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {

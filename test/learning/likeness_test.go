@@ -151,7 +151,7 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
-		t.Errorf("%v\n%s", err, edited)
+		t.Errorf("got error %v, edited %s, want no error and string(edited) = %q", err, edited, want)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {

@@ -53,7 +53,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			say := func(name, words string) {
 				t.Helper()
 				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+words+`]}`); status != http.StatusOK {
-					t.Fatalf("%d %s", status, answer)
+					t.Fatalf("got status %d, answer %s, want status 200", status, answer)
 				}
 			}
 			const first = `{"role":"user","content":"build the targets"}`
@@ -66,13 +66,13 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				out, complaints, code := harness.Verb(t, "", judge...)
 				var sum struct{ Judged int }
 				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-					t.Fatalf("%d %s%s", code, out, complaints)
+					t.Fatalf("got code %d, out %s, complaints %s, want exit code 0 and no error", code, out, complaints)
 				}
 				judged += sum.Judged
 			}
 			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
 			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`) {
-				t.Error(body)
+				t.Errorf("got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
 			}
 			say("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the session that went on to be judged again", func() bool { distil(); return judged == 3 })
@@ -80,18 +80,18 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
-				t.Fatalf("%d %s%s", code, out, complaints)
+				t.Fatalf("got code %d, out %s, complaints %s, want exit code 0, no error and len(r.Lessons) = 1", code, out, complaints)
 			}
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
-				t.Errorf("%+v", o)
+				t.Errorf("got %+v, want o not nil and *o = %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, told, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
 			if code != 0 || !strings.Contains(told, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
-				t.Errorf("%d %s", code, told)
+				t.Errorf(`got code %d, told %s, want exit code 0 and told with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, told)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // another text, of which nobody has said anything
 			if _, told, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(told, "opinion") {
-				t.Error(told)
+				t.Errorf(`got %q, want a text without "opinion"`, told)
 			}
 		})
 	}

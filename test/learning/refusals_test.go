@@ -61,7 +61,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Helper()
 				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
 				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
-					t.Fatalf("%d %s", status, body)
+					t.Fatalf("got status %d, body %s, want status 200 and no error", status, body)
 				}
 			}
 			p.Eventually("all sessions to be counted", func() bool {
@@ -97,7 +97,7 @@ func meets(t *testing.T, data string, n int) {
 	turn := func(messages string, header http.Header) {
 		t.Helper()
 		if status, answer := harness.Post(t, data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("got status %d, answer %s, want status 200", status, answer)
 		}
 	}
 	first := fmt.Sprintf(`{"role":"user","content":%q}`, words)
@@ -111,6 +111,6 @@ func meets(t *testing.T, data string, n int) {
 		turn(first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`, off)
 	}
 	if status, answer := harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-		t.Fatalf("%d %s", status, answer)
+		t.Fatalf("got status %d, answer %s, want status 202", status, answer)
 	}
 }

@@ -175,7 +175,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				got := u.texts(t)
 				answer, rest, _ := strings.Cut(got[len(got)-1], "[END LESSON]\n")
 				if answer != "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n" || rest != "\nGo on." {
-					t.Fatalf("%q", got)
+					t.Fatalf("got %q, want answer = \"[/lesson create parser deadlock: Close the parser first.]\\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\\n\" and rest = \"\\nGo on.\"", got)
 				}
 				if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
 					t.Errorf("lessons %q", ids)
@@ -189,7 +189,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 					t.Errorf("not repeated byte for byte: %q, then %q", got, later)
 				}
 				if n := later[4]; !strings.HasPrefix(n, "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: there is no such lesson") || !strings.HasSuffix(n, "[END LESSON]\n\nAnd now?") {
-					t.Errorf("%q", n)
+					t.Errorf("got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: there is no such lesson\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
 				}
 			})
 		}
@@ -207,7 +207,7 @@ func TestWritIsOffByDefault(t *testing.T) {
 	a.User("Go on.")
 	a.Send(false)
 	if got := u.texts(t); got[2] != "Go on." {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got[2] = "Go on."`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 0 {
 		t.Errorf("lessons %q", ids)
@@ -225,7 +225,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.User("Mend the parser.")
 	a.Send(true)
 	if got := u.texts(t); !strings.HasPrefix(got[0], "[/lesson help] You can keep notes") || !strings.HasSuffix(got[0], "[END LESSON]\n\nMend the parser.") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want got[0] with the prefix \"[/lesson help] You can keep notes\" and got[0] with the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
 	}
 	carriedOut(t, 3, p)
 	a.Said(hostile)
@@ -233,7 +233,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.Send(true)
 	got := u.texts(t)[2]
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, "gnore all previous") || !strings.Contains(got, "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]") || !strings.Contains(got, "ends with a line /endlesson") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want strings.Count(got, \"[/lesson \") = 3, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
 	}
 	carriedOut(t, 4, p)
 	a.Said("/lesson search cache")
@@ -247,7 +247,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 		t.Fatalf("files %q", files)
 	}
 	if b, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(b), "state: quarantined") {
-		t.Errorf("%v %s", err, b)
+		t.Errorf(`got error %v, body %s, want no error and string(b) with "state: quarantined"`, err, b)
 	}
 
 	silent := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Learn": "off"}}
@@ -260,7 +260,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	silent.User("Go on.")
 	silent.Send(true)
 	if got := u.texts(t); strings.Contains(got[2], "[/lesson ") {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got[2] without "[/lesson "`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
 		t.Errorf("lessons %q", ids)
@@ -344,7 +344,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 						task := fmt.Sprintf("task-%02d", i)
 						header := http.Header{"Precept-Session": {task}, "Precept-Agent": {fmt.Sprint("agent-", i%12)}}
 						if code, body := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+list(task)+`]}`); code != http.StatusOK {
-							t.Errorf("%d %s", code, body)
+							t.Errorf("got code %d, body %s, want status 200", code, body)
 						}
 					})
 				}
@@ -422,9 +422,9 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	}
 	second, third := results(asked[1]), results(asked[2])
 	if len(second) != 1 || !strings.HasPrefix(second[0], "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n") || !strings.HasSuffix(second[0], "[END LESSON]\n\nok") {
-		t.Fatalf("%q", second)
+		t.Fatalf("got %q, want len(second) = 1, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf("%q", third)
+		t.Errorf(`got %q, want len(third) = 2, third[0] = second[0] and third[1] with "says so already"`, third)
 	}
 }

@@ -138,7 +138,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(list1, words))
 		code, answer := harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
-			t.Fatalf("%s: %d %s", words, code, answer)
+			t.Fatalf("%s: got code %d, answer %s, want status 200 and strings.ReplaceAll(answer, \"\\n\", \"\") with \"data: \"", words, code, answer)
 		}
 	}
 	for i, kind := range []string{"correction", "rejection"} {
@@ -179,7 +179,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf("%s: %d %q %s", format, code, out, complaints)
+			t.Errorf(`%s: got code %d, out %q, complaints %s, want exit code 0 and (a non-empty out or format = "experiment")`, format, code, out, complaints)
 		}
 		all["export "+format] = out
 	}
@@ -196,7 +196,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		all["export parquet"], all[file] = string(b), content
 	}
 	for _, leak := range leaks(all, values) {
-		t.Error(leak)
+		t.Errorf("got the leak %s, want none", leak)
 	}
 }
 

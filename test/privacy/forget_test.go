@@ -19,10 +19,10 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 202", code, answer)
 		}
 	}
 	say("a", first)
@@ -87,7 +87,7 @@ func TestRetentionOfARunningServer(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
-		t.Fatalf("%d %s", code, answer)
+		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 	}
 	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
 	p.Eventually("its end", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })

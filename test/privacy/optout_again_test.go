@@ -42,7 +42,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					h.Set("Precept-Session", name)
 					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-						t.Fatalf("%d %s", code, answer)
+						t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 					}
 				}
 				send("s-"+canary, first, header)

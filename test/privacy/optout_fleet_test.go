@@ -43,7 +43,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
 		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
 	said := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }

@@ -72,7 +72,7 @@ reward: {close_after: 300ms}
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: %d %s", form, code, answer)
+			t.Fatalf("%s: got code %d, answer %s, want status 200 and answer with %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 			t.Errorf("%s: feedback %d %s", form, code, answer)
@@ -118,7 +118,7 @@ reward: {close_after: 300ms}
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("%d %s", code, answer)
+		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 	}
 	metric(`precept_dropped_total{reason="opt_out"} 1`)
 	clean("where nothing is learned")
@@ -128,7 +128,7 @@ reward: {close_after: 300ms}
 	// And whoever did not opt out is kept.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("%d %s", code, answer)
+		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 	}
 	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
@@ -162,7 +162,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
 	ask()

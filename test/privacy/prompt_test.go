@@ -46,7 +46,7 @@ func askTwice(t *testing.T, p *harness.Process, dialect, prompt string, header h
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
 		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
-			t.Fatalf("%s: %d %s", dialect, code, answer)
+			t.Fatalf("%s: got code %d, answer %s, want status 200", dialect, code, answer)
 		}
 	}
 }

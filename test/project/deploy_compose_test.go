@@ -112,18 +112,18 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		e := effective(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+";")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
-			t.Errorf("%s: %+v", name, e)
+			t.Errorf(`%s: got %+v, want e.Lessons = "redis://", e.DataDir = "/data", e.Log.Format = "json" and e.Admin.Hosts with %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
 			t.Errorf("%s has %s to stop, it may take %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
-			t.Errorf("%s: %+v", name, s)
+			t.Errorf(`%s: got %+v, want s.ReadOnly = true and exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) = true`, name, s)
 		}
 	}
 	slices.Sort(targets)
 	if len(targets) != 3 {
-		t.Fatalf("%v", targets)
+		t.Fatalf("got %v, want len(targets) = 3", targets)
 	}
 	nginx := deployed(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
@@ -195,7 +195,7 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	}
 	strictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf("%+v", s)
+		t.Errorf(`got %+v, want s.URL = "http://prometheus:9090", s.IsDefault = true and a non-empty c.Services["prometheus"].Image`, s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
 		t.Errorf("%v holds no dashboard", boards.Providers[0].Options.Path)
@@ -217,7 +217,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
 	check.Env = append(os.Environ(), pairs(asked)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
-		t.Errorf("%v: %s\n%s", err, out, p.Log.String())
+		t.Errorf("got error %v, out %s, p.Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", given()["PRECEPT_ADMIN_TOKEN"]); code != 200 {
 		t.Errorf("Prometheus gets %d", code)

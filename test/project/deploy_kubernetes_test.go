@@ -193,7 +193,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
 	if err != nil || len(files) < 6 {
-		t.Fatalf("%v: %v", files, err)
+		t.Fatalf("%v: got %v, want no error and len(files) >= 6", files, err)
 	}
 	for _, file := range files {
 		strictly(t, "deploy/kubernetes/"+filepath.Base(file), next)
@@ -233,7 +233,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 			t.Fatal(err)
 		}
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want no error or os.IsExist(err) = true", err)
 		}
 	}
 	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
@@ -307,14 +307,14 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf("%+v", e)
+		t.Errorf(`got %+v, want e.Lessons = "redis://", e.DataDir = %q, set.VolumeClaimTemplates[0].Metadata.Name = %q and e.Admin.Hosts with "precept-admin"`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
 		t.Errorf("a pod has %s to end, it may take %s", grace, sleep+stopNeeds)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(deployed(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("%+v", pod.SecurityContext)
+		t.Errorf(`got %+v, want pod.SecurityContext.RunAsNonRoot = true, deployed(t, "Dockerfile") with "USER 65532:65532", pod.SecurityContext.RunAsUser = 65532 and c.SecurityContext.ReadOnlyRootFilesystem = true`, pod.SecurityContext)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
 		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
 		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
-			t.Errorf("%+v: %d", probe, code)
+			t.Errorf("%+v: got %d, want status 200", probe, code)
 		}
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
@@ -350,6 +350,6 @@ func TestKustomizeBuildsTheManifests(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", filepath.Join(repo, "deploy", "kubernetes")).CombinedOutput()
 	if err != nil || strings.Count(string(out), "\nkind: ") != 6 || strings.Contains(string(out), "kind: Secret") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("got error %v, out %s, want no error, strings.Count(string(out), \"\\nkind: \") = 6 and string(out) without \"kind: Secret\"", err, out)
 	}
 }

@@ -45,7 +45,7 @@ func strictly(t *testing.T, name string, next func(document []byte) any) {
 	for document := range strings.SplitSeq(deployed(t, name), "\n---\n") {
 		into := next([]byte(document))
 		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
-			t.Fatalf("%s: %s", name, yaml.FormatError(err, false, true))
+			t.Fatalf("%s: got %s, want no error", name, yaml.FormatError(err, false, true))
 		}
 	}
 }
@@ -91,7 +91,7 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 	c.Stderr = &said
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said.String())
+		t.Fatalf("got error %v, said.String() %s, want no error", err, said.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	s := unit(t, text)["Service"]
 	one := func(key string) string {
 		if len(s[key]) != 1 {
-			t.Fatalf("%s: %q", key, s[key])
+			t.Fatalf("%s: got %q, want len(s[key]) = 1", key, s[key])
 		}
 		return s[key][0]
 	}
@@ -241,7 +241,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 		t.Errorf("TimeoutStopSec %s is not longer than a stop, %s", limit, stopNeeds)
 	}
 	if one("Type") != "notify" || !strings.Contains(one("ExecReload"), "-HUP $MAINPID") || one("SuccessExitStatus") != "3" || one("RestartPreventExitStatus") != "2" {
-		t.Errorf("%v", s)
+		t.Errorf(`got %v, want one("Type") = "notify", one("ExecReload") with "-HUP $MAINPID", one("SuccessExitStatus") = "3" and one("RestartPreventExitStatus") = "2"`, s)
 	}
 	verifyUnit(t, text)
 }

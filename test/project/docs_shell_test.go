@@ -63,7 +63,7 @@ func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(loose, []int{12, 13}) {
-		t.Errorf("%+v %v", blocks, loose)
+		t.Errorf("got blocks %+v, loose %v, want len(blocks) = 2, blocks[0] = %+v, an empty blocks[1].kind and loose = []int{12, 13}", blocks, loose, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: %v", file, b.line, err)
+					t.Errorf("got file %s, b.line %d, error %v, want no error", file, b.line, err)
 				}
 			case "":
 				t.Errorf("%s:%d: a block that does not say what it is: sh, json, yaml or text", file, b.line)

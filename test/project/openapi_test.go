@@ -141,15 +141,15 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: %v", where, err)
+		d.t.Fatalf("%s: got %v, want no error", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: %v", where, err)
+		d.t.Errorf("%s: got %v, want no error", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: %v\n%s", where, err, body)
+		d.t.Errorf("%s: got error %v, body %s, want no error", where, err, body)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: %s", file, f)
+			t.Errorf("%s: got the fault %s, want none", file, f)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 	} {
 		got := p.faults("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
-			t.Errorf("%q: %q", tc.text, got)
+			t.Errorf("%q: got %q, want len(got) = 1 and got[0] with %q", tc.text, got, tc.want)
 		}
 	}
 	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.faults("README.md", fine); len(got) != 0 {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want an empty got", got)
 	}
 }
 

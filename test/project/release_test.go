@@ -23,7 +23,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 	}
 	list, err := exec.CommandContext(t.Context(), "bash", script, "--list").Output()
 	if err != nil || len(strings.Fields(string(list))) != 6 {
-		t.Fatalf("%v: %s", err, list)
+		t.Fatalf("got error %v, list %s, want no error and len(strings.Fields(string(list))) = 6", err, list)
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
@@ -46,7 +46,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 		c.Dir = dir
 		out, err := c.CombinedOutput()
 		if refused := strings.Contains(string(out), "changes that are not committed"); refused != (args[0] == "bash") || refused == (err == nil) {
-			t.Errorf("%v: %v\n%s", args, err, out)
+			t.Errorf("%v: got error %v, out %s, want refused = %v and refused other than %v", args, err, out, (args[0] == "bash"), (err == nil))
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	have := map[string]string{}
 	for _, c := range b.Components {
 		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || have[c.Name] != "" {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want c.PURL = %q and an empty have[c.Name]", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
 		have[c.Name] = c.Version
 	}

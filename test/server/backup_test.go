@@ -38,14 +38,14 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusOK {
-			t.Fatal(res.Status)
+			t.Fatalf("got %q, want status 200", res.Status)
 		}
 	}
 	read := func(args ...string) string {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitDone {
-			t.Fatalf("%v: %d %s", args, code, complaints)
+			t.Fatalf("%v: got code %d, complaints %s, want exit code harness.ExitDone", args, code, complaints)
 		}
 		return out
 	}
@@ -54,7 +54,7 @@ func TestBackupAndRestore(t *testing.T) {
 		name := fmt.Sprint("s", i)
 		say(p, name)
 		if code, text := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
-			t.Fatalf("%d %s", code, text)
+			t.Fatalf("got code %d, text %s, want status 202", code, text)
 		}
 	}
 	p.Eventually("all samples", func() bool { return strings.Count(read("export"), "\n") == 30 })
@@ -65,7 +65,7 @@ func TestBackupAndRestore(t *testing.T) {
 		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
 		c.Dir = home
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", script, err, out)
+			t.Fatalf("%s: got error %v, out %s, want no error", script, err, out)
 		}
 	}
 	const copying, queue, into = "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
@@ -109,7 +109,7 @@ func TestBackupAndRestore(t *testing.T) {
 	say(p, "afterwards")
 	p.Eventually("what comes after", func() bool { return strings.Count(read("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
-		t.Errorf("%+v", d)
+		t.Errorf(`got %+v, want d.Dropped["damaged"] = 0`, d)
 	}
 	p.Stops()
 }

@@ -37,7 +37,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					h.Set(headers[i], headers[i+1])
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("%d %s", status, b)
+					t.Fatalf("got status %d, body %s, want status 200", status, b)
 				}
 			}
 			tell := func(want int, has, session string, ids ...string) {
@@ -51,7 +51,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					body = "[" + body + "]"
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != want || !strings.Contains(b, has) {
-					t.Errorf("%s %v: %d %s", session, ids, status, b)
+					t.Errorf("%s %v: got status %d, body %s, want status %d and b with %q", session, ids, status, b, want, has)
 				}
 			}
 

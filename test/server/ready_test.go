@@ -20,19 +20,19 @@ func TestReadyVerbMatchesReadyz(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
 	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
 	if err != nil || out != p.Data+"/readyz: ok\n" {
-		t.Errorf("%v: %q", err, out)
+		t.Errorf("got error %v, out %q, want no error and out = %q", err, out, p.Data+"/readyz: ok\n")
 	}
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err != nil || !strings.Contains(out, `"ready": true`) {
-		t.Errorf("%v: %q", err, out)
+		t.Errorf("got error %v, out %q, want no error and out with `\"ready\": true`", err, out)
 	}
 	p.Stops()
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
-		t.Errorf("%v: %q", err, out)
+		t.Errorf("got error %v, out %q, want an error and out with `\"ready\": false`", err, out)
 	}
 	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "http://127.0.0.1:1/readyz: no server answers; start the server"`, err)
 	}
 }
 
@@ -63,11 +63,11 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
 	said := next()
 	if p.Ready(dir); said != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
-		t.Errorf("%q", said)
+		t.Errorf("got %q, want %q", said, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
 	}
 	p.Signal(syscall.SIGTERM)
 	if said := next(); !strings.HasPrefix(said, "STOPPING=1\n") {
-		t.Errorf("%q", said)
+		t.Errorf("got %q, want a text with the prefix \"STOPPING=1\\n\"", said)
 	}
 	if code := p.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -117,7 +117,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	say := func(address string) {
 		t.Helper()
 		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
-			t.Fatalf("%d %s", code, text)
+			t.Fatalf("got code %d, text %s, want status 200", code, text)
 		}
 	}
 	say("before@example.com")

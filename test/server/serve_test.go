@@ -42,7 +42,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	}
 	for _, url := range []string{p.Data + "/healthz", p.Data + "/readyz", p.Admin + "/healthz", p.Admin + "/readyz"} {
 		if status, text := harness.Get(t, url, ""); status != 200 {
-			t.Errorf("%s: %d %s", url, status, text)
+			t.Errorf("%s: got status %d, text %s, want status 200", url, status, text)
 		}
 	}
 	for _, url := range []string{p.Admin + "/", p.Admin + "/metrics", p.Admin + "/api/report", p.Admin + "/debug/pprof/"} {
@@ -313,7 +313,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
 		if out := verb(args...); out != "" {
-			t.Errorf("%v: %s", args, out)
+			t.Errorf("%v: got %s, want no output", args, out)
 		}
 	}
 	check := func(when string) {
@@ -323,17 +323,17 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "beside") {
-			t.Errorf("%s: %+v", when, d)
+			t.Errorf("%s: got %+v, want d.Admitted = 3, d.Stored = 3, d.Spooled = 0, d.Incomplete = 0, d.Dropped not nil and (d.Running != nil) = %v", when, d, (when == "beside"))
 		}
 		if text := verb("doctor"); !strings.Contains(text, "exchanges admitted") {
-			t.Errorf("%s: %s", when, text)
+			t.Errorf(`%s: got %s, want a text with "exchanges admitted"`, when, text)
 		}
 		var r map[string]any
 		if err := json.Unmarshal([]byte(verb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
 			t.Errorf("%s: report %v, %v", when, r, err)
 		}
 		if text := verb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
-			t.Errorf("%s: %s", when, text)
+			t.Errorf(`%s: got %s, want a text with "all lessons together" and a text with "not enough data"`, when, text)
 		}
 	}
 	check("beside")

@@ -44,7 +44,7 @@ func lived(t *testing.T, flags []string) {
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf("%+v", one)
+		t.Errorf(`got %+v, want one.Name = "one", one.Turns = 1, len(one.Injected) = 1 and one.Found not nil`, one)
 	}
 	var tr store.Transcript
 	p.Ask(t, "/api/sessions/one", &tr)
@@ -67,7 +67,7 @@ func lived(t *testing.T, flags []string) {
 	})
 	out, err := harness.RunVerb(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf(`got error %v, out %s, want no error and out with "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
 	sameExports(t, p, dir, flags)
 	for query, some := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
@@ -82,7 +82,7 @@ func lived(t *testing.T, flags []string) {
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
 		if code := p.Ask(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
-			t.Errorf("%s: %d: %s", path, code, page)
+			t.Errorf("%s: got code %d, page %s, want status 200, page without \"canary-word\", page without \"e2e-token\" and page without \"\\x1b\"", path, code, page)
 		}
 	}
 	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
@@ -99,7 +99,7 @@ func watched(t *testing.T, dir, id string) {
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
 		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)
 		if err != nil || !strings.Contains(out, "PRECEPT +") || !strings.Contains(out, "[check-the-target]") || !strings.Contains(out, "<script>") || strings.Contains(out, "\x1b") {
-			t.Errorf("%v: %v: %s", args, err, out)
+			t.Errorf("%v: got error %v, out %s, want no error, out with \"PRECEPT +\", out with \"[check-the-target]\", out with \"<script>\" and out without \"\\x1b\"", args, err, out)
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
@@ -110,7 +110,7 @@ func watched(t *testing.T, dir, id string) {
 	out, err := harness.RunVerb(t, "watch", "one", "--once", "--json", "--data-dir", dir)
 	var turn store.TurnItem
 	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("got error %v, out %s, want no error and turn.Turn = 1", err, out)
 	}
 	for _, c := range []struct {
 		args []string
@@ -122,7 +122,7 @@ func watched(t *testing.T, dir, id string) {
 		{[]string{"watch", "one", "--latest"}, "name one session"},
 	} {
 		if out, err := harness.RunVerb(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v: %s", c.args, err, out)
+			t.Errorf("%v: got error %v, out %s, want an error with %q", c.args, err, out, c.want)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func health(t *testing.T, p *harness.Process) {
 		return h.Account.Stored > 0
 	})
 	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
-		t.Errorf("%+v %+v", h.Account, h.Store)
+		t.Errorf("got h.Account %+v, h.Store %+v, want h.Account.Balanced = true, h.Account.Admitted >= 1, h.PID = %d, an empty h.Account.Trouble + h.Store.Trouble, h.Store.Healthy = true and len(h.Config) >= 50", h.Account, h.Store, p.PID)
 	}
 	changed := map[string]string{}
 	for _, s := range h.Config {

@@ -26,7 +26,7 @@ func TestTalk(t *testing.T) {
 		code, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
 			`{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`)
 		if code != http.StatusOK {
-			t.Fatal(code, body)
+			t.Fatalf("got code %d, body %q, want status 200", code, body)
 		}
 	}
 	if os.Getenv("TALK_SIGNAL") != "" {
@@ -47,7 +47,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
-		t.Fatal(err)
+		t.Fatalf("precept did not start: %v", err)
 	}
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
@@ -81,10 +81,10 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 				t.Error("no lesson reached the model:", last.Raw)
 			}
 			if !strings.Contains(said, "the verifier failed; session ci-42") || !strings.Contains(said, "1 failure recorded") {
-				t.Error(said)
+				t.Errorf(`got %q, want a text with "the verifier failed; session ci-42" and a text with "1 failure recorded"`, said)
 			}
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
-				t.Error(string(b))
+				t.Errorf(`got %q, want a text with "F401 unused thing" and a text with "**Intent ID:** ci-42"`, string(b))
 			}
 			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
 				t.Error("run.json:", err)
@@ -113,7 +113,7 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
 	code, out, said := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(said, "the verifier failed; run ci-7 (joined)") {
-		t.Fatal(code, out, said)
+		t.Fatalf(`got code %d, out %q, said %q, want exit code 0 and said with "the verifier failed; run ci-7 (joined)"`, code, out, said)
 	}
 	verdictOf(t, dir, data)
 	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
@@ -169,7 +169,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
-		t.Error(code, out.String())
+		t.Errorf("got code %d, out.String() %q, want exit code 143", code, out.String())
 	}
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the work of a stopped agent was verified")
@@ -210,15 +210,15 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 	} {
 		code, out, said := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out, c.out) || code != 0 && said == "" {
-			t.Errorf("%s: %d %s %s", c.args, code, out, said)
+			t.Errorf("%s: got code %d, out %s, said %s, want status %d, out with %q and (exit code 0 or a non-empty said)", c.args, code, out, said, c.code, c.out)
 		}
 	}
 	code, _, said := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
 	if code != 1 || !strings.Contains(said, "precept serve") {
-		t.Error(code, said)
+		t.Errorf(`got code %d, said %q, want exit code 1 and said with "precept serve"`, code, said)
 	}
 	code, _, said = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
 	if code != 0 {
-		t.Error(code, said)
+		t.Errorf("got code %d, said %q, want exit code 0", code, said)
 	}
 }

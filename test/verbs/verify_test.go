@@ -131,6 +131,6 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		Failures []any `json:"failures"`
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.ExitCode != 5 || len(v.Failures) != 1 {
-		t.Error(out, err)
+		t.Errorf("got out %q, error %v, want no error, v.ExitCode = 5 and len(v.Failures) = 1", out, err)
 	}
 }

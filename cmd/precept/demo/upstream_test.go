@@ -20,7 +20,7 @@ func ask(t *testing.T, u *Upstream, path, body string) (status int, id, text str
 		Choices []struct{ Message message }
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-		t.Fatalf("%s: %v", rec.Body, err)
+		t.Fatalf("%s: got %v, want no error", rec.Body, err)
 	}
 	if len(res.Choices) > 0 {
 		text = res.Choices[0].Message.Content

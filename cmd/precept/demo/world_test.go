@@ -42,7 +42,7 @@ func TestEffect(t *testing.T) {
 	w := NewWorld(1)
 	for _, l := range w.Truths {
 		if e, ok := w.Effect(l.Slug); !ok || e != l.Effect {
-			t.Errorf("%s: %v %v", l.Slug, e, ok)
+			t.Errorf("%s: got e %v, ok %v, want ok = true and e = %v", l.Slug, e, ok, l.Effect)
 		}
 	}
 	if e, ok := w.Effect("nothing-of-the-kind"); ok || e != 0 {
@@ -144,7 +144,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 {
-		t.Fatal(problems, err)
+		t.Fatalf("got problems %+v, error %v, want no error and an empty problems", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
 		t.Errorf("%d lessons, %d truths", book.Len(), len(w.Truths))

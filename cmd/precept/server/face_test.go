@@ -24,7 +24,7 @@ func (l *life) page(path string) string {
 	l.t.Helper()
 	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
 	if status != http.StatusOK {
-		l.t.Fatalf("%s: %d %s", path, status, body)
+		l.t.Fatalf("%s: got status %d, body %s, want status 200", path, status, body)
 	}
 	return body
 }
@@ -34,7 +34,7 @@ func (l *life) tells(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
-		l.t.Fatalf("%s: %d %s", path, status, answer)
+		l.t.Fatalf("%s: got status %d, answer %s, want status / 100 = 2", path, status, answer)
 	}
 	return answer
 }
@@ -136,7 +136,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	}
 	who := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
-		t.Fatal(status, answer)
+		t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 	l.asks("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })

@@ -63,7 +63,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
-		t.Fatal(findings, err)
+		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
 	for _, l := range []*life{first, second} {
 		eventually(t, "the lesson at a replica", func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") })
@@ -189,7 +189,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
-		t.Fatal(findings, err)
+		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
 	eventually(t, "the lesson", taught)
 	if err := l.ends(); err != nil {

@@ -157,7 +157,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		} {
 			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
-				b.t.Fatal(status, answer)
+				b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 			}
 			list = append(list, more...)
 		}
@@ -227,13 +227,13 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
-				b.t.Fatal(status, answer)
+				b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 			}
 			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
 		passes(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
-			b.t.Fatal(status, answer)
+			b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
 			b.t.Errorf("the index tells %q, want 2 successes and 1 failure", got)

@@ -48,7 +48,7 @@ func (m *heard) got(l *life, agent, words, text string) bool {
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
 	if status != http.StatusOK {
-		l.t.Fatal(status, answer)
+		l.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
-		t.Fatal(status, body, err)
+		t.Fatalf("got status %d, body %q, error %v, want no error, status 201 and made.State = %q", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "the queue to show it", func() bool {
 		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
@@ -116,7 +116,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
 				if results, _, err := book.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
-					t.Fatal(results, err)
+					t.Fatalf("got results %+v, error %v, want no error and results[0].Status = %q", results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
@@ -171,7 +171,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) != 1 {
-		t.Fatal(aside, err)
+		t.Fatalf("got aside %q, error %v, want no error and len(aside) = 1", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != garbage {
 		t.Errorf("%d bytes, %v", len(b), err)
@@ -206,7 +206,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Quarantined {
-		t.Errorf("%+v %v", r.Lesson, err)
+		t.Errorf("got r.Lesson %+v, error %v, want no error and r.Lesson.State = %q", r.Lesson, err, lesson.Quarantined)
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {

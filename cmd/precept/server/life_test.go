@@ -64,10 +64,10 @@ func (l *life) asks(agent, name, words, feedback string) {
 	l.t.Helper()
 	who := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
-		l.t.Fatal(status, answer)
+		l.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
-		l.t.Fatal(status, answer)
+		l.t.Fatalf("got status %d, answer %q, want status 202", status, answer)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		} `json:"lessons"`
 	}
 	if err := json.Unmarshal([]byte(body), &told); err != nil || len(told.Lessons) != 1 || told.Lessons[0].Slug != "look-first" {
-		t.Fatalf("%v %s", err, body)
+		t.Fatalf(`got error %v, body %s, want no error, len(told.Lessons) = 1 and told.Lessons[0].Slug = "look-first"`, err, body)
 	}
 	if row := told.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("the admin face tells %+v, the server %+v", row, r.Lessons[0])
@@ -228,7 +228,7 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf(`%s: got %v, want an error, err.Error() with the prefix %q and err.Error() with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the data directory was touched: %v", key, err)
@@ -262,7 +262,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			up := <-states
 			at, err := server.ReadRunFile(cfg.DataDir)
 			if err != nil || at.PID != os.Getpid() {
-				t.Fatalf("%+v %v", at, err)
+				t.Fatalf("got at %+v, error %v, want no error and at.PID = %d", at, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + at.Data + ", admin " + at.Admin; up != want {
 				t.Errorf("the manager is told %q, want %q", up, want)

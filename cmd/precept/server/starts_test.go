@@ -44,7 +44,7 @@ func (b *bubbled) turn(agent, words string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
 	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
-		b.t.Fatal(status, answer)
+		b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
 		passes(5 * time.Second)
 		status, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "coder")
 		if status != http.StatusOK || !strings.Contains(list, "Use grep before you read.") {
-			b.t.Errorf("%d %s", status, list)
+			b.t.Errorf(`got status %d, list %s, want status 200 and list with "Use grep before you read."`, status, list)
 		}
 		if _, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
 			b.t.Errorf("another agent has it: %s", list)

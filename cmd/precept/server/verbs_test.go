@@ -39,12 +39,12 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		place, done, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("%+v: %v", c, err)
+				t.Errorf("%+v: got %v, want an error with %q", c, err, c.fault)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got %v, want no error", c, err)
 			continue
 		}
 		if place.Name() != c.where {
@@ -86,7 +86,7 @@ func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
-		t.Fatal(r.Problems, err)
+		t.Fatalf("got r.Problems %+v, error %v, want no error and a non-empty r.Texts", r.Problems, err)
 	}
 	return string(r.Texts["look-first.md"])
 }
@@ -107,7 +107,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {
 				who := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
 				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
-					t.Fatal(status, answer)
+					t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 				}
 			}
 			if err := l.ends(); err != nil {
@@ -166,7 +166,7 @@ func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
-		t.Errorf("%v %v", n, err)
+		t.Errorf(`got n %v, error %v, want no error and n["sessions"] = 0`, n, err)
 	}
 	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
 		t.Error("a directory is locked on which nothing runs")

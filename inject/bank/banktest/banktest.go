@@ -74,7 +74,7 @@ func (d *desk) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := d.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
+		t.Fatalf("got error %v, problems %+v, want no error and an empty problems", err, problems)
 	}
 	s, _ := book.StateAt(slug, d.now)
 	return s

@@ -21,16 +21,16 @@ func citations(t *testing.T, d *desk) {
 	for range 2 {
 		l, err := d.Bank.Cite(t.Context(), "one", more, 0, "distill")
 		if err != nil || len(l.Evidence) != 2 || l.State != lesson.Active {
-			t.Fatalf("%v: %+v", err, l)
+			t.Fatalf("got error %v, l %+v, want no error, len(l.Evidence) = 2 and l.State = %q", err, l, lesson.Active)
 		}
 	}
 	if got := d.events(t); len(got) != 2 || got[1] != "cite one active>active" {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want len(got) = 2 and got[1] = "cite one active>active"`, got)
 	}
 	_, err := d.Bank.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, 0, "distill")
 	d.expect(t, err, lesson.CodeInvalid)
 	if _, err := d.Bank.Cite(t.Context(), "nobody", more, 0, "distill"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Error(err)
+		t.Errorf("got %v, want error bank.ErrNoLesson", err)
 	}
 	many := make([]lesson.Evidence, 500)
 	for i := range many {
@@ -57,7 +57,7 @@ func archive(t *testing.T, d *desk) {
 	}
 	old, problems, err := d.Bank.Archived(t.Context())
 	if err != nil || len(problems) > 0 || len(old) != 1 || old[0].Slug != "one" || old[0].State != lesson.Archived || old[0].Category != "deep/down" {
-		t.Fatalf("%v %v %+v", err, problems, old)
+		t.Fatalf(`got error %v, problems %v, old %+v, want no error, an empty problems, len(old) = 1, old[0].Slug = "one", old[0].State = %q and old[0].Category = "deep/down"`, err, problems, old, lesson.Archived)
 	}
 	// An archived lesson can be superseded.
 	heir := draft("heir")
@@ -65,14 +65,14 @@ func archive(t *testing.T, d *desk) {
 	d.propose(t, bank.Proposal{Lesson: heir, Source: "distill"})
 	l, err := d.Bank.Restore(t.Context(), "one", "ann")
 	if err != nil || l.State != lesson.Quarantined || d.state(t, "one") != lesson.Quarantined {
-		t.Fatalf("%v: %+v", err, l)
+		t.Fatalf(`got error %v, l %+v, want no error, l.State = %q and d.state(t, "one") = %q`, err, l, lesson.Quarantined, lesson.Quarantined)
 	}
 	if old, _, _ := d.Bank.Archived(t.Context()); len(old) != 0 {
 		t.Errorf("%d are still archived", len(old))
 	}
 	for _, err := range []error{d.Bank.Archive(t.Context(), "nobody", "ann"), func() error { _, err := d.Bank.Restore(t.Context(), "nobody", "ann"); return err }()} {
 		if !errors.Is(err, bank.ErrNoLesson) {
-			t.Error(err)
+			t.Errorf("got %v, want error bank.ErrNoLesson", err)
 		}
 	}
 	// The approval of the heir logs the supersession.
@@ -83,7 +83,7 @@ func archive(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	if got := d.events(t); got[len(got)-1] != "supersede one active>superseded" || d.state(t, "one") != lesson.Superseded {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got[len(got)-1] = "supersede one active>superseded" and d.state(t, "one") = %q`, got, lesson.Superseded)
 	}
 }
 
@@ -93,10 +93,10 @@ func put(t *testing.T, d *desk) {
 	for _, c := range []struct{ name, event string }{{"one.md", "create one >active"}, {"one.md", "edit one active>active"}} {
 		text = append(text, "\nA comment below.\n"...)
 		if r, err := d.Bank.Put(t.Context(), c.name, text, "ann"); err != nil || r.Lesson.Raw != string(text) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want no error and r.Lesson.Raw = %q", err, string(text))
 		}
 		if got := d.events(t); got[len(got)-1] != c.event {
-			t.Errorf("%q", got)
+			t.Errorf("got %q, want got[len(got)-1] = %q", got, c.event)
 		}
 	}
 	for _, name := range []string{"", "one.txt", "../one.md", "/one.md", "_x/one.md", "a/../one.md", ".one.md"} {
@@ -129,7 +129,7 @@ func floods(t *testing.T, d *desk) {
 			case r.Err == nil:
 				done++
 			case !errors.Is(r.Err, bank.ErrTooMany):
-				t.Error(r.Err)
+				t.Errorf("got %v, want error bank.ErrTooMany", r.Err)
 			}
 		}
 		return done
@@ -254,7 +254,7 @@ func replace(t *testing.T, d *desk) {
 	texts := map[string][]byte{"a/one.md": person("one"), "two.md": person("two")}
 	changed, _, err := d.Bank.Replace(t.Context(), texts, "ann")
 	if err != nil || len(changed) != 2 || d.state(t, "one") != lesson.Active {
-		t.Fatal(err, changed)
+		t.Fatalf(`got error %v, changed %+v, want no error, len(changed) = 2 and d.state(t, "one") = %q`, err, changed, lesson.Active)
 	}
 	if err := d.Bank.Archive(t.Context(), "two", "ann"); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func replace(t *testing.T, d *desk) {
 	delete(texts, "two.md")
 	texts["three.md"] = person("three")
 	if _, _, err := d.Bank.Replace(t.Context(), texts, "ann"); err != nil || d.state(t, "three") != lesson.Active {
-		t.Error(err)
+		t.Errorf(`got %v, want no error and d.state(t, "three") = %q`, err, lesson.Active)
 	}
 	old, _, err := d.Bank.Archived(t.Context())
 	if err != nil || len(old) != 1 {
@@ -294,7 +294,7 @@ func stale(t *testing.T, d *desk) {
 		"a name that is not": {Version: now.Version, Edits: []bank.Edit{{Name: "two.md", New: person("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
 		if err := d.place.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want error bank.ErrChanged", what, err)
 		}
 	}
 	if after, err := d.place.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != now.Version {

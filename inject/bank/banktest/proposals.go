@@ -26,7 +26,7 @@ func proposal(t *testing.T, d *desk) {
 		t.Errorf("the proposal is %s", d.state(t, "aaa"))
 	}
 	if !r.Lesson.CreatedAt.Equal(d.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
-		t.Errorf("%+v", r.Lesson)
+		t.Errorf(`got %+v, want r.Lesson.CreatedAt.Equal(d.now) = true, r.Lesson.Approval.Source = "distill" and r.Lesson.Category = "distill"`, r.Lesson)
 	}
 	acted, err := d.Bank.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
 	if err != nil || d.state(t, "aaa") != lesson.Active || acted.Lesson.Approval.ContentHash != r.Lesson.ContentHash {
@@ -82,7 +82,7 @@ func gptme(t *testing.T, d *desk) {
 		file.Trigger.Keywords = file.Trigger.Keywords[:1]
 		r = d.propose(t, bank.Proposal{Lesson: file, Source: "import", By: "ann"})
 		if l := r.Lesson; l.Form != want || l.State != lesson.Quarantined || l.Approval.Source != "import" || l.Slug != slug {
-			t.Errorf("%s: %+v", keyword, l)
+			t.Errorf(`%s: got %+v, want l.Form = %q, l.State = %q, l.Approval.Source = "import" and l.Slug = %q`, keyword, l, want, lesson.Quarantined, slug)
 		}
 		if !slices.ContainsFunc(r.Findings, func(f lesson.Finding) bool { return f.Field == "match.patterns" }) {
 			t.Errorf("%s: findings are %v, want match.patterns among them", keyword, r.Findings)
@@ -110,7 +110,7 @@ func claims(t *testing.T, d *desk) {
 	l := r.Lesson
 	if l.State != lesson.Quarantined || l.SuccessCount != 0 || l.FailureCount != 0 || l.Confidence > 0.5 ||
 		l.Scope != (lesson.Scope{Tenant: "acme", Agent: "coder"}) || l.Approval != (lesson.Approval{Source: "api"}) {
-		t.Errorf("%+v", l)
+		t.Errorf("got %+v, want l.State = %q, l.SuccessCount = 0, l.FailureCount = 0, l.Confidence <= 0.5, l.Scope = %+v and l.Approval = %+v", l, lesson.Quarantined, (lesson.Scope{Tenant: "acme", Agent: "coder"}), (lesson.Approval{Source: "api"}))
 	}
 	if strings.Contains(l.Raw, "9999") || strings.Contains(l.Raw, "root") {
 		t.Errorf("the claims stay in the file:\n%s", l.Raw)
@@ -283,9 +283,9 @@ func revisions(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	if l := r.Lesson; l.Slug != "mine" || l.State != lesson.Quarantined || !l.CreatedAt.Equal(made) || !l.UpdatedAt.Equal(d.now) || l.Approval.Source != "api" || d.state(t, "mine") != lesson.Quarantined {
-		t.Errorf("%+v", l)
+		t.Errorf(`got %+v, want l.Slug = "mine", l.State = %q, l.CreatedAt.Equal(made) = true, l.UpdatedAt.Equal(d.now) = true, l.Approval.Source = "api" and d.state(t, "mine") = %q`, l, lesson.Quarantined, lesson.Quarantined)
 	}
 	if got := d.events(t); got[len(got)-1] != "revise mine active>quarantined" {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got[len(got)-1] = "revise mine active>quarantined"`, got)
 	}
 }

@@ -1,0 +1,146 @@
+package precept_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	verbOfFormat = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z%]`)
+	wordOfFormat = regexp.MustCompile(`[A-Za-z]{2,}`)
+	errorValue   = regexp.MustCompile(`(?i)err(\(\))?$`)
+)
+
+// TestFailureMessagesStateTheExpectation holds the messages of all tests to one rule: a reader of the output of CI
+// learns the expectation without the code. The values alone ("%q", got) do not state the expectation.
+func TestFailureMessagesStateTheExpectation(t *testing.T) {
+	calls := 0
+	for _, name := range walk(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "store/storetest/") || strings.Contains(name, "/banktest/") {
+			n, faults := wordlessFailures(t, name, textOf(t, name))
+			calls += n
+			for _, fault := range faults {
+				t.Errorf(`%s: the failure message holds values only; write "got X, want Y"`, fault)
+			}
+		}
+	}
+	if calls < 5000 {
+		t.Errorf("%d calls of t.Errorf and the like were found, want at least 5000: the collection is broken", calls)
+	}
+}
+
+func TestWordlessFailuresAreFound(t *testing.T) {
+	const text = `package x
+func f() {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || n != 1 {
+		t.Fatal(err)
+	}
+	if got != "a" {
+		t.Errorf("%q, %d", got, 1)
+		t.Errorf("got %q, want a", got)
+		s.t.Fatal(got)
+	}
+}`
+	calls, faults := wordlessFailures(t, "x.go", text)
+	if want := []string{"x.go:7", "x.go:10", "x.go:12"}; calls != 5 || !slices.Equal(faults, want) {
+		t.Errorf("got %d calls with the faults %q, want 5 calls with %q", calls, faults, want)
+	}
+}
+
+// wordlessFailures counts the failure messages of a file and returns the places of those without a word. A lone error
+// is a message of its own, if the test fails for the error alone.
+func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var path []ast.Node
+	ast.Inspect(f, func(n ast.Node) bool {
+		if n == nil {
+			path = path[:len(path)-1]
+			return true
+		}
+		path = append(path, n)
+		if call, ok := n.(*ast.CallExpr); ok && isFailure(call) {
+			calls++
+			if !holdsWord(call) && !isLoneError(call, path) {
+				faults = append(faults, name+":"+strconv.Itoa(files.Position(call.Pos()).Line))
+			}
+		}
+		return true
+	})
+	return calls, faults
+}
+
+// isFailure reports whether a call fails a test with a message.
+func isFailure(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 || !slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, f.Sel.Name) {
+		return false
+	}
+	switch x := f.X.(type) {
+	case *ast.Ident:
+		return slices.Contains([]string{"t", "b", "tb", "f", "rt"}, x.Name)
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "t" || x.Sel.Name == "T"
+	}
+	return false
+}
+
+// holdsWord reports whether a literal among the arguments has a word besides the verbs of the format.
+func holdsWord(call *ast.CallExpr) (found bool) {
+	for _, a := range call.Args {
+		ast.Inspect(a, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				text, err := strconv.Unquote(l.Value)
+				found = found || err == nil && wordOfFormat.MatchString(verbOfFormat.ReplaceAllString(text, ""))
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// isLoneError reports whether the only argument is an error, and the condition around the call is "err != nil".
+func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
+	args := call.Args
+	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {
+		args = args[1:]
+	}
+	if len(args) != 1 || !errorValue.MatchString(nameOf(args[0])) {
+		return false
+	}
+	for i := len(path) - 2; i > 0; i-- {
+		if branch, ok := path[i].(*ast.IfStmt); ok {
+			cond, ok := branch.Cond.(*ast.BinaryExpr)
+			return ok && cond.Op == token.NEQ && nameOf(cond.Y) == "nil" || path[i+1] == branch.Else
+		}
+	}
+	return true
+}
+
+// nameOf returns the last name of an identifier, a selector or a call without arguments.
+func nameOf(n ast.Expr) string {
+	switch n := n.(type) {
+	case *ast.Ident:
+		return n.Name
+	case *ast.SelectorExpr:
+		return n.Sel.Name
+	case *ast.CallExpr:
+		if len(n.Args) == 0 {
+			return nameOf(n.Fun) + "()"
+		}
+	}
+	return ""
+}
