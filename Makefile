@@ -9,6 +9,10 @@ BENCH    ?= .
 COUNT    ?= 1
 CLONE    ?= 70
 
+# Packages whose tests read source, pages and configuration, and have no goroutines of their own.
+STATIC := precept precept/test/project
+SPACE  := $(subst ,, )
+
 # The race detector needs a C compiler on Linux. Without a C compiler the tests run without the race detector and print a note.
 HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
@@ -54,12 +58,13 @@ openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./t
 
 test: check fuzz norace race ## Run all checks and tests
 
-race: ## Run every test, shuffled, with the race detector
+race: ## Run every test, shuffled, with the race detector; STATIC packages are left to norace
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
-	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m ./...
+	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m $$($(GO) list ./... | grep -vxE '$(subst $(SPACE),|,$(STATIC))')
 
-norace: ## Run the tests that are too slow for the race detector: simulations, timings, thousands of sessions
+norace: ## Run the tests that are too slow for the race detector: simulations, timings, thousands of sessions, STATIC packages
 	@GO="$(GO)" tools/norace.sh
+	$(GO) test -shuffle=on -timeout 20m $(STATIC)
 
 fuzz: ## Run every fuzz target on FUZZRUNS inputs
 	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)

@@ -19,6 +19,7 @@ type message struct{ kind, text, place string }
 // Kinds of messages.
 const (
 	logLine     = "log"
+	logWarning  = "log warning" // or error
 	verbError   = "command line"
 	configFault = "configuration"
 	apiError    = "API"
@@ -37,7 +38,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 			t.Errorf("%s: got %q, want another text: %s", m.place, m.text, fault)
 		}
 	}
-	for kind, least := range map[string]int{logLine: 40, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30} {
+	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30} {
 		if counts[kind] < least {
 			t.Errorf("%d messages of the kind %s were found, want at least %d: the collection is broken", counts[kind], kind, least)
 		}
@@ -130,8 +131,11 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 		case *ast.SelectorExpr:
 			receiver = x.Sel.Name
 		case *ast.CallExpr:
-			if of, ok := x.Fun.(*ast.SelectorExpr); ok {
-				receiver = of.Sel.Name
+			switch of := x.Fun.(type) {
+			case *ast.SelectorExpr:
+				receiver = strings.TrimSuffix(of.Sel.Name, "Of") // logOf
+			case *ast.Ident:
+				receiver = of.Name
 			}
 		}
 	case *ast.Ident:
@@ -142,8 +146,12 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 	switch level := strings.TrimSuffix(method, "Context"); {
 	case slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, level) && strings.HasSuffix(strings.ToLower(receiver), "log"):
+		kind := logLine
+		if level == "Warn" || level == "Error" {
+			kind = logWarning
+		}
 		for _, a := range call.Args[:min(2, len(call.Args))] {
-			add(logLine, a)
+			add(kind, a)
 		}
 	case receiver == "errors" && method == "New" || receiver == "fmt" && method == "Errorf":
 		if strings.HasPrefix(file, "cmd/") {
@@ -189,4 +197,42 @@ func literal(n ast.Expr) (string, bool) {
 		return x + y, n.Op == token.ADD && (okX || okY)
 	}
 	return "", false
+}
+
+// Each warning and error of the log has a row in the table of docs/OPERATIONS.md.
+func TestOperationsListsTheLogMessages(t *testing.T) {
+	var listed []string
+	_, page, _ := strings.Cut(textOf(t, "docs/OPERATIONS.md"), "\n## Log messages\n")
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "## ") {
+			break
+		}
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+				listed = append(listed, m[1])
+			}
+		}
+	}
+	if len(listed) < 30 {
+		t.Fatalf("only %d messages were found in docs/OPERATIONS.md, want at least 30: the reader of the table is broken", len(listed))
+	}
+	source := map[string]bool{}
+	for _, m := range messagesOf(t) {
+		if m.kind != logLine && m.kind != logWarning {
+			continue
+		}
+		for _, part := range listed {
+			if strings.Contains(m.text, part) {
+				source[part] = true
+			}
+		}
+		if m.kind == logWarning && !slices.ContainsFunc(listed, func(part string) bool { return strings.Contains(m.text, part) }) {
+			t.Errorf("%s: docs/OPERATIONS.md does not list the log message %q", m.place, m.text)
+		}
+	}
+	for _, part := range listed {
+		if !source[part] {
+			t.Errorf("docs/OPERATIONS.md lists the log message %q, which no code writes", part)
+		}
+	}
 }

@@ -29,6 +29,7 @@ type clientWriter struct {
 	dialect wire.Dialect // dialect of a rewritten path; wire.None for other paths
 	code    int          // 0: no answer yet
 	id      string       // Precept-Request-Id; empty before the first use
+	own     bool         // an endpoint of precept answers, not the upstream
 	old     bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 

@@ -190,6 +190,7 @@ func (f *forwarding) response(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
 	}
+	f.out.target.logAnswer(f.log, f.p.opts.Now, res.StatusCode)
 	if res.StatusCode == http.StatusNotFound && f.out.identity {
 		f.out.target.warnUnknown(f.log, f.r.URL.EscapedPath(), f.out.url.EscapedPath())
 	}
@@ -217,7 +218,7 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		code, text := f.out.target.fault(err, leg(f.attempts.leg.Load()))
 		own = refusal(errorDialect(f.r), code, text)
-		f.out.target.logFault(f.log(), f.p.opts.Now(), code, text)
+		f.out.target.faults.failed(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}
 	f.observer.failed(w.Header(), own.status)
 	own.write(w)

@@ -121,10 +121,11 @@ func (m *Metrics) startAtZero() {
 		m.usage.WithLabelValues("chat", v, "input")
 		m.usage.WithLabelValues("chat", v, "output")
 	}
-	for d := wire.None; d <= wire.Messages; d++ {
-		for _, code := range [...]int{200, 400, 500} {
+	for _, code := range [...]int{200, 400, 500} {
+		for d := wire.None; d <= wire.Messages; d++ {
 			m.requests.WithLabelValues(d.String(), class(code))
 		}
+		m.requests.WithLabelValues(ownDialect, class(code))
 	}
 }
 
@@ -176,9 +177,16 @@ func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o.Observe(d.Seconds())
 }
 
+// ownDialect is the label dialect of the requests that precept's endpoints answer.
+const ownDialect = "precept"
+
 // request counts a request at its end.
-func (m *Metrics) request(d wire.Dialect, code int) {
-	m.requests.WithLabelValues(d.String(), class(code)).Inc()
+func (m *Metrics) request(w *clientWriter) {
+	dialect := w.dialect.String()
+	if w.own {
+		dialect = ownDialect
+	}
+	m.requests.WithLabelValues(dialect, class(w.code)).Inc()
 }
 
 // class returns the class of a status: 2xx, 3xx, 4xx or 5xx.

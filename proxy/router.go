@@ -28,6 +28,7 @@ func (p *Proxy) router() *echo.Echo {
 	endpoints := p.endpoints()
 	for path, methods := range endpoints {
 		for method, h := range methods {
+			h := ownEndpoint(h)
 			e.Add(method, path, h)
 			e.Add(method, "/p/:said"+path, h) // an agent that can set only a base URL names itself in the path
 		}
@@ -58,6 +59,15 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
+// ownEndpoint marks the requests of a handler as requests to precept itself. The metrics count these
+// requests apart from the requests to the upstream.
+func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		clientOf(c.Response()).own = true
+		return h(c)
+	}
+}
+
 // misdirected returns the error for a request to an endpoint of precept with another method, or to a
 // path below an endpoint. Such a request never goes to the upstream: its body may hold feedback.
 func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
@@ -71,6 +81,7 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 		if !ok || endpoints[own] == nil || below != "" && below[0] != '/' {
 			continue
 		}
+		clientOf(c.Response()).own = true
 		methods := endpoints[own]
 		switch {
 		case strings.Count(below, "/") == 1 && endpoints[own+"/:id"] != nil:
@@ -140,7 +151,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 		}
 	}
 	w.end()
-	p.opts.Metrics.request(w.dialect, w.code)
+	p.opts.Metrics.request(w)
 	if v != nil {
 		panic(v)
 	}
@@ -160,7 +171,7 @@ func (p *Proxy) fault(err error, c echo.Context) {
 		own = refusal(errorDialect(r), he.Code, http.StatusText(he.Code))
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
-		p.opts.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
+		p.opts.log(clientOf(w)).Error("a request failed with an internal error", "error", err)
 		own = unable(r)
 	}
 	own.write(w)

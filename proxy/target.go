@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"precept/internal/wire"
 )
@@ -21,7 +20,7 @@ type target struct {
 	transport *http.Transport
 
 	unknown sync.Once // the log has the warning about an unknown path
-	logged  atomic.Pointer[loggedFault]
+	faults  faultLog
 }
 
 // newTarget returns the target of an upstream's URL.

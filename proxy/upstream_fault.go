@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -278,22 +280,58 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// loggedFault is the newest fault of an upstream in the log.
-type loggedFault struct {
-	message string
-	at      time.Time
-}
-
-// logEvery is the pause between two warnings about the same fault.
+// logEvery is the time between two warnings about the same upstream.
 const logEvery = time.Minute
 
-// logFault logs a fault of the upstream: as a warning when the fault begins and every minute, else for
-// debugging.
-func (t *target) logFault(log *slog.Logger, now time.Time, status int, message string) {
-	write := log.Debug
-	if last := t.logged.Load(); last == nil || last.message != message || now.Sub(last.at) >= logEvery {
-		t.logged.Store(&loggedFault{message, now})
-		write = log.Warn
+// faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
+// and one line when the upstream answers again.
+type faultLog struct {
+	warned atomic.Bool // a warning has no line of recovery yet
+
+	mu      sync.Mutex
+	first   time.Time // the first failure since the last line of recovery
+	written time.Time // the last warning
+	count   int       // failures since the last warning
+	total   int       // failures since first
+}
+
+// failed logs a failed request: as a warning at most once in logEvery, else for debugging. why has the
+// cause and the remedy.
+func (l *faultLog) failed(log *slog.Logger, t *target, now time.Time, status int, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total == 0 {
+		l.first = now
 	}
-	write("no response from the upstream", "upstream", t.name, "status", status, "why", message)
+	l.count++
+	l.total++
+	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.count, "why", why}
+	if !l.written.IsZero() && now.Sub(l.written) < logEvery {
+		log.Debug("a request to the upstream failed", args...)
+		return
+	}
+	l.written, l.count = now, 0
+	l.warned.Store(true)
+	log.Warn("requests to the upstream fail", args...)
+}
+
+// answered logs the end of the failures.
+func (l *faultLog) answered(log *slog.Logger, t *target, now time.Time) {
+	if !l.warned.CompareAndSwap(true, false) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	log.Info("the upstream answers again", "upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", now.Sub(l.first).Round(time.Second).String())
+	l.total = 0
+}
+
+// logAnswer logs a response of the upstream where the log has to change.
+func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
+	switch {
+	case status >= http.StatusInternalServerError:
+		t.faults.failed(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
+	case t.faults.warned.Load():
+		t.faults.answered(log(), t, now())
+	}
 }

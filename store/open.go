@@ -22,7 +22,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Sessions <= 0 {
 		o.Sessions = defaultSessions
 	}
-	s := &Store{options: &o, state: &state{}, drained: newGate()}
+	s := &Store{options: &o, state: &state{recovered: o.Recovered}, drained: newGate()}
 	s.guard = guard.New(guard.Options{
 		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
 		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },

@@ -30,9 +30,15 @@ type state struct {
 	reread    atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
 	down      atomic.Bool  // the last write to the backend failed
 	unspooled atomic.Bool  // the last write to the outbox failed
+	recovered func()       // called when the backend takes a write after a failed one; may be nil
 }
 
-func (s *state) healthy(ok bool) { s.down.Store(!ok) }
+// healthy notes the result of a write to the backend.
+func (s *state) healthy(ok bool) {
+	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
+		s.recovered()
+	}
+}
 
 // progress returns which sessions may leave memory. While the backend takes rows, only a session whose
 // row the backend has: a look-up finds the session again.

@@ -175,6 +175,7 @@ func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
+	server.WatchBuild(d)
 	server.WatchStore(d, &store.Store{})
 	server.WatchLearning(d, &learn.Tally{})
 	server.CountSpans(d, nil)

@@ -68,6 +68,11 @@ func (f *failures) failed(step label.Step, err error) {
 	}
 }
 
+// storeRecovered logs that the store takes writes again.
+func (f *failures) storeRecovered() {
+	f.log.Info("the store is available again; the outbox is being delivered")
+}
+
 // panicked counts and logs a step that panicked. The line names the request and nothing of the
 // data, because a panic may quote the data.
 func (f *failures) panicked(step label.Step, value any) {

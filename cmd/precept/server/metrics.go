@@ -38,6 +38,9 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	}
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
 	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
+	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
+	gauge("precept_outbox_limit_bytes", "The value of limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
+	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange that the store does not have; 0: the store has all exchanges.", func() float64 { return s.Lag().Seconds() })
 	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
 		if s.Healthy() {
 			return 1
@@ -47,6 +50,15 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 }
 
 const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
+
+// WatchBuild registers the version of the binary, as a series of the constant value 1.
+func WatchBuild(reg prometheus.Registerer) {
+	b := ReadBuild()
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "precept_build_info", Help: "1; the labels have the version of the binary.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
+	}, func() float64 { return 1 })
+}
 
 // WatchLearning registers the counters of a learner.
 func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {

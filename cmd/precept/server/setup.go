@@ -80,7 +80,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if err != nil {
 		return err
 	}
-	storeOptions.Failed, storeOptions.Panicked = failures.failed, failures.panicked
+	storeOptions.Failed, storeOptions.Panicked, storeOptions.Recovered = failures.failed, failures.panicked, failures.storeRecovered
 	storeOptions.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
@@ -111,6 +111,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return fmt.Errorf("open the store: %w", err)
 	}
 	closeStore = st.Close
+	WatchBuild(registry)
 	WatchStore(registry, st)
 	s.work("recorder", st.Run)
 
