@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -158,5 +159,35 @@ func TestTrialOnRecurrence(t *testing.T) {
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
 		t.Errorf("outcome %+v, verdict %s", x, row.Verdict)
+	}
+}
+
+// All outcomes and directions share one error budget: evidence of 600 proves the fall of a recurrence among
+// twenty lessons with two outcomes each, and does not prove a fall of errors.
+func TestProvenOutcomesAreOneFamily(t *testing.T) {
+	c := trial.NewCounters()
+	names := make([]string, 20)
+	for i := range names {
+		names[i] = fmt.Sprintf("l%02d", i)
+		for _, o := range []string{"recurrence", "errors"} {
+			evidence := 0.0 // as the logarithm, in each bet
+			if i == 0 {
+				evidence = math.Log(600)
+			}
+			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
+			for k := range 4 {
+				sums[fmt.Sprintf("w-%d", k+1)] = evidence
+			}
+			for field, v := range sums {
+				c.Add([]trial.Delta{{Key: trial.Key{Scope: names[i] + "@abc", Field: o + "." + field}, Value: trial.Fixed(v)}})
+			}
+		}
+	}
+	row := &report.Build(report.Input{Counters: c, Lessons: listed(names...)}).Lessons[0]
+	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
+		t.Errorf("recurrence is %q with evidence of %.0f, want %q", x.Verdict, x.EFewer, report.Prevents)
+	}
+	if x := outcomeOf(t, row, "errors"); x.Verdict.Proven() {
+		t.Errorf("errors are %q with evidence of %.0f, want no proof", x.Verdict, x.EFewer)
 	}
 }
