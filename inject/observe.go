@@ -33,9 +33,8 @@ func (w *work) observe() {
 		}
 	}
 	w.drawn(func(u *session.Record) {
-		t := &u.Thread.Tally
-		t.Turns++
-		t.Errors, t.Loops, t.Corrections = t.Errors+seen.Errors, t.Loops+seen.Loops, t.Corrections+seen.Corrections
+		seen.Turns = 1
+		u.Observe(seen)
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; slices.Contains(recurred, p.Slug) {
 				p.Watch.Recurred = true

@@ -31,6 +31,7 @@ type live struct {
 	// volatile reports that the backend keeps nothing. A session that leaves memory is lost then, so
 	// that only the limit removes sessions.
 	volatile bool
+	replica  string // name of this process among the replicas
 	// blind is the newest flush with the row of a session that left memory before the backend had the
 	// row. Until that flush is delivered, a session that no look-up finds may exist.
 	blind atomic.Int64
@@ -62,8 +63,8 @@ type Session struct {
 // older record of the session.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
 
-func newLive(limit int, volatile bool) *live {
-	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile}
+func newLive(limit int, volatile bool, replica string) *live {
+	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile, replica: replica}
 }
 
 // get pins a session that is in memory, which counts as a use; nil: not in memory.
@@ -112,6 +113,7 @@ func (l *live) put(rec *session.Record, fresh bool, now time.Time, p progress) *
 		if len(l.of) >= l.limit || fresh && len(l.of) >= l.most() {
 			return nil
 		}
+		rec.Unit.Replica = l.replica // no other goroutine has the record yet
 		s = &Session{Record: rec}
 		s.at = l.order.PushFront(s)
 		l.of[rec.Identity.ID] = s

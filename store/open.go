@@ -32,7 +32,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	_, volatile := o.Backend.(Volatile)
-	live := newLive(o.Sessions, volatile)
+	live := newLive(o.Sessions, volatile, o.Replica)
 
 	// The parts that requests call.
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.HoldBytes, stubs: box != nil, full: make(chan struct{}, 1)}

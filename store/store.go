@@ -17,6 +17,7 @@ type Options struct {
 	Now          func() time.Time
 	Backend      Backend
 	Fleet        Fleet                            // the backend again, if replicas share the backend; nil: this process owns the backend
+	Replica      string                           // name of this process among the replicas, different after each start
 	Lookup       time.Duration                    // longest wait of a request for the backend; 0: 45 ms
 	Sessions     int                              // most sessions in memory (limits.sessions); 0: 20,000
 	HoldBytes    int64                            // most bytes of exchanges in memory (limits.capture_total_bytes)

@@ -92,7 +92,13 @@ type Tally struct {
 	At          int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
 }
 
-// Join joins the sums of one unit that two replicas counted. Each sum only grows, so the larger sum
+// Add adds what happened in a part of the session.
+func (t *Tally) Add(o Tally) {
+	t.Errors, t.Loops, t.Corrections = t.Errors+o.Errors, t.Loops+o.Loops, t.Corrections+o.Corrections
+	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
+}
+
+// Join joins two states of the sums that one replica counts. Each sum only grows, so the larger sum
 // is the newer sum.
 func (t *Tally) Join(o Tally) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)

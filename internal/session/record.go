@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -49,6 +50,8 @@ type Unit struct {
 	MemberNo int    `json:"member_no,omitempty"` // number of the session in its unit, from 1; set by AddMember; MemberKey finds the session by the number
 	Members  int    `json:"members,omitempty"`   // for a unit: number of its sessions; set by AddMember, so that feedback reaches each session
 	IsRun    bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
+
+	Replica string `json:"-"` // name of this process in Thread.Counted; set when the store keeps the record in memory
 }
 
 // Thread is the state of the conversation. Begin and Mark set the fields at a main request, Done at
@@ -68,6 +71,7 @@ type Thread struct {
 	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
 	Tally     trial.Tally          `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
 	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
+	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
 }
 
 // Agents separate main requests from the requests of helpers (a title, a summary, a sub-agent)
@@ -162,8 +166,9 @@ type LoopState struct {
 // without texts, blocks and calls. Closing reads the copy while requests change the record. Lock the
 // record.
 func (r *Record) Snapshot() *Record {
+	t := &r.Thread
 	return &Record{
-		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: r.Thread.Turns, Used: r.Thread.Used, Tally: r.Thread.Tally},
+		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: t.Turns, Used: t.Used, Tally: t.Tally, Counted: maps.Clone(t.Counted)},
 		Assignment: r.Assignment.Clone(), State: r.State,
 	}
 }

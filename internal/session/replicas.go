@@ -32,11 +32,14 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)
+		n.Thread.joinCounts(&r.Thread)
 	} else {
 		r.Assignment = n.Assignment
 	}
 	n.Unit.Members = r.Unit.Members
+	replica := r.Unit.Replica
 	r.Unit, r.Thread, r.Agents, r.Lessons, r.Mailbox = n.Unit, n.Thread, n.Agents, n.Lessons, n.Mailbox
+	r.Unit.Replica = replica
 	i := &r.Identity
 	i.Agent, i.Name, i.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
 	i.Started, i.Seen, i.Model, i.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
@@ -80,6 +83,9 @@ func (r *Record) Join(n *Record) {
 			return
 		}
 		r.merge(n)
+		if r.Shared() {
+			r.Thread.joinCounts(&n.Thread)
+		}
 		return
 	}
 	r.merge(n)
@@ -90,10 +96,7 @@ func (r *Record) Join(n *Record) {
 		r.Identity.Seen = n.Identity.Seen
 	}
 	r.Thread.Turns = max(r.Thread.Turns, n.Thread.Turns)
-	r.Thread.Tally.Join(n.Thread.Tally)
-	if n.Thread.Used.Input > r.Thread.Used.Input {
-		r.Thread.Used = n.Thread.Used
-	}
+	r.Thread.joinCounts(&n.Thread)
 	r.State.Closed, r.OptOut.Kept = r.State.Closed || n.State.Closed, true
 }
 

@@ -70,7 +70,7 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 // A field that Adopt omits would be lost when a session moves to another replica. The fields of this process alone are
 // listed in own.
 func TestAdoptCopiesEveryField(t *testing.T) {
-	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty"}
+	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)

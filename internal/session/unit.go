@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/wire"
 )
 
@@ -60,10 +61,12 @@ func (r *Record) Spend(u wire.Usage) {
 }
 
 func (r *Record) spend(u wire.Usage) {
-	r.Thread.Used.Input += int64(max(u.Input, 0))
-	r.Thread.Used.Cached += int64(max(u.Cached, 0))
-	r.Thread.Tally.Tokens += int64(max(u.Input, 0)) + int64(max(u.Output, 0))
+	in, cached, out := int64(max(u.Input, 0)), int64(max(u.Cached, 0)), int64(max(u.Output, 0))
+	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
+
+// Observe adds what a turn of the session or of a member showed. Lock the record.
+func (r *Record) Observe(seen trial.Tally) { r.count(Counted{Tally: seen}) }
 
 // Active notes a request or a reply of the session or of a member. Lock the record.
 func (r *Record) Active(now time.Time) {

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,9 +169,13 @@ func shared[T any](backend any) (role T) {
 
 // StoreOptions returns the options of a store, without the functions that report failures.
 func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
+	var replica [4]byte
+	if _, err := io.ReadFull(w.Random, replica[:]); err != nil {
+		return store.Options{}, fmt.Errorf("name the replica: %w", err)
+	}
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
-		Now: w.Now, Backend: backend, Fleet: shared[store.Fleet](backend),
+		Now: w.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Outbox: outboxOf(cfg, backend), OutboxBytes: int64(cfg.Limits.OutboxBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,

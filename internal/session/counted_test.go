@@ -1,0 +1,89 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// Two replicas serve sessions of one run at the same time. Each replica writes its copy of the run and
+// reads the copy of the other replica, in any order. After the last exchange both copies hold each
+// turn, error and token exactly once.
+func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		stored := runOf("ci-1", begun)
+		copies := []*session.Record{runOf("ci-1", begun), runOf("ci-1", begun)}
+		copies[0].Unit.Replica, copies[1].Unit.Replica = "a", "b"
+		var want trial.Tally
+		var used trial.Usage
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			at := rapid.IntRange(0, 1).Draw(rt, "replica")
+			switch rapid.IntRange(0, 3).Draw(rt, "step") {
+			case 0:
+				copies[at].Observe(trial.Tally{Turns: 1, Errors: 2})
+				want.Turns, want.Errors = want.Turns+1, want.Errors+2
+			case 1:
+				copies[at].Spend(wire.Usage{Input: 10, Cached: 4, Output: 3})
+				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
+			case 2:
+				stored = written(rt, stored, copies[at])
+			default:
+				copies[at].Join(stored)
+			}
+		}
+		for _, at := range []int{0, 1, 0} {
+			stored = written(rt, stored, copies[at])
+			copies[at].Join(stored)
+		}
+		for _, rec := range copies {
+			if rec.Thread.Tally != want || rec.Thread.Used != used {
+				rt.Fatalf("replica %s counts %+v and %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
+			}
+		}
+	})
+}
+
+// written returns the row of a unit after a replica has written its copy without reading the row.
+func written(rt *rapid.T, stored, rec *session.Record) *session.Record {
+	rows := make([]session.Row, 2)
+	for i, one := range []*session.Record{stored, rec} {
+		data, err := one.Encode()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		rows[i] = session.Row{Tenant: one.Identity.Tenant, ID: one.Identity.ID, Started: one.Identity.Started, Seen: one.Identity.Seen, Unit: true, Data: data}
+	}
+	row, err := session.Merged(rows[0], rows[1])
+	if err != nil {
+		rt.Fatal(err)
+	}
+	out, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return out
+}
+
+// A session with sub-agents keeps the turns of sub-agents at another replica, whichever copy of the
+// conversation is newer.
+func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
+	for _, later := range []time.Duration{-time.Second, time.Second} {
+		here, there := recordOf("s"), recordOf("s")
+		here.Unit.Replica, there.Unit.Replica = "a", "b"
+		here.Observe(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
+		there.Observe(trial.Tally{Turns: 3})
+		here.AddMember(recordOf("m1"))
+		there.AddMember(recordOf("m1"))
+		here.Observe(trial.Tally{Turns: 1, Errors: 1})
+		there.Observe(trial.Tally{Turns: 2})
+		there.Identity.Seen = here.Identity.Seen.Add(later)
+		if here.Join(there); here.Thread.Tally.Turns != 6 || here.Thread.Tally.Errors != 1 || here.Unit.Replica != "a" {
+			t.Errorf("the sums are %+v at replica %q, want 6 turns and 1 error at a", here.Thread.Tally, here.Unit.Replica)
+		}
+	}
+}
