@@ -51,10 +51,10 @@ func (m *matcher) arrowValue(i int) hit {
 func (m *matcher) identifiedBy(i int) hit {
 	const farthest = 64
 	q := at(m.s, i+2)
-	if !isQuote(q) || q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
+	if q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
 		return hit{}
 	}
-	return m.value(i+2, passwordClass, shape{keyed: true})
+	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})
 }
 
 // passFile looks at the password in a line of .pgpass: host:port:database:user:password.
@@ -100,6 +100,9 @@ func (m *matcher) bareName(i int) hit {
 		}
 		return m.value(cell(s, end), class, shape{})
 	}
+	if string(name) == "htpasswd" {
+		return m.htpasswd(end)
+	}
 	if h := m.valueBeforeName(start, end); h.kind != none {
 		return h
 	}
@@ -134,6 +137,11 @@ func (m *matcher) bareSecret(i int) hit {
 	start := m.runStart(i, longestName, nameByte)
 	class := classOfWord(s[start:end])
 	m.mark(start, end, class)
+	if class.isSecret() && class != bareKeyClass {
+		if value := valueAfterType(s, end); value > 0 {
+			return m.value(value, class, shape{})
+		}
+	}
 	if at(s, end) != ' ' {
 		return hit{}
 	}
@@ -154,6 +162,23 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
+}
+
+// htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options start at p.
+func (m *matcher) htpasswd(p int) hit {
+	const longest = 128
+	s := m.s
+	option := runEnd(s, p+1, longest, wordByte)
+	if at(s, p+1) != '-' || bytes.IndexByte(s[p:option], 'b') < 0 {
+		return hit{}
+	}
+	for p = option; at(s, p+1) == '-'; { // further options
+		p = runEnd(s, p+1, longest, wordByte)
+	}
+	for range 2 { // the file and the user
+		p = runEnd(s, p+1, longest, wordByte)
+	}
+	return m.value(skipMarks(s, p), passwordClass, shape{dotted: true})
 }
 
 // netrc reports whether the text before the name at start has the form of .netrc: machine, a host,
@@ -202,6 +227,12 @@ func cell(s []byte, p int) int {
 func (m *matcher) valueAfterName(start, end int) int {
 	const farthest = 40
 	s := m.s
+	if value := valueAfterType(s, end); value > 0 {
+		return value
+	}
+	if value := defaultOf(s, end); value > 0 {
+		return value
+	}
 	p := cell(s, end)
 	if p == end || p >= len(s) {
 		return 0
@@ -213,7 +244,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if bytes.HasPrefix(rest, []byte(" to ")) {
 		return end + len(" to ")
 	}
-	for _, link := range [...]string{" is: ", " is ", " lautet: ", " lautet "} {
+	for _, link := range [...]string{" is: ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
 		if at := bytes.Index(rest, []byte(link)); at >= 0 && bytes.IndexByte(rest[:at], '.') < 0 {
 			return end + at + len(link)
 		}
@@ -224,10 +255,34 @@ func (m *matcher) valueAfterName(start, end int) int {
 		stop++
 	}
 	alone := len(bytes.TrimSpace(line)) == 0 && (stop == len(s) || s[stop] == '\n' || s[stop] == '\r')
+	if word := bytes.ToLower(line[bytes.LastIndexByte(bytes.TrimRight(line, " "), ' ')+1:]); len(line) > 0 {
+		switch string(word) {
+		case "with ", "and ", "using ", "use ":
+			return p
+		}
+	}
 	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || m.netrc(start) {
 		return p
 	}
 	return 0
+}
+
+// defaultOf returns the position of the default of the variable of Terraform whose block starts at p.
+// 0 means none.
+func defaultOf(s []byte, p int) int {
+	const longest = 200
+	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {
+		return 0
+	}
+	block, _, _ := bytes.Cut(s[p:min(len(s), p+longest)], []byte("}"))
+	i := bytes.Index(block, []byte("default"))
+	if i < 0 {
+		return 0
+	}
+	if p = skipMarks(s, p+i+len("default")); at(s, p) != '=' {
+		return 0
+	}
+	return skipMarks(s, p+1)
 }
 
 // valueBeforeName matches the word before "is the password" and "as my password".

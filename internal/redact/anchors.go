@@ -82,7 +82,7 @@ func compile(kinds [kindCount]rule) *table {
 			if sign == '_' {
 				next = isAlnum
 			}
-			add(anchor{name: "a prefix up to " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			add(anchor{name: "a prefix up to " + lastSign(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
 			at := tail([]byte(p.text), len(p.text)-1)
 			if t.tails[at] == 0 {
@@ -95,6 +95,14 @@ func compile(kinds [kindCount]rule) *table {
 		}
 	}
 	return t
+}
+
+// lastSign describes the last sign of a prefix. Capitals and digits are rare enough to share an anchor.
+func lastSign(sign byte) string {
+	if isUpper(sign) || isDigit(sign) {
+		return "a capital or digit"
+	}
+	return string(sign)
 }
 
 // tail returns the index in table.tails of the prefixes that end at i: most texts have none there.

@@ -6,135 +6,6 @@ import (
 	"strings"
 )
 
-// keyClass is the kind of value that a key's name implies.
-type keyClass uint8
-
-const (
-	noClass       keyClass = iota
-	passwordClass          // short values count as secrets too
-	secretClass            // values must look random
-	keyNameClass           // a name that ends in "key": values must look random, and be no id
-	bareKeyClass           // the name "key": values must have letters of both cases and digits
-	awsClass
-	azureClass
-	basicClass  // user:password in base64
-	headerClass // some of the value's words may be credentials
-	phoneClass
-	ssnClass
-	orderClass // a number that is no card
-)
-
-func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
-
-func (c keyClass) kind() kind {
-	switch c { //nolint:exhaustive // the rest are plain secrets
-	case awsClass:
-		return awsKey
-	case azureClass:
-		return azureKey
-	case basicClass:
-		return authorization
-	default:
-		return secret
-	}
-}
-
-// classOfKey is like classOfWord, for a quoted key, where "pass" alone means a password. In prose
-// "pass" is a test result.
-func classOfKey(key []byte) keyClass {
-	if len(key) == 4 && startsFold(key, 0, "pass") {
-		return passwordClass
-	}
-	return classOfWord(key)
-}
-
-// classOfWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
-func classOfWord(w []byte) keyClass {
-	const longest = 32
-	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
-		w = w[:len(w)-1]
-	}
-	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
-		return noClass
-	}
-	var buf [longest]byte
-	i := longest
-	for j := len(w) - 1; j >= 0 && i > 0; j-- {
-		if c := w[j]; c != '_' && c != '-' && c != '.' && c != ' ' {
-			i--
-			buf[i] = lower(c)
-		}
-	}
-	return classOfName(string(buf[i:]))
-}
-
-// ending is the end of the names of a class; whole requires the entire name.
-type ending struct {
-	text  string
-	class keyClass
-	whole bool
-}
-
-// endings holds the endings of telling names, by their last letter.
-type endings struct {
-	of     [256][]ending
-	secret [256]uint32 // of secrets: a bit for each letter before the last
-}
-
-//nolint:gochecknoglobals // written once here, read only
-var nameEndings = func() (t endings) {
-	for _, row := range []struct {
-		class keyClass
-		names string // the first match counts; = precedes a whole name
-	}{
-		{noClass, "=pass bypass compass"},
-		{noClass, "publickey pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key storagekey idempotencykey translationkey"},
-		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
-		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
-		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw"},
-		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
-		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
-		{basicClass, "=auth basicauth"},
-		{headerClass, "authorization cookie"},
-		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
-		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "tokenstring tokenvalue secretvalue secretstring creds"},
-		{bareKeyClass, "=key"},
-		{keyNameClass, "key"},
-		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
-		{orderClass, "orderid ordernumber orderno invoiceid invoicenumber transactionid trackingid trackingnumber ticketid customerid shipmentid =order"},
-		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn contactphone phoneno mobileno telephone"},
-	} {
-		for name := range strings.FieldsSeq(row.names) {
-			text, whole := strings.CutPrefix(name, "=")
-			last, before := text[len(text)-1], text[len(text)-2]
-			t.of[last] = append(t.of[last], ending{text, row.class, whole})
-			if row.class.isSecret() {
-				t.secret[last] |= 1 << (before - 'a')
-			}
-		}
-	}
-	return t
-}()
-
-// classOfName returns the class of a name in lower case without separators.
-func classOfName(n string) keyClass {
-	for _, e := range nameEndings.of[n[len(n)-1]] {
-		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
-			return e.class
-		}
-	}
-	return noClass
-}
-
-// secretEnd reports whether the name of a secret can end in the two letters: most names of code
-// fall here.
-func secretEnd(a, b byte) bool { return nameEndings.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
-
-// mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
-// read.
-func mayEndName(b byte) bool { return nameEndings.of[b|0x20] != nil || isDigit(b) }
-
 // assignment checks a : or = after a telling name: password=..., "api_key": "...", secret := "...";
 // or the > of <password>, or the ( of setPassword("...").
 func (m *matcher) assignment(i int) hit {
@@ -163,15 +34,9 @@ func (m *matcher) assignment(i int) hit {
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
 	start := m.runStart(end, longestName, nameByte)
 	name := s[start:end]
-	class := classOfWord(name)
-	if keyed {
-		class = classOfKey(name)
-	}
-	if len(name) == len("key") && class == bareKeyClass && keyOf(s[m.last:start]) { // api key: ...
-		class = secretClass
-	}
-	if string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0 { // "key" is a secret only as a parameter of a URL
-		class = secretClass
+	class := m.classOfAssigned(start, name, keyed)
+	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
+		return m.passValue(start, i, p)
 	}
 	if !class.isSecret() || !m.assigns(start, i, name) {
 		return hit{}
@@ -179,14 +44,85 @@ func (m *matcher) assignment(i int) hit {
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	sh := shape{keyed: keyed, literal: literal}
-	if class == passwordClass && !keyed && s[i] != '(' {
-		if h := m.setting(start, end, i, p, name); h.kind != none {
+	sh := shape{keyed: keyed, literal: literal, assigned: s[i] == '='}
+	if class == passwordClass && !keyed {
+		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != none {
 			return h
 		}
-		sh.connection = end == i && at(s, p) > ' ' && s[i] == '=' && m.inConnection(start)
 	}
 	return m.assignedValue(i, p, class, sh)
+}
+
+// classOfAssigned returns the class of the name at start that is followed by a sign.
+func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
+	s := m.s
+	class := classOfWord(name)
+	switch {
+	case keyed:
+		return classOfKey(name)
+	case len(name) == len("key") && class == bareKeyClass && keyOf(s[m.last:start]): // api key: ...
+		return secretClass
+	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
+		return secretClass
+	}
+	return class
+}
+
+// assignedPassword matches an unquoted password by its place: after a user's name, in a line of
+// settings, or generated. The name is s[start:end], the sign is at i, and the value follows at p.
+func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
+	s := m.s
+	if start > 0 && s[start-1] == '/' {
+		if q := afterUser(s, start, p); q > 0 {
+			return m.value(q, passwordClass, shape{dotted: true})
+		}
+	}
+	if s[i] == '(' {
+		return hit{}
+	}
+	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
+		return h
+	}
+	tight := end == i && at(s, p) > ' ' && s[i] == '='
+	if sh.connection = tight && m.inConnection(start); !tight || sh.connection {
+		return hit{}
+	}
+	h := m.lineValue(p, true)
+	if h.kind == none || !isStrong(s[h.start:h.end]) || bytes.IndexByte(s[h.start:h.end], '&') >= 0 {
+		return hit{}
+	}
+	return h
+}
+
+// passValue matches the password after the name "pass" and the sign at i. "pass" is also a result of
+// tests, so the value must look like a password.
+func (m *matcher) passValue(start, i, p int) hit {
+	s := m.s
+	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
+		return hit{}
+	}
+	h := m.value(skipMarks(s, p), passwordClass, shape{dotted: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
+	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
+}
+
+// afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The
+// name of the password is at start. 0 means none.
+func afterUser(s []byte, start, p int) int {
+	const longest = 32
+	p = skipMarks(s, p)
+	user := bytes.ToLower(s[max(0, start-len("/username")) : start-1])
+	if !slices.ContainsFunc([]string{"id", "user", "username", "login", "account"}, func(name string) bool { return bytes.HasSuffix(user, []byte(name)) }) {
+		return 0
+	}
+	end := runEnd(s, p, longest, nameByte)
+	value := skipMarks(s, end)
+	if end == p || strings.IndexByte("/:,(", at(s, value)) < 0 {
+		return 0
+	}
+	return skipMarks(s, value+1)
 }
 
 // setting matches the password in a tag or a line of settings: name is s[start:end], the sign is at i,
@@ -236,8 +172,14 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if class == headerClass {
 		return m.header(p, sh.keyed)
 	}
+	if s[i] == '>' && at(s, p) == '\n' { // <token>, then the token on its own line
+		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
+	}
 	if s[i] != ':' {
 		return m.value(p, class, sh)
+	}
+	if typed := valueAfterType(s, p); typed > 0 { // password: string = "..."
+		return m.value(typed, class, sh)
 	}
 	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a text block of YAML
 		if block++; at(s, block) == '-' || at(s, block) == '+' {
@@ -289,17 +231,6 @@ func takesSecret(name []byte) bool {
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// foreignPassword reports whether a text ends in a word for "password" in a language with letters
-// beyond ASCII.
-func foreignPassword(s []byte) bool {
-	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña", "Contraseña"} {
-		if bytes.HasSuffix(s, []byte(word)) {
-			return true
-		}
-	}
-	return false
-}
-
 // value reads the value at p: quoted, or up to a delimiter.
 func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	const longest = 1024
@@ -307,6 +238,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	if p >= len(s) {
 		return hit{}
 	}
+	p = quoteAt(s, p)
 	if q := s[p]; isQuote(q) {
 		area := s[p+1 : min(len(s), p+1+longest)]
 		if line := bytes.IndexByte(area, '\n'); line >= 0 {
@@ -328,9 +260,9 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			return hit{}
 		}
 	}
-	if close := runEnd(s, p+1, longest, wordByte); sh.connection && s[p] == '{' { // Pwd={p;w} of ODBC
-		if end := bytes.IndexByte(s[p:close], '}'); end > 1 && bytes.IndexByte(s[p+1:p+end], '{') < 0 && s[p+1] != '{' && hasDigit(s[p:p+end]) {
-			return hit{p, p + end + 1, secret}
+	if sh.connection {
+		if h := m.connectionValue(p, class); h.kind != none {
+			return h
 		}
 	}
 	end := p
@@ -344,6 +276,27 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		end--
 	}
 	return m.checkValue(p, end, class, sh)
+}
+
+// connectionValue matches a password of a connection string that contains a blank, a comma or braces:
+// Password=two words;Encrypt=yes, Pwd={p;w} of ODBC.
+func (m *matcher) connectionValue(p int, class keyClass) hit {
+	const longest = 128
+	area := m.s[p:min(len(m.s), p+longest)]
+	if area[0] == '{' {
+		if end := bytes.IndexByte(area, '}'); end > 1 && area[1] != '{' && bytes.IndexByte(area[1:end], '{') < 0 && hasDigit(area[:end]) && span(area, 0, wordByte) > end {
+			return hit{p, p + end + 1, secret}
+		}
+	}
+	end := bytes.IndexAny(area, ";\n\"'`\x10\x11\x12\x13")
+	if end < 0 {
+		end = len(area)
+	}
+	inside := bytes.IndexAny(area[:end], " ,")
+	if inside < 0 || area[inside] == ' ' && at(area, end) != ';' || area[inside] == ',' && bytes.IndexByte(area[:end], ' ') >= 0 {
+		return hit{}
+	}
+	return m.checkValue(p, p+end, class, shape{quoted: true, connection: true})
 }
 
 func endsValue(c byte) bool {

@@ -47,6 +47,19 @@ func (m *matcher) passwordFlag(i int) hit {
 	return hit{}
 }
 
+// secureString matches the text that ConvertTo-SecureString of PowerShell reads; i is at the dash.
+func (m *matcher) secureString(i int) hit {
+	const command = "-SecureString "
+	if !startsWith(m.s, i, command) {
+		return hit{}
+	}
+	p := i + len(command)
+	if startsWith(m.s, p, "-String ") {
+		p += len("-String ")
+	}
+	return m.value(p, passwordClass, shape{})
+}
+
 // command returns the text before i that belongs to the same command.
 func (m *matcher) command(i int) []byte {
 	const farthest = 96
@@ -57,7 +70,7 @@ func (m *matcher) command(i int) []byte {
 // pipedPassword matches the text that echo writes into the pipe at i if the next program reads a password;
 // chpasswd reads the user's name first.
 func (m *matcher) pipedPassword(i int) hit {
-	users := startsWith(m.s, i, "| chpasswd")
+	users := startsWith(m.s, i, "| chpasswd") || startsWith(m.s, i, "| sudo chpasswd")
 	if !users && !startsWith(m.s, i, "| sudo -S") && !startsWith(m.s, i, "| docker login") && !startsWith(m.s, i, "| podman login") {
 		return hit{}
 	}

@@ -87,19 +87,19 @@ func (m *matcher) lineValue(p int, tight bool) hit {
 // isSetting reports whether the unquoted value of a setting is a password, instead of a reference or
 // code. tight allows words with dots and a number at the end.
 func isSetting(v []byte, tight bool) bool {
-	const shortest = 6
-	if len(v) < shortest || !isLiteral(v) || v[0] == '(' || v[0] == '[' || v[0] == '|' || v[0] == '>' || bytes.Count(v, v[:1]) == len(v) {
+	const shortest = 5
+	if len(v) < shortest || !isLiteral(v) || isPath(v) || isReference(v) || isPlaceholder(v) || bytes.Count(v, v[:1]) == len(v) {
 		return false
 	}
-	for _, mark := range [...]string{"${", "$(", "{{", "<%", "://", "=="} {
-		if bytes.Contains(v, []byte(mark)) {
+	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(tight && isStrong(v)) { // a block of YAML, an operator
+		return false
+	}
+	for _, mark := range [...]string{"${", "$(", "{{", "<%"} {
+		if at := bytes.Index(v, []byte(mark)); at >= 0 && bytes.ContainsAny(v[at:], "})>") {
 			return false
 		}
 	}
-	if (v[0] == '/' || v[0] == '~') && (bytes.IndexByte(v[1:], '/') >= 0 || !isMixed(v) || !hasDigit(v)) {
-		return false
-	}
-	if open := bytes.IndexAny(v, "(["); open >= 0 && (open > 2 && !hasDigit(v[:open]) || !tight && span(v, 0, nameByte) == open) { // a call or an index
+	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSigns) && (open > 2 && !hasDigit(v[:open]) || !tight && span(v, 0, nameByte) == open) { // a call or an index
 		return false
 	}
 	letters, symbols, inner := false, false, false
@@ -113,7 +113,7 @@ func isSetting(v []byte, tight bool) bool {
 	if path && (!tight && !inner && !numberedPart(v) || bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))) { // config.db1.password
 		return false
 	}
-	return letters && (symbols || hasDigit(v))
+	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
 }
 
 // numberedPart reports whether a part between dots begins with a digit, as no name of code does.

@@ -51,8 +51,24 @@ func (m *matcher) property(i int) hit {
 	return m.value(i+1, class, shape{literal: true})
 }
 
-// around lists the bytes around a name: blanks, and the quotes of each depth of escaping.
-const quotesAndBlanks = " \t\"'`\x10\x11\x12\x13"
+// entry looks at the > of <entry key="password">.
+func (m *matcher) entry(i int) hit {
+	const farthest = 96
+	before := m.s[max(m.last, i-farthest) : i-1]
+	name := lastName(before)
+	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.s[i-1:i])
+	before, assigned := bytes.CutSuffix(before, []byte("="))
+	if class := classOfKey(name); quoted && assigned && class.isSecret() && isNameKey(before) {
+		return m.value(i+1, class, shape{literal: true})
+	}
+	return hit{}
+}
+
+// Bytes around a name: blanks, and the quotes of each depth of escaping.
+const (
+	quotesAndSpaces = " \"'`\x10\x11\x12\x13"
+	quotesAndBlanks = "\t" + quotesAndSpaces
+)
 
 // nameBefore returns the class of the name before the member at i, after name or key.
 func (m *matcher) nameBefore(i int) keyClass {

@@ -6,22 +6,6 @@ import (
 	"strings"
 )
 
-// Words before a number that identify its kind, separated by spaces; the first byte of each is
-// compared first.
-const (
-	wordsOfPhone = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
-		"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf"
-	wordsOfReach = "my our his her reach ring text me" // before a number that begins like a phone number
-	wordsOfOrder = "order invoice transaction tracking ticket customer shipment booking reference ref receipt"
-	wordsOfPart  = "part p/n pn sku item model catalog catalogue serial product order invoice"
-	wordsOfCard  = "card visa mastercard maestro amex pan"
-	wordsOfSSN   = "ssn social security"
-	wordsOfIP    = "ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind"
-
-	wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
-	wordsOfChange  = "from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded"
-)
-
 // phone matches a telephone number at i: with + and country code, in North American form, or in any
 // form after a telling word.
 func (m *matcher) phone(i int) hit {
@@ -95,23 +79,7 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfReach)) {
 		return true
 	}
-	return n == 10 && k == 1 && m.wordBefore(start, "my") || m.wordBefore(start, wordsOfPhone) || m.foreignLabel(start) || m.labelAbove(start)
-}
-
-// foreignLabel reports whether a word for "phone" in another alphabet is before the number.
-func (m *matcher) foreignLabel(start int) bool {
-	const window = 32
-	before := m.s[max(m.last, start-window):start]
-	before = before[bytes.LastIndexByte(before, '\n')+1:]
-	if !slices.ContainsFunc(before, func(b byte) bool { return b >= 0x80 }) {
-		return false
-	}
-	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
-		if bytes.Contains(before, []byte(word)) {
-			return true
-		}
-	}
-	return false
+	return n == 10 && k == 1 && m.wordBefore(start, wordsOfOwner) || m.wordBefore(start, wordsOfPhone) || m.foreignLabel(start) || m.labelAbove(start)
 }
 
 // labelAbove reports whether the number is alone at the start of its line, below a line that is a
@@ -130,12 +98,7 @@ func (m *matcher) labelAbove(start int) bool {
 	if len(word) < len(label) && len(bytes.TrimRight(above, " \t\r*")) == len(label) { // several words without a colon
 		return false
 	}
-	for w := range strings.FieldsSeq(wordsOfPhone) {
-		if len(w) == len(word) && startsFold(word, 0, w) {
-			return true
-		}
-	}
-	return false
+	return wordsOfPhone.has(word)
 }
 
 // callID reports whether the number belongs to the id of a tool call: call_1234567890.
@@ -184,35 +147,4 @@ func (m *matcher) isolated(start, end int) bool {
 // 31.01.2026.
 func dateShape(g groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
-}
-
-// wordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a
-// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make a
-// phone of the next number.
-func (m *matcher) wordBefore(i int, words string) bool {
-	const window = 24
-	s := m.s
-	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
-		if !isAlnum(s[j]) || (!startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1]))) {
-			continue
-		}
-		for w := 0; w < len(words); {
-			end := w
-			for end < len(words) && words[end] != ' ' {
-				end++
-			}
-			if startsFold(s, j, words[w:end]) && plausibleEnd(s, j+end-w) {
-				return true
-			}
-			w = end + 1
-		}
-	}
-	return false
-}
-
-// plausibleEnd permits a word as part of an identifier or with an s, but not as the start of
-// another word: "from", not "fromage".
-func plausibleEnd(s []byte, i int) bool {
-	c := at(s, i)
-	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")
 }

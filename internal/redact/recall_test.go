@@ -17,9 +17,9 @@ func expand(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
 	r := rand.New(rand.NewPCG(h.Sum64(), 1))
-	alphabets := map[string]string{"a": alnum, "l": lowers + digits, "A": uppers + digits, "h": "0123456789abcdef", "b": alnum + "+/", "d": digits}
+	alphabets := map[string]string{"a": alnum, "l": lowers + digits, "A": uppers + digits, "h": "0123456789abcdef", "b": alnum + "+/", "d": digits, "p": alnum + "!@#$%^&*()-_=+.,:;?/~|"}
 	text = strings.ReplaceAll(strings.NewReplacer("¦", "", `\n`, "\n", `\t`, "\t").Replace(text), "{u}", "{h8}-{h4}-4{h3}-a{h3}-{h12}")
-	return regexp.MustCompile(`\{[alAhbd][0-9]+\}`).ReplaceAllStringFunc(text, func(mark string) string {
+	return regexp.MustCompile(`\{[alAhbdp][0-9]+\}`).ReplaceAllStringFunc(text, func(mark string) string {
 		n, _ := strconv.Atoi(mark[2 : len(mark)-1])
 		return draw(r, alphabets[mark[1:2]], n)
 	})

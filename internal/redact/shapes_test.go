@@ -9,12 +9,12 @@ import (
 func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
-		"secret": "password passwd pwd db_pass passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +
+		"secret": "password passwd pwd pass db_pass API_TOKEN_PROD db_password_old passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +
 			"client-secret token authorization api_key x-api-key accessKey secret_key private.key authkey encryption_key " +
 			"signingkey masterKey session_key key STRIPE_KEY AppKey maps-key PresharedKey tokenString",
 		"aws_key":   "aws_secret_access_key awsSecretKey AWS_SESSION_TOKEN",
 		"azure_key": "AccountKey shared_access_key subscription-key azure_api_key azureOpenAIKey azure_key sig",
-		"":          "compass bypass pass cache_key publicKey monkey S3_KEY apikeys tokens secrets design config keyboard url",
+		"":          "compass bypass cache_key publicKey monkey S3_KEY apikeys tokens secrets design config keyboard url",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			text := name + "=<" + random + ">"

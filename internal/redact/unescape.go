@@ -88,13 +88,15 @@ func (l *level) unescape(s []byte, depth byte) bool {
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
-		c, w := s[i], 1
-		switch {
-		case c == '%':
-			c, w = unpercent(s, i)
-		case c >= 0x80:
-			c, w = typeset(s, i)
+		plain := i
+		for i < len(s) && s[i] != '%' && s[i] < 0x80 {
+			i++
 		}
+		l.buf = append(l.buf, s[plain:i]...)
+		if i == len(s) {
+			break
+		}
+		c, w := foldSign(s, i)
 		if w > 1 {
 			l.units = append(l.units, unit{out: int32(len(l.buf)), raw: int32(i), n: 1, w: uint8(w)}) //nolint:gosec // as in unescape
 		}
@@ -102,6 +104,14 @@ func (l *level) fold(s []byte) bool {
 		i += w
 	}
 	return len(l.units) > 0
+}
+
+// foldSign returns the ASCII sign at i and its length in s, 1 for a sign that fold keeps.
+func foldSign(s []byte, i int) (c byte, w int) {
+	if s[i] == '%' {
+		return unpercent(s, i)
+	}
+	return typeset(s, i)
 }
 
 // unpercent returns the printable sign of %XX at i and its length; else the byte at i.
@@ -135,9 +145,10 @@ func typeset(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// encodedSign records that the text contains a sign that fold may rewrite.
-func (m *matcher) encodedSign(int) hit {
-	m.encoded = true
+// encodedSign records that the text contains a sign that fold rewrites.
+func (m *matcher) encodedSign(i int) hit {
+	_, w := foldSign(m.s, i)
+	m.encoded = m.encoded || w > 1
 	return hit{}
 }
 

@@ -142,17 +142,3 @@ func (m *matcher) dataSource(i int) hit {
 	}
 	return hit{start, i, urlCredentials}
 }
-
-// isLiteral reports whether a password is literal, instead of a variable.
-func isLiteral(v []byte) bool {
-	if len(v) == 0 {
-		return false
-	}
-	switch v[0] {
-	case '$': // $ecret99! is not a variable
-		return bytes.ContainsAny(v, "!@#%^&*") && isMixed(v)
-	case '{', '%', '<', '*':
-		return v[0] == '%' && len(v) > 2 && classOf[v[1]]&hexByte != 0 && classOf[v[2]]&hexByte != 0
-	}
-	return true
-}

@@ -15,12 +15,14 @@ type shape struct {
 	connection bool
 	// dots belong to the value, as after a flag
 	dotted bool
+	// the sign was =, so a quoted word is a value and no label
+	assigned bool
 }
 
 // checkValue decides whether the value s[start:end] of a telling name is a secret.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.s[start:end]
-	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) || v[0] == '(' || v[0] == '[' {
+	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
 		return hit{}
 	}
 	ok := false
@@ -71,32 +73,48 @@ func isPassword(v []byte, sh shape) bool {
 			symbols++
 		}
 	}
-	if v[0] == '/' || v[0] == '~' || bytes.Contains(v, []byte("://")) || bytes.Count(v, v[:1]) == len(v) {
+	if isPath(v) || isReference(v) || bytes.Count(v, v[:1]) == len(v) || isPlaceholder(v) {
 		return false
 	}
 	if sh.quoted && sh.keyed {
-		return len(v) <= 256 && spaces < 4 && !isPlainWord(v)
+		return len(v) <= 256 && spaces < 4
 	}
 	if spaces > 0 {
 		return sh.quoted && !sh.keyed && isPassphrase(v, sh.literal || sh.connection)
 	}
 	if sh.connection && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
-		return !isPlainWord(v)
+		return true
 	}
-	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') { // the quote closed a text: "PWD=" + dir + "x"
+	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed a text: "PWD=" + dir + "x"
 		return false
 	}
 	if sh.literal && letters >= 6 && dots == 0 {
-		return !isPlainWord(v)
+		return true
 	}
+	random := letters == len(v) && letters >= 8 && hasRandomCase(v)
 	if sh.quoted {
-		return digits > 0 || symbols > 0 || hyphens >= 3 || letters == len(v) && letters >= 8 && hasRandomCase(v)
+		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.assigned && isPlainPassword(v)
 	}
-	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1))
+	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random) && !(dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1))
 }
 
-// hasRandomCase reports whether capitals and small letters change as often as in random letters, with
-// capitals in a row: names of code have one capital at the start of each word.
+// isPlainPassword reports whether v is a word of small letters that is no other word for a password or
+// its type.
+func isPlainPassword(v []byte) bool {
+	const shortest = 6
+	if len(v) < shortest || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
+		return false
+	}
+	for _, word := range [...]string{"pass", "pwd", "hash", "user", "input", "field", "type", "name", "invalid", "require", "error"} {
+		if bytes.Contains(v, []byte(word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasRandomCase reports whether capitals and small letters change as often as in random letters: names
+// of code have one capital at the start of each word.
 func hasRandomCase(v []byte) bool {
 	changes, pairs := 0, 0
 	for i := 1; i < len(v); i++ {
@@ -107,7 +125,7 @@ func hasRandomCase(v []byte) bool {
 			pairs++
 		}
 	}
-	return changes*3 >= len(v) && pairs >= 2
+	return changes*3 >= len(v) && pairs >= 2 || changes*2 >= len(v)
 }
 
 // isID reports whether the value of a key is a UUID, a path, or a name with dots or colons.
@@ -120,15 +138,6 @@ func isID(v []byte) bool {
 
 func isBothCases(v []byte) bool {
 	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
-}
-
-// isPlainWord reports whether v is a placeholder for a password in schemas, forms and examples.
-func isPlainWord(v []byte) bool {
-	switch string(bytes.ToLower(v)) {
-	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort":
-		return true
-	}
-	return false
 }
 
 // isRandom reports whether v looks random: long, and changing between letters and digits or cases

@@ -30,7 +30,7 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"token:<TE-TE-TE-TOK.com>",
 		"password:<@ost.e>",
 		"111 111DB_PASSWORD12:<hunter22>",
-		"PASSWORD=2xyst:",            // too short without its colon
+		"PASSWORD=2xys:",             // too short without its colon
 		"PASSWORD=",                  // nothing
 		"PASSWORD=       <hunter22>", // settings are aligned
 		"PASSWORD=<utextz>",          // a shell has no variable here

@@ -1,0 +1,79 @@
+package redact
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Words for "password" and "phone" in languages other than English.
+
+// foreignPassword reports whether a text ends in a word for "password" in a language with letters
+// beyond ASCII.
+func foreignPassword(s []byte) bool {
+	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña"} {
+		if bytes.HasSuffix(s, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// links are the words that link the word for "password" to its value.
+//
+//nolint:gochecknoglobals // read only
+var links = []struct{ link, name string }{
+	{" est ", "passe"},
+	{" es ", "contraseña"},
+	{" es ", "clave"},
+	{" é ", "senha"},
+	{" ist ", "ennwort"},
+	{"是", "密码"},
+	{"是", "密碼"},
+	{"は", "パスワード"},
+	{"는", "비밀번호"},
+}
+
+// foreignLink checks a verb that links the word for "password" to its value: le mot de passe est ...
+// i is in the first three bytes of the verb.
+func (m *matcher) foreignLink(i int) hit {
+	const longest = 64
+	s := m.s
+	for _, l := range links {
+		start := i - 1
+		if l.link[0] != ' ' {
+			start = i - len(l.link) + 1
+		}
+		if !startsWith(s, start, l.link) || start < m.last || !bytes.HasSuffix(s[m.last:start], []byte(l.name)) {
+			continue
+		}
+		p := skipMarks(s, start+len(l.link))
+		if isQuote(at(s, p)) {
+			return m.value(p, passwordClass, shape{})
+		}
+		end := p
+		for end < len(s) && end-p < longest && s[end] > ' ' && s[end] < 0x7f {
+			end++
+		}
+		for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
+			end--
+		}
+		return m.checkValue(p, end, passwordClass, shape{dotted: true})
+	}
+	return hit{}
+}
+
+// foreignLabel reports whether a word for "phone" in another alphabet is before the number.
+func (m *matcher) foreignLabel(start int) bool {
+	const window = 32
+	before := m.s[max(m.last, start-window):start]
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	if !slices.ContainsFunc(before, func(b byte) bool { return b >= 0x80 }) {
+		return false
+	}
+	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
+		if bytes.Contains(before, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}

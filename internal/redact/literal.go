@@ -1,0 +1,114 @@
+package redact
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Literals: where the text of a value starts in source code, and whether a value is literal.
+
+// strongSigns are signs of generated passwords that names and paths of code do not contain.
+const strongSigns = "!@#%^&*?~"
+
+// isStrong reports whether v looks like a generated password.
+func isStrong(v []byte) bool {
+	return bytes.ContainsAny(v[1:], strongSigns) && hasDigit(v) && isMixed(v)
+}
+
+// isLiteral reports whether a password is literal, instead of a variable, a template or a mask: $X,
+// ${X}, {{x}}, <x>, %X%, [x], ****.
+func isLiteral(v []byte) bool {
+	const opening, closing = "$%*{<([", "$%*}>)]"
+	if len(v) == 0 {
+		return false
+	}
+	kind := strings.IndexByte(opening, v[0])
+	if kind < 0 {
+		return true
+	}
+	if len(v) == 1 || v[len(v)-1] == closing[kind] || v[0] == v[1] || strings.IndexByte("{(%", v[1]) >= 0 {
+		return false
+	}
+	if v[0] == '%' && len(v) > 2 && classOf[v[1]]&classOf[v[2]]&hexByte != 0 {
+		return true
+	}
+	return bytes.ContainsAny(v[1:], strongSigns) && isMixed(v) // $ecret99! is not a variable
+}
+
+// isPath reports whether the value of a password's name is a path or an address.
+func isPath(v []byte) bool {
+	if v[0] == '/' || v[0] == '~' {
+		parts := bytes.IndexByte(v[1:], '/') >= 0 && !bytes.ContainsAny(v[1:], "!@#%^*?=;|")
+		return parts || !isBothCases(v) || !hasDigit(v)
+	}
+	return bytes.Contains(v, []byte("://"))
+}
+
+// isReference reports whether a value names a place that holds the secret: vault:secret/db#password,
+// arn:aws:secretsmanager:..., or the tag !vault of YAML.
+func isReference(v []byte) bool {
+	const shortest = 3
+	if v[0] == '!' && span(v, 1, alnumByte) == len(v) && !hasDigit(v) {
+		return true
+	}
+	colon := bytes.IndexByte(v, ':')
+	if colon < shortest || slices.ContainsFunc(v[:colon], func(b byte) bool { return !isLower(b) }) {
+		return false
+	}
+	return bytes.ContainsAny(v[colon+1:], ":/")
+}
+
+// isPlaceholder reports whether v stands for a password in schemas, forms, masks and examples.
+func isPlaceholder(v []byte) bool {
+	const longest = 40
+	if len(v) > longest {
+		return false
+	}
+	low := bytes.ToLower(v)
+	first, _, _ := bytes.Cut(low, []byte("|")) // required|min:8
+	switch string(first) {
+	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort",
+		"nullable", "sometimes", "confirmed", "changeme", "change_me", "change-me", "replaceme", "placeholder", "redacted", "undefined":
+		return true
+	}
+	return bytes.HasPrefix(low, []byte("your")) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
+}
+
+// quoteAt returns the position of the quote of a string literal at p, after a mark such as N'...',
+// @"..." and b'...' or a constructor such as String::from("..."); p itself without a mark.
+func quoteAt(s []byte, p int) int {
+	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
+		return p + 1
+	}
+	for _, constructor := range [...]string{"String::from(", "Some(", "SecretStr(", "SecureString(", "std::string(", "[]byte(", "(", "["} {
+		if startsWith(s, p, constructor) && isQuote(at(s, p+len(constructor))) {
+			return p + len(constructor)
+		}
+	}
+	return p
+}
+
+// valueAfterType returns the position of the quoted value after a type, an index or a fallback
+// operator that follows a name at p: password: string = "x", password[32] = "x",
+// env['PASSWORD'] || 'x'. 0 means none.
+func valueAfterType(s []byte, p int) int {
+	const longest = 40
+	area := s[min(p, len(s)):min(len(s), p+longest)]
+	index := len(area) - len(bytes.TrimLeft(area, "'\"`)]"))
+	for _, sign := range [...]string{"=", "||", "??", "?:", " or "} {
+		i := bytes.Index(area, []byte(sign))
+		if i < index || slices.ContainsFunc(area[index:i], isNoType) || index > 0 && len(bytes.TrimSpace(area[index:i])) > 0 {
+			continue
+		}
+		if value := quoteAt(s, skipMarks(s, p+i+len(sign))); isQuote(at(s, value)) {
+			return value
+		}
+	}
+	return 0
+}
+
+// isNoType reports whether a type or an index cannot contain the byte.
+func isNoType(b byte) bool {
+	return !isAlnum(b) && strings.IndexByte(" _<>[]&:*).?'", b) < 0
+}

@@ -1,0 +1,133 @@
+package redact
+
+import "strings"
+
+// keyClass is the kind of value that a key's name implies.
+type keyClass uint8
+
+const (
+	noClass       keyClass = iota
+	passwordClass          // short values count as secrets too
+	secretClass            // values must look random
+	keyNameClass           // a name that ends in "key": values must look random, and be no id
+	bareKeyClass           // the name "key": values must have letters of both cases and digits
+	awsClass
+	azureClass
+	basicClass  // user:password in base64
+	headerClass // some of the value's words may be credentials
+	phoneClass
+	ssnClass
+	orderClass // a number that is no card
+)
+
+func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
+
+func (c keyClass) kind() kind {
+	switch c { //nolint:exhaustive // the rest are plain secrets
+	case awsClass:
+		return awsKey
+	case azureClass:
+		return azureKey
+	case basicClass:
+		return authorization
+	default:
+		return secret
+	}
+}
+
+// classOfKey is like classOfWord, for a quoted key, where "pass" alone means a password. In prose
+// "pass" is a test result.
+func classOfKey(key []byte) keyClass {
+	if len(key) == 4 && startsFold(key, 0, "pass") {
+		return passwordClass
+	}
+	return classOfWord(key)
+}
+
+// classOfWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
+func classOfWord(w []byte) keyClass {
+	const longest = 32
+	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
+		w = w[:len(w)-1]
+	}
+	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
+		return noClass
+	}
+	var buf [longest]byte
+	i := longest
+	for j := len(w) - 1; j >= 0 && i > 0; j-- {
+		if c := w[j]; c != '_' && c != '-' && c != '.' && c != ' ' {
+			i--
+			buf[i] = lower(c)
+		}
+	}
+	return classOfName(string(buf[i:]))
+}
+
+// ending is the end of the names of a class; whole requires the entire name.
+type ending struct {
+	text  string
+	class keyClass
+	whole bool
+}
+
+// endings holds the endings of telling names, by their last letter.
+type endings struct {
+	of     [256][]ending
+	secret [256]uint32 // of secrets: a bit for each letter before the last
+}
+
+//nolint:gochecknoglobals // written once here, read only
+var nameEndings = func() (t endings) {
+	for _, row := range []struct {
+		class keyClass
+		names string // the first match counts; = precedes a whole name
+	}{
+		{noClass, "=pass bypass compass"},
+		{noClass, "publickey pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key storagekey idempotencykey translationkey"},
+		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
+		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
+		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw kennwort =clave =heslo =parola =salasana =sifre"},
+		{passwordClass, "passwordprod passworddev passwordold passwordnew"},
+		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
+		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
+		{basicClass, "=auth basicauth"},
+		{headerClass, "authorization cookie"},
+		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
+		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
+		{secretClass, "tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds"},
+		{bareKeyClass, "=key"},
+		{keyNameClass, "key"},
+		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
+		{orderClass, "orderid ordernumber orderno invoiceid invoicenumber transactionid trackingid trackingnumber ticketid customerid shipmentid =order"},
+		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn contactphone phoneno mobileno telephone"},
+	} {
+		for name := range strings.FieldsSeq(row.names) {
+			text, whole := strings.CutPrefix(name, "=")
+			last, before := text[len(text)-1], text[len(text)-2]
+			t.of[last] = append(t.of[last], ending{text, row.class, whole})
+			if row.class.isSecret() {
+				t.secret[last] |= 1 << (before - 'a')
+			}
+		}
+	}
+	return t
+}()
+
+// classOfName returns the class of a name in lower case without separators.
+func classOfName(n string) keyClass {
+	for _, e := range nameEndings.of[n[len(n)-1]] {
+		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
+			return e.class
+		}
+	}
+	return noClass
+}
+
+// secretEnd reports whether the name of a secret can end in the two letters: most names of code
+// fall here.
+func secretEnd(a, b byte) bool { return nameEndings.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
+
+// mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
+// read.
+func mayEndName(b byte) bool { return nameEndings.of[b|0x20] != nil || isDigit(b) }

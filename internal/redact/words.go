@@ -1,0 +1,76 @@
+package redact
+
+import "strings"
+
+// wordsOfVersion are words directly before a version, separated by spaces.
+const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
+
+// Words before a number that identify its kind.
+//
+//nolint:gochecknoglobals // read only
+var (
+	wordsOfPhone = listOf("phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
+		"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf")
+	wordsOfReach = listOf("my our his her reach ring text me") // before a number that begins like a phone number
+	wordsOfOwner = listOf("my")                                // before ten digits
+	wordsOfOrder = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
+	wordsOfPart  = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
+	wordsOfCard  = listOf("card visa mastercard maestro amex pan")
+	wordsOfSSN   = listOf("ssn social security")
+	wordsOfIP    = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
+
+	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
+)
+
+const letters = 26
+
+// wordList holds words by their first letter.
+type wordList [letters][]string
+
+func listOf(words string) *wordList {
+	var l wordList
+	for w := range strings.FieldsSeq(words) {
+		l[w[0]-'a'] = append(l[w[0]-'a'], w)
+	}
+	return &l
+}
+
+// has reports whether the list contains the word, ignoring ASCII case.
+func (l *wordList) has(word []byte) bool {
+	if len(word) == 0 || lower(word[0])-'a' >= letters {
+		return false
+	}
+	for _, w := range l[lower(word[0])-'a'] {
+		if len(w) == len(word) && startsFold(word, 0, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// wordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a
+// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make a
+// phone of the next number.
+func (m *matcher) wordBefore(i int, words *wordList) bool {
+	const window = 24
+	s := m.s
+	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
+		letter := lower(s[j]) - 'a'
+		if letter >= letters || len(words[letter]) == 0 || !startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1])) {
+			continue
+		}
+		for _, w := range words[letter] {
+			if startsFold(s, j, w) && plausibleEnd(s, j+len(w)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plausibleEnd permits a word as part of an identifier or with an s, but not as the start of
+// another word: "from", not "fromage".
+func plausibleEnd(s []byte, i int) bool {
+	c := at(s, i)
+	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")
+}
