@@ -111,7 +111,7 @@ func (k *kept) rated(t *testing.T, id names.ID, score float64, comment string) {
 	if _, err := k.db.AddFeedback(t.Context(), "default", map[names.ID][]feedback.Entry{id: {e}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.db.Settle(t.Context(), []names.Settlement{{Tenant: "default", ID: id, To: names.Applied{Version: 1, Told: true, Reward: score, Tier: 1}}}); err != nil {
+	if _, err := k.db.Settle(t.Context(), []names.Settlement{{Tenant: "default", ID: id, To: names.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -111,7 +111,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		one, cookie := c.Get(sessionKey).(*session)
 		r := c.Request()
-		if !cookie || looks(r) {
+		if !cookie || isRead(r) {
 			return next(c)
 		}
 		if !ownOrigin(r) {
@@ -155,7 +155,7 @@ func (s *Server) unbase(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if looks(r) || c.Path() == "/logout" {
+		if isRead(r) || c.Path() == "/logout" {
 			return next(c)
 		}
 		err := next(c)
@@ -196,7 +196,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
 			return next(c)
 		}
-		if !looks(c.Request()) {
+		if !isRead(c.Request()) {
 			return echo.NewHTTPError(http.StatusForbidden, noActing)
 		}
 		if viewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {

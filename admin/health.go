@@ -58,7 +58,7 @@ type Since struct {
 	Exchanges   int64            `json:"exchanges_stored"`
 	Samples     int64            `json:"samples_written"` // a sample that is rebuilt after feedback counts again
 	Closed      int64            `json:"sessions_closed"`
-	Told        int64            `json:"sessions_told"`
+	Rewarded    int64            `json:"sessions_told"`
 	OptedOut    int64            `json:"opted_out"`
 	Redactions  int64            `json:"redactions"`
 	Incomplete  int64            `json:"incomplete"`

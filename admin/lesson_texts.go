@@ -18,8 +18,8 @@ import (
 // oldText is an older text or presentation of the lesson, with its measurements.
 type oldText struct {
 	row   *report.Row
-	sight report.Sight // a session with the text
-	text  string       // the text that the model saw; empty without a stored session
+	sight report.LessonSession // a session with the text
+	text  string               // the text that the model saw; empty without a stored session
 }
 
 // textsShown is the number of older texts that are read from stored sessions, the latest first.

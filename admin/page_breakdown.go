@@ -22,8 +22,8 @@ type breakdownView struct {
 	thin    int            // number of cells with too little data
 }
 
-// ways lists the dimensions of a breakdown.
-func ways() []choice {
+// dimensions lists the dimensions of a breakdown.
+func dimensions() []choice {
 	return []choice{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
 }
 
@@ -40,9 +40,9 @@ func (s *Server) breakdown(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := breakdownView{by: ways()[0]}
-	if i := slices.IndexFunc(ways(), func(w choice) bool { return w.Key == c.QueryParam("by") }); i > 0 {
-		v.by = ways()[i]
+	v := breakdownView{by: dimensions()[0]}
+	if i := slices.IndexFunc(dimensions(), func(w choice) bool { return w.Key == c.QueryParam("by") }); i > 0 {
+		v.by = dimensions()[i]
 	}
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
 	page := shown{Title: "Breakdown", Main: v.html, Live: old}
@@ -63,7 +63,7 @@ func (s *Server) breakdown(c echo.Context) error {
 
 func (v *breakdownView) html(f frame) g.Node {
 	return g.Group{
-		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(ways(), func(w choice) g.Node {
+		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(dimensions(), func(w choice) g.Node {
 			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w == v.by, h.Aria("current", "true")), g.Text(w.Name))
 		}))),
 		v.list(f),
@@ -151,7 +151,7 @@ func (v *breakdownView) tooFew() g.Node {
 	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +
 		"10 withheld. " + sessions + " of these sessions are stored since " + since
 	if v.thin > 0 {
-		text += ", in " + things(v.thin, "cell") + " still too small"
+		text += ", in " + countOf(v.thin, "cell") + " still too small"
 	}
 	return empty(
 		"Too little data in each part",

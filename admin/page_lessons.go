@@ -140,7 +140,7 @@ func (v *lessonsView) list(f frame) g.Node {
 		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
 		return empty("No lesson matches the filter", h.P(
-			g.Text("There "+plural(v.total, "is", "are")+" "+things(v.total, "lesson")+". "),
+			g.Text("There "+plural(v.total, "is", "are")+" "+countOf(v.total, "lesson")+". "),
 			h.A(h.Href(f.Link("/lessons")), g.Text("Show all lessons.")),
 		))
 	default:

@@ -87,7 +87,7 @@ func (v *overviewView) html(f frame) g.Node {
 		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
 		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
-				things(e.Sessions, "session"), e.RewardDefinition))
+				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
 		g.Iff(v.counted.report.Open != nil, func() g.Node { return quiet(g.Text(v.counted.report.Open.String())) }),
 		g.Iff(nothing && f.page.Problem == "", noLessons),

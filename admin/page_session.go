@@ -51,7 +51,7 @@ func (v *sessionView) html(f frame) g.Node {
 			v.turns(f),
 			h.Aside(
 				labelled("About this session"), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
-				coins(f, v.session.Picks), aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
+				picksTable(f, v.session.Picks), aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}

@@ -159,8 +159,8 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// looks reports whether a request changes nothing.
-func looks(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+// isRead reports whether a request changes nothing.
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // wantsHTML reports whether a browser sent the request.
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -67,8 +67,8 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// coins returns the picks of the session with their coins.
-func coins(f frame, picks []store.PickItem) g.Node {
+// picksTable returns the picks of the session with their coins.
+func picksTable(f frame, picks []store.PickItem) g.Node {
 	if len(picks) == 0 {
 		return section("coins", "Coins", quiet(g.Text("No lesson was picked.")))
 	}

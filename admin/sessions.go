@@ -26,10 +26,10 @@ const (
 
 // session is a logged-in browser.
 type session struct {
-	csrf  string
-	token [sha256.Size]byte // digest of the login token: removing the token ends the session
-	until time.Time
-	said  string // result of the last action, for the next page; guarded by the lock of sessions
+	csrf   string
+	token  [sha256.Size]byte // digest of the login token: removing the token ends the session
+	until  time.Time
+	notice string // result of the last action, for the next page; guarded by the lock of sessions
 }
 
 // sessions is kept in memory only: after a restart people log in again. The key is the digest of
@@ -95,15 +95,15 @@ func (s *sessions) end(id string) {
 func (s *sessions) keepNotice(one *session, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one.said = notice
+	one.notice = notice
 }
 
 // notice returns the kept sentence once.
 func (s *sessions) notice(one *session) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said := one.said
-	one.said = ""
+	said := one.notice
+	one.notice = ""
 	return said
 }
 

@@ -45,8 +45,8 @@ func sum[N int | int64](counts map[string]N) (n N) {
 // plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return when(n == 1, one, several) }
 
-// things formats a number with its noun: 1 lesson, 2 lessons.
-func things[N int | int64](n N, name string) string {
+// countOf formats a number with its noun: 1 lesson, 2 lessons.
+func countOf[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 

@@ -15,7 +15,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",
 		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
 		count(9999): "9999", count(10000): "10\u202f000", count(-12345): "-12\u202f345", count(1234567): "1\u202f234\u202f567", count(-123): "-123",
-		things(1, "lesson"): "1 lesson", things(0, "lesson"): "0 lessons", things(20000, "cell"): "20\u202f000 cells",
+		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20\u202f000 cells",
 		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1200",
 		percent(0.255): "26%", percent(0): "0%", money(2_500_000): "2.50", money(2_500): "0.0025", money(999_999): "1.0000", money(1_000_000): "1.00",
 		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",

@@ -10,9 +10,9 @@ import (
 // Provisional is the contribution of an open session to the chooser's evidence. The caller must
 // remove the contribution with DropProvisional before adding the session's deltas.
 type Provisional struct {
-	parts  []part
-	trials []string // scopes of planned trials
-	told   bool
+	parts    []part
+	trials   []string // scopes of planned trials
+	rewarded bool
 }
 
 type part struct {
@@ -28,7 +28,7 @@ type part struct {
 // attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	ds := Contribution(a, y, tier)
-	e := Provisional{told: len(ds) > 0}
+	e := Provisional{rewarded: len(ds) > 0}
 	for i := range ds {
 		if at, ok := find(&ds[i]); ok && at.of != ofTenant {
 			e.parts = append(e.parts, part{ds[i].Key.Scope, at, ds[i].Value})
@@ -44,8 +44,8 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 // DropProvisional removes the contribution of an open session.
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
-// Told reports whether the session had a reward.
-func (e Provisional) Told() bool { return e.told }
+// Rewarded reports whether the session had a reward.
+func (e Provisional) Rewarded() bool { return e.rewarded }
 
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {

@@ -89,7 +89,7 @@ func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	a := opened(t, c, 1)
 	a.Excluded = true
 	before := snapshot(c)
-	if e := c.AddProvisional(a, 1, 1); e.Told() || !reflect.DeepEqual(snapshot(c), before) {
+	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {
 		t.Errorf("got %+v, want e.Told() = false and snapshot(c) = %+v", e, before)
 	}
 	var none bandit.Provisional

@@ -169,7 +169,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	one, two := c.AddProvisional(a, 1, 1), c.AddProvisional(a, 1, 1)
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
-	if p := c.Posterior(k); !p.Reached || !one.Told() {
+	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
 		t.Fatalf("two of two picks are told of: %+v", p)
 	}
 	again := bandit.New()

@@ -284,7 +284,7 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 
 // Each leaf of the configuration has a type that decode knows; sections need no setter.
 func TestEveryLeafHasASetter(t *testing.T) {
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		d := &decoder{env: env(), sources: map[string]string{}}
 		v := reflect.New(f.typ).Elem()
 		for _, text := range []string{"1", "{a: {url: b}}", "[{name: a}]"} {

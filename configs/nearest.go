@@ -73,7 +73,7 @@ func (d *decoder) misspelt(names []string, env func(string) (string, bool), used
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
 		known[name] = true
 	}
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		known[strings.TrimPrefix(envName(f.path), prefix)] = true
 	}
 	all := slices.Sorted(maps.Keys(known))

@@ -116,7 +116,7 @@ func Reach(file []byte) (hosts []string, variables bool) {
 
 // variables reads PRECEPT_... for every key; an empty variable counts as not set.
 func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		if text, ok := env(envName(f.path)); ok && text != "" {
 			d.source = envName(f.path)
 			d.outside(c, f, text)
@@ -127,7 +127,7 @@ func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 // flags reads the given flags.
 func (d *decoder) flags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		if text, ok := rest[f.path]; ok {
 			d.source = "--" + flagName(f.path)
 			d.outside(c, f, text)

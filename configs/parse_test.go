@@ -123,7 +123,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 			}
 			t.Run(tc.path+"/"+name, func(t *testing.T) {
 				c := mustParse(t, src)
-				for _, f := range leaves() {
+				for _, f := range leafFields() {
 					if f.path == tc.path {
 						got := fmt.Sprint(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface())
 						if got != tc.want {

@@ -58,8 +58,8 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// leaves returns every key of Config.
-func leaves() []field { return fields(reflect.TypeFor[Config](), "", nil) }
+// leafFields returns every key of Config.
+func leafFields() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
 // flagName and envName return the names of a key: the path with dashes, and in upper snake case.
 func flagName(path string) string {
@@ -74,7 +74,7 @@ func envName(path string) string {
 // list.
 func Names() []Name {
 	docs := readDocs()
-	all := leaves()
+	all := leafFields()
 	out := make([]Name, len(all))
 	for i, f := range all {
 		out[i] = Name{
@@ -105,7 +105,7 @@ func Follow(started, next *Config) (inForce *Config, waiting []string) {
 	})
 	both := *next
 	from, to := reflect.ValueOf(started).Elem(), reflect.ValueOf(&both).Elem()
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		if slices.Contains(waiting, f.path) {
 			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
 		}
@@ -122,7 +122,7 @@ func Changed(c *Config) []string {
 func differing(old, now *Config, asked func(field) bool) []string {
 	var out []string
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
-	for _, f := range leaves() {
+	for _, f := range leafFields() {
 		x, y := a.FieldByIndex(f.index), b.FieldByIndex(f.index)
 		if x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 { // a nil list equals an empty list
 			continue

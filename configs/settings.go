@@ -23,7 +23,7 @@ func Settings(c *Config) ([]Setting, error) {
 	now, std := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := Names()
 	var out []Setting
-	for i, f := range leaves() {
+	for i, f := range leafFields() {
 		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
 		var err error
 		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {

@@ -48,7 +48,7 @@ func (h *history) fill() bool {
 	for h.next > 0 && h.req.Role(h.next-1) != wire.RoleAssistant {
 		h.next--
 		h.readItem(h.next)
-		beside = beside*31 + h.req.Beside(h.next)
+		beside = beside*31 + h.req.MediaHash(h.next)
 	}
 	// Agents put content that a result cannot hold into the message after the result.
 	for _, s := range h.steps[first:] {
@@ -82,13 +82,13 @@ func (h *history) readItem(i int) {
 	}
 	results := h.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
-		if r.Own { // the call was made with the results before the call known
+		if r.WithCall { // the call was made with the results before the call known
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
-			item: i, batch: h.batch, callID: r.CallID, beside: r.Beside,
-			written: r.Written, own: r.Own, automatic: r.Own && r.Block < 0,
+			item: i, batch: h.batch, callID: r.CallID, beside: r.MediaHash,
+			written: r.InUserText, own: r.WithCall, automatic: r.WithCall && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
 	}
@@ -236,7 +236,7 @@ func personWords(req *wire.Request, i int) (string, bool) {
 	}
 	it := req.Item(i)
 	words := it.Words
-	if words == "" || it.Alike() {
+	if words == "" || it.ResultInferred() {
 		return "", false
 	}
 	if _, synthetic := Synthetic(words); synthetic {
@@ -254,7 +254,7 @@ const (
 // trimLabel returns the text of a result without a label of an unknown form ("Command make
 // returned:"), so that a failure after the label is read.
 func trimLabel(r wire.Result) string {
-	if !r.Alike {
+	if !r.Inferred {
 		return r.Text
 	}
 	rest := r.Text

@@ -110,7 +110,7 @@ func (t *transcript) user(i int) error {
 		return nil
 	}
 	it := t.req.Item(i)
-	if it.Alike() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
+	if it.ResultInferred() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
 	turn := ReadTurn(it.Text, it.Words, t.answer)

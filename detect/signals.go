@@ -44,7 +44,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 				out = append(out, s)
 			}
 		}
-		if role != wire.RoleUser || it.Alike() {
+		if role != wire.RoleUser || it.ResultInferred() {
 			continue
 		}
 		turn := ReadTurn(it.Text, it.Words, previous)

@@ -43,8 +43,8 @@ type Exchanges interface {
 type Touches interface {
 	Touch(tenant string, id session.ID)
 	Touched() map[session.Ref]bool
-	// Tell adds feedback to sessions, and touches the sessions to which the feedback is new.
-	Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
+	// PostFeedback adds feedback to sessions, and touches the sessions to which the feedback is new.
+	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
 // Interfaces of the backend, by use.
@@ -69,7 +69,7 @@ type (
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 	}
 	settler interface {
-		Heard(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
+		SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
 		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 	}

@@ -87,7 +87,7 @@ func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 		r.Deliver(r.ctx())
 		r.be.asked()
 		r.closeDue(r.ctx())
-		same(t, "closed", r.applied(id).Told, true)
+		same(t, "closed", r.applied(id).Rewarded, true)
 		same(t, "priors are written", slices.Contains(r.be.asked(), "priors"), fitted)
 	}
 }

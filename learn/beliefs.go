@@ -231,7 +231,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due 
 	}
 	reward := b.of(rec.Identity.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
 	b.provisional[at] = openReward{reward, due}
-	if reward.Told() {
+	if reward.Rewarded() {
 		b.tenant(rec.Identity.Tenant).rewards++
 	}
 }
@@ -244,7 +244,7 @@ func (b *beliefs) dropProvisional(at session.Ref) {
 	}
 	delete(b.provisional, at)
 	b.of(at.Tenant).DropProvisional(f.provisional)
-	if f.provisional.Told() {
+	if f.provisional.Rewarded() {
 		b.tenant(at.Tenant).rewards--
 	}
 }

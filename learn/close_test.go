@@ -40,7 +40,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	same(t, "sessions told", r.counter("", "told"), 1)
 	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
 	same(t, "tally told", r.Learner.Tally.Rewarded.Load(), 1)
-	if a := r.applied(silent); a.Told || a.Reward != 0 {
+	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
 		t.Errorf("a reward was made up for the silent session: %+v", a)
 	}
 	r.closeDue(r.ctx())
@@ -185,7 +185,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	r.age()
-	if a := r.applied(id); a.Told || a.Version != 1 {
+	if a := r.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
 	}
 	same(t, "definition", r.Definition(), "verifier@1h0m0s")
@@ -406,10 +406,10 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.be.failNext("unsettled", 1, errDown)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "not yet", r.applied(id).Told, false)
+	same(t, "not yet", r.applied(id).Rewarded, false)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "then", r.applied(id).Told, true)
+	same(t, "then", r.applied(id).Rewarded, true)
 	sameList(t, "failures", r.failed(), []string{"pick_up"})
 	r.be.asked()
 	r.closeDue(r.ctx())

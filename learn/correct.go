@@ -97,7 +97,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 		c.open.learn(ctx, at)
 		return nil
 	}
-	entries, heard, err := c.be.Heard(ctx, at.Tenant, at.ID)
+	entries, heard, err := c.be.SessionFeedback(ctx, at.Tenant, at.ID)
 	if err != nil {
 		return again(err)
 	}
@@ -112,13 +112,13 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 		return again(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &settling{reward: def.String(), entries: entries, before: old.Told}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.Heard = at.Tenant, at.ID, old.Version, heard
-	st.Settlement.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
-	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
+	st := &settling{reward: def.String(), entries: entries, before: old.Rewarded}
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = at.Tenant, at.ID, old.Version, heard
+	st.Settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // no counter moves, but the samples get the new rating
 	}
-	if old.Told {
+	if old.Rewarded {
 		st.Settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
 	}
 	if out.OK {

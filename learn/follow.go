@@ -69,7 +69,7 @@ func (f *follower) refresh(ctx context.Context) error {
 			if err := f.beliefs.follow(ctx, name, stand.Counters, settled); err != nil {
 				return err
 			}
-			return f.listen(ctx, name, stand.Told)
+			return f.listen(ctx, name, stand.ProvisionalRewards)
 		})
 		if err != nil && !errors.Is(err, guard.ErrPanicked) { // a fault of one tenant does not stop the others
 			return err
@@ -91,7 +91,7 @@ func (f *follower) listen(ctx context.Context, name string, latest int64) error 
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.tell(f.open.record(&rows[i]), said[i]) })
+				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.addReward(f.open.record(&rows[i]), said[i]) })
 			}
 		}
 		f.beliefs.listened(name, last)

@@ -135,7 +135,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					r.tell(us, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
-				eventually(t, "the good one is closed", func() bool { return r.applied(good).Told && len(r.samplesOf(good)) > 0 })
+				eventually(t, "the good one is closed", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
 				eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
@@ -175,7 +175,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			r.record()
 			r.age()
 			r.age()
-			if !r.applied(good).Told || len(r.samplesOf(good)) != 1 {
+			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
 				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "good")}); len(ids) != 1 || late {
@@ -239,9 +239,9 @@ func (e *explosive) Settle(ctx context.Context, steps []session.Settlement) ([]b
 	return e.backend.Settle(ctx, steps)
 }
 
-func (e *explosive) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+func (e *explosive) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	e.at("heard", id)
-	return e.backend.Heard(ctx, tenant, id)
+	return e.backend.SessionFeedback(ctx, tenant, id)
 }
 
 func (e *explosive) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {

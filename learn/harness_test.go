@@ -141,11 +141,11 @@ func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]
 	return f.backend.Feedback(ctx, tenant, id)
 }
 
-func (f *faulty) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+func (f *faulty) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, 0, err
 	}
-	return f.backend.Heard(ctx, tenant, id)
+	return f.backend.SessionFeedback(ctx, tenant, id)
 }
 
 func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {

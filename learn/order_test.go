@@ -124,7 +124,7 @@ func inMemory(r *rig, tenant string) string {
 		}
 		for _, strata := range [][]trial.Stratum{st.Strata, st.Any} {
 			for i := range strata {
-				strata[i].Heard = [2][4]int64{}
+				strata[i].RewardedAtClose = [2][4]int64{}
 			}
 		}
 		st.LogUp, st.LogDown, st.ProvenAt, st.Recent = 0, 0, 0, 0

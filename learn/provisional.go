@@ -64,10 +64,10 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 		p.tools.failed(label.StepEarly, err)
 		return
 	}
-	p.tell(rec, entries)
+	p.addReward(rec, entries)
 }
 
-func (p *provisional) tell(rec *session.Record, entries []feedback.Entry) {
+func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
 		return
 	}

@@ -189,7 +189,7 @@ type chooser struct {
 	cfg bandit.Config
 }
 
-func (c chooser) Believes(l report.Lesson) report.Belief {
+func (c chooser) Belief(l report.Lesson) report.Belief {
 	k := action(l)
 	p := c.of.Counted(k)
 	better, worse := c.of.Published(l.Arm)

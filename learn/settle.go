@@ -84,7 +84,7 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.Settlement.From == 0 {
 		c.tally.Closed.Add(1)
 	}
-	if st.Settlement.To.Told && !st.before {
+	if st.Settlement.To.Rewarded && !st.before {
 		c.tally.Rewarded.Add(1)
 	}
 }

@@ -43,12 +43,12 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 		return err
 	}
 	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), said); len(list) > 0 {
-		if err := u.touches.Tell(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
+		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
 			return err
 		}
 	}
 	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
-		err = u.touches.Tell(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
+		err = u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 		for _, one := range ids {
 			told[one] = list
 		}
-		return u.touches.Tell(ctx, at.Tenant, told)
+		return u.touches.PostFeedback(ctx, at.Tenant, told)
 	})
 	if err == nil {
 		u.passed[at] = news

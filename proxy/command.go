@@ -55,7 +55,7 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 // record writes a lesson. The same text under a known signature writes no second lesson; another
 // text replaces the lesson.
 func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
-	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
+	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
 	if err != nil {
 		return nil, "", err
 	}

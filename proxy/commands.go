@@ -169,7 +169,7 @@ func (q *commandQueue) send(o commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 	defer cancel()
-	if err = errors.Join(err, q.lessons.opts.Pending.Leave(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
+	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)
 		q.lessons.opts.logOf(o.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
 	}

@@ -29,7 +29,7 @@ func (t *turn) decide() {
 	defer rec.Unlock()
 	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
-		t.aside(why)
+		t.markSide(why)
 		if (why == label.SideNoTools || why == label.SideTools) && rec.ContinuesUnderSystemText(t.in.req) {
 			t.plan.insert = t.set.injector.Replay(rec, view)
 		}

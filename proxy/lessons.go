@@ -214,7 +214,7 @@ func matchesText(l *lesson.Lesson, q string) bool {
 }
 
 func (n ownLessons) create(c echo.Context) error {
-	w, err := readWritten(c)
+	w, err := readLessonBody(c)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (n ownLessons) update(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := readWritten(c)
+	w, err := readLessonBody(c)
 	if err != nil {
 		return err
 	}

@@ -15,17 +15,17 @@ import (
 	"precept/internal/wire"
 )
 
-// written is the body of a request that writes a lesson. Other keys of the body (counts, states,
+// lessonBody is the body of a request that writes a lesson. Other keys of the body (counts, states,
 // tenants) are ignored.
-type written struct {
+type lessonBody struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
 	Keywords   *[]string    `json:"keywords"`
 	Targets    *[]apiTarget `json:"targets"`
 }
 
-func readWritten(c echo.Context) (written, error) {
-	var w written
+func readLessonBody(c echo.Context) (lessonBody, error) {
+	var w lessonBody
 	body, err := bodyOf(c, lessonLimit, "the body of a lesson may have 256 KiB")
 	if err != nil {
 		return w, err
@@ -46,7 +46,7 @@ func lessonText(l *lesson.Lesson) string {
 
 // onto writes the fields of the request into a lesson. The lesson is formatted again: its raw text
 // is dropped.
-func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
+func (w *lessonBody) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 	bounded := func(what string, text *string, most int) error {
 		if text == nil {
 			return nil

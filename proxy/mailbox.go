@@ -74,7 +74,7 @@ func (m mailbox) collect(ctx context.Context) {
 		return
 	}
 	for _, request := range owed {
-		text, late := m.letter(ctx, request)
+		text, late := m.readAnswers(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
 		m.ses.Record.Mutex.Lock()
@@ -95,10 +95,10 @@ const (
 	maxLooks = 16
 )
 
-// letter reads the answers to the commands of one reply from the store, and then deletes them there.
+// readAnswers reads the answers to the commands of one reply from the store, and then deletes them there.
 // late is the entry of Owed that remains without answers. The read deletes nothing: a read that times
 // out may have reached the store.
-func (m mailbox) letter(ctx context.Context, request string) (text, late string) {
+func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	looks := len(request) - len(name)
 	id := m.ses.Record.Identity.ID
@@ -106,7 +106,7 @@ func (m mailbox) letter(ctx context.Context, request string) (text, late string)
 		late = lateMark + request
 	}
 	for {
-		text, ok, err := m.opts.Pending.Left(ctx, m.tenant, id, name)
+		text, ok, err := m.opts.Pending.Answer(ctx, m.tenant, id, name)
 		switch {
 		case ok:
 			_ = m.opts.Pending.Clear(ctx, m.tenant, id, name) // otherwise the text is deleted with the session

@@ -62,7 +62,7 @@ func (t *turn) failure() string {
 	switch {
 	case status >= 400:
 		return strconv.Itoa(status)
-	case status == 0 && !t.clientLeft():
+	case status == 0 && !t.clientGone():
 		return "request" // the body could not be read
 	case t.session.Session == nil && status != 0, outcome == sample.Complete: // without a session the reply is not read
 		return ""

@@ -58,10 +58,10 @@ type Store interface {
 // Sessions is the memory of sessions.
 type Sessions interface {
 	resolve.Store
-	// Hold holds keys of a session until LetGo. Feedback finds held keys.
-	Hold(request string, keys ...session.Echo)
-	// LetGo keeps or drops the keys that a request held.
-	LetGo(request string, keep bool)
+	// HoldKeys holds keys of a session until ReleaseKeys. Feedback finds held keys.
+	HoldKeys(request string, keys ...session.Echo)
+	// ReleaseKeys keeps or drops the keys that a request held.
+	ReleaseKeys(request string, keep bool)
 	// Publish writes a session for the other replicas. waited is the time that the request has
 	// spent on waits for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
@@ -98,9 +98,9 @@ type Bank interface {
 
 // PendingTexts keeps texts with a session for the replica that serves the next turn.
 type PendingTexts interface {
-	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
+	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
 	// Left returns the text of a name.
-	Left(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
+	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	// Clear deletes the text of a name.
 	Clear(ctx context.Context, tenant string, id session.ID, name string) error
 }

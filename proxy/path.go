@@ -40,14 +40,14 @@ func (p paths) normal(escaped string) string {
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
 		segment, rest, _ := strings.Cut(after, "/")
 		rest = single("/" + rest)
-		if own, ok := p.own(rest); ok {
+		if own, ok := p.endpoint(rest); ok {
 			return "/p/" + segment + own
 		}
 		if _, _, ok := session.ParsePath(path); ok {
 			form, path = "/p/"+segment, rest
 		}
 	}
-	if own, ok := p.own(path); ok {
+	if own, ok := p.endpoint(path); ok {
 		return form + own
 	}
 	if clean := cleaned(path); family(clean, nil) != wire.None {
@@ -77,9 +77,9 @@ func cleaned(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// own returns the canonical path of an endpoint of precept: /v1/feedback, /v1/lessons/ID, /healthz.
+// endpoint returns the canonical path of an endpoint of precept: /v1/feedback, /v1/lessons/ID, /healthz.
 // ok is false for any other path.
-func (p paths) own(path string) (own string, ok bool) {
+func (p paths) endpoint(path string) (own string, ok bool) {
 	if !mayBeOwn(path) {
 		return "", false
 	}

@@ -268,7 +268,7 @@ func (t *turn) judgeUnoffered() {
 		keep = len(ses.Record.OptOut.Turns) == 0
 	}
 	ses.Record.Mutex.Unlock()
-	t.p.opts.Store.LetGo(t.w.id, keep)
+	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
 // abandonUnoffered ends an admitted turn without an offer, after a failed step.

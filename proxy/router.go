@@ -51,9 +51,9 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 		"/v1/feedback": {http.MethodPost: p.feedback},
 	}
 	if p.opts.Bank != nil {
-		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.own(ownLessons.list), http.MethodPost: p.own(ownLessons.create)}
+		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.withOwnLessons(ownLessons.list), http.MethodPost: p.withOwnLessons(ownLessons.create)}
 		all["/v1/lessons/:id"] = map[string]echo.HandlerFunc{
-			http.MethodGet: p.own(ownLessons.get), http.MethodPatch: p.own(ownLessons.update), http.MethodDelete: p.own(ownLessons.remove),
+			http.MethodGet: p.withOwnLessons(ownLessons.get), http.MethodPatch: p.withOwnLessons(ownLessons.update), http.MethodDelete: p.withOwnLessons(ownLessons.remove),
 		}
 	}
 	return all
@@ -96,9 +96,9 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 	return nil
 }
 
-// own returns a handler for the lessons of one owner: the tenant of the credential and the agent of
+// withOwnLessons returns a handler for the lessons of one owner: the tenant of the credential and the agent of
 // the request.
-func (p *Proxy) own(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
+func (p *Proxy) withOwnLessons(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
 		who, err := set.asker(r)

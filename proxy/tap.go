@@ -96,7 +96,7 @@ func (t *turn) see(b []byte, err error) {
 // limits.capture_total_bytes is dropped; the reader still sees how the reply ends.
 func (t *turn) account() {
 	r := &t.reply
-	n := int64(r.reader.Held()) - r.copied
+	n := int64(r.reader.MemoryBytes()) - r.copied
 	if n == 0 {
 		return
 	}
@@ -117,14 +117,14 @@ func (t *turn) release() {
 		return
 	}
 	ok := t.runStep(label.StepGather, func() {
-		defer t.session.Thread.LetGo()
+		defer t.session.Thread.Release()
 		t.gather()
 	})
 	if !ok {
 		t.discard()
 	}
 	b := &t.in.body
-	t.sent.attempts.giveBack(&t.p.pool, b.sent, b.unpacked, t.out.spliced)
+	t.sent.attempts.recycle(&t.p.pool, b.sent, b.unpacked, t.out.spliced)
 	b.charge.release(0)
 	b.sent, b.unpacked, b.plain = nil, nil, nil
 	t.in.req, t.query.Request = nil, nil
@@ -171,7 +171,7 @@ func (t *turn) outcome() string {
 		return sample.Failed
 	case t.reply.whole():
 		return sample.Complete
-	case t.clientLeft():
+	case t.clientGone():
 		return sample.Aborted
 	}
 	return sample.Incomplete

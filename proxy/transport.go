@@ -136,10 +136,10 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 	}))
 }
 
-// giveBack returns the bodies to the pool as soon as no attempt reads them. An attempt that never
+// recycle returns the bodies to the pool as soon as no attempt reads them. An attempt that never
 // reports its end keeps the bodies from the pool; the collector frees them. No attempt may begin
 // after giveBack.
-func (a *attempts) giveBack(to *pool, bodies ...*payload) {
+func (a *attempts) recycle(to *pool, bodies ...*payload) {
 	a.open.Add(1)
 	a.to, a.bodies = to, bodies
 	a.given.Store(true)

@@ -93,7 +93,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	}
 
 	// Resolve: the session that the request belongs to.
-	if t.in.req != nil && !t.clientLeft() {
+	if t.in.req != nil && !t.clientGone() {
 		t.runStep(label.StepIdentify, t.resolve)
 	}
 
@@ -135,7 +135,7 @@ func (t *turn) resolve() {
 		return
 	}
 	if t.session.Side != "" {
-		t.aside(t.session.Side)
+		t.markSide(t.session.Side)
 	}
 	m := t.p.opts.Metrics
 	if t.session.New {
@@ -150,8 +150,8 @@ func (t *turn) resolve() {
 	t.hold(t.session.Noted)
 }
 
-// aside notes that the request is a side request.
-func (t *turn) aside(why label.Reason) {
+// markSide notes that the request is a side request.
+func (t *turn) markSide(why label.Reason) {
 	t.session.Side, t.skip = why, "side:"+string(why)
 	t.p.opts.Metrics.side.WithLabelValues(string(why)).Inc()
 }
@@ -180,7 +180,7 @@ func (t *turn) hold(keys []session.Echo) {
 	if t.w.id == "" || len(t.held) == 0 {
 		return
 	}
-	t.p.opts.Store.Hold(t.w.id, t.held...)
+	t.p.opts.Store.HoldKeys(t.w.id, t.held...)
 	t.held = nil
 }
 
@@ -193,8 +193,8 @@ func (t *turn) uninspected(why label.Reason) {
 // isMain reports whether the request is a turn of a session, and not a side request.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
-// clientLeft reports whether the client is gone. The remaining work on the request is then in vain.
-func (t *turn) clientLeft() bool { return t.in.r.Context().Err() != nil }
+// clientGone reports whether the client is gone. The remaining work on the request is then in vain.
+func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }
 
 // runStep runs one step for the turn. See Options.runStep.
 func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }

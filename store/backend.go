@@ -74,8 +74,8 @@ func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry,
 	return nil, nil
 }
 
-// Heard returns no feedback: the backend stores none.
-func (Volatile) Heard(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
+// SessionFeedback returns no feedback: the backend stores none.
+func (Volatile) SessionFeedback(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
 	return nil, 0, nil
 }
 

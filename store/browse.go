@@ -245,7 +245,7 @@ func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 	if x.Closed {
 		x.Verdict = Unrated
 	}
-	if l.Applied.Told {
+	if l.Applied.Rewarded {
 		reward := l.Applied.Reward
 		x.Reward, x.Tier, x.Verdict = &reward, l.Applied.Tier, sample.LabelOf(reward)
 	}

@@ -69,8 +69,8 @@ type feedbackWriter struct {
 	failed   func(step label.Step, err error)
 }
 
-// tell adds feedback to sessions, and counts feedback for which a session has no room.
-func (f *feedbackWriter) tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+// post adds feedback to sessions, and counts feedback for which a session has no room.
+func (f *feedbackWriter) post(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	return f.countFull(f.add(ctx, tenant, entries))
 }
 
@@ -109,8 +109,8 @@ func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries ma
 	}
 }
 
-// tellUnit adds the feedback of a session to the session's unit, if there is one.
-func (f *feedbackWriter) tellUnit(ctx context.Context, tenant string, id session.ID) error {
+// postToUnit adds the feedback of a session to the session's unit, if there is one.
+func (f *feedbackWriter) postToUnit(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := f.sessions.known(ctx, tenant, id)
 	if err != nil || !ok || of.Unit == (session.ID{}) {
 		return err
@@ -123,7 +123,7 @@ func (f *feedbackWriter) tellUnit(ctx context.Context, tenant string, id session
 	if len(list) == 0 {
 		return nil
 	}
-	return f.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
+	return f.post(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
 }
 
 // signal is implicit feedback of the traffic on a session.
@@ -173,7 +173,7 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		f.addUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err(label.StepImplicit, func() error { return f.tell(ctx, tenant, entries) })
+		err := f.guard.Err(label.StepImplicit, func() error { return f.post(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
 			err = f.addSignalsEach(ctx, tenant, entries)
 		}
@@ -190,7 +190,7 @@ func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entr
 	for id, list := range entries {
 		var err error
 		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
-			err = f.tell(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
+			err = f.post(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
 			f.failed(label.StepImplicit, err)
@@ -246,7 +246,7 @@ func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[
 	for id := range joined {
 		f.touched.add(tenant, id)
 		if err == nil {
-			err = f.tellUnit(ctx, tenant, id)
+			err = f.postToUnit(ctx, tenant, id)
 		}
 	}
 	return err

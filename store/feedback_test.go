@@ -35,7 +35,7 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	for i := range list {
 		list[i] = score(fmt.Sprint(i), 1, .7)
 	}
-	same(t, "no poster waits for an answer", r.store.Tell(r.t.Context(), us, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "no poster waits for an answer", r.store.PostFeedback(r.t.Context(), us, map[session.ID][]feedback.Entry{id: list}), nil)
 	same(t, "touched by new feedback", len(r.store.Touched()), 1)
 	same(t, "left out", r.store.Tally.FeedbackLeft.Load(), 2)
 	if _, err := r.store.Post(r.t.Context(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
@@ -50,9 +50,9 @@ func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
-	r.store.Hold("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clock.now()})
+	r.store.HoldKeys("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clock.now()})
 	same(t, "held", r.post(us, replyKey, score("a", 1, .7)), joined)
-	r.store.LetGo("req", true)
+	r.store.ReleaseKeys("req", true)
 	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
 	r.backend.down()
 	for range 3 {
@@ -64,8 +64,8 @@ func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
 	r = r.restart(nil)
 	same(t, "after a restart", r.post(us, replyKey, score("a", 5, .7)), joined)
-	r.store.Hold("out", session.Echo{Tenant: us, Key: replyKey + 1, ID: id, At: r.clock.now()})
-	r.store.LetGo("out", false)
+	r.store.HoldKeys("out", session.Echo{Tenant: us, Key: replyKey + 1, ID: id, At: r.clock.now()})
+	r.store.ReleaseKeys("out", false)
 	same(t, "dropped", r.post(us, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
@@ -85,7 +85,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	r.age()
 	for i := range 5 {
 		a := r.applied(idOf(fmt.Sprint("s", i)))
-		if !a.Told || a.Reward != float64(i)/10 {
+		if !a.Rewarded || a.Reward != float64(i)/10 {
 			t.Errorf("feedback %d did not join: %+v", i, a)
 		}
 	}
@@ -296,7 +296,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 					list[k] = session.Echo{Tenant: us, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
 				}
 				if held {
-					r.store.Hold(fmt.Sprint(i), list...)
+					r.store.HoldKeys(fmt.Sprint(i), list...)
 				} else {
 					r.store.Note(list...)
 				}
@@ -304,7 +304,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 			late := session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()}
 			add := func() {
 				if held {
-					r.store.Hold("late", late)
+					r.store.HoldKeys("late", late)
 				} else {
 					r.store.Note(late)
 				}
@@ -312,7 +312,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 			add()
 			same(t, "beyond the bound", r.post(us, key, score("a", 1, 1)).Status, store.Parked)
 			for i := range blocks {
-				r.store.LetGo(fmt.Sprint(i), false)
+				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
 			if !held {
 				r.deliver()

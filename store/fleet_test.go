@@ -90,7 +90,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		id := a.begin(us, "s", picked(true))
 		ses := a.store.Resident(id)
 		x := exchange(us, "s", 1, a.clock.now())
-		a.store.Hold(x.RequestID, session.Echo{Tenant: us, Key: replyKey, ID: id, At: a.clock.now()})
+		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: us, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
 		there, late := b.store.Acquire(t.Context(), us, id)

@@ -68,7 +68,7 @@ type backend interface {
 	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
-	Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
+	SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
@@ -468,7 +468,7 @@ func (r *rig) age() {
 
 func (r *rig) settle(row *session.Row) error {
 	ctx := r.t.Context()
-	entries, heard, err := r.backend.Heard(ctx, row.Tenant, row.ID)
+	entries, heard, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
@@ -492,8 +492,8 @@ func (r *rig) settle(row *session.Row) error {
 		deltas.Add("", "rewarded", 1, 1)
 	}
 	_, err = r.backend.Settle(ctx, []session.Settlement{{
-		Tenant: row.Tenant, ID: row.ID, Heard: heard, Deltas: deltas,
-		To: session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
+		Tenant: row.Tenant, ID: row.ID, FeedbackState: heard, Deltas: deltas,
+		To: session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
 	}})
 	return err
 }
@@ -653,7 +653,7 @@ func (r *rig) reward(id session.ID) float64 {
 	r.t.Helper()
 	r.age()
 	a := r.applied(id)
-	if !a.Told {
+	if !a.Rewarded {
 		return -1
 	}
 	return a.Reward

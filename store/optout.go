@@ -40,7 +40,7 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 			ses.pins.Add(-1)
 		}
 	}
-	o.waiting.LetGo(x.RequestID, !out)
+	o.waiting.ReleaseKeys(x.RequestID, !out)
 	return out
 }
 

@@ -52,7 +52,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	if prepare != nil {
 		prepare(x)
 	}
-	c.r.store.Hold(x.RequestID, session.Echo{Tenant: us, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
+	c.r.store.HoldKeys(x.RequestID, session.Echo{Tenant: us, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
 	c.r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	c.r.store.Release(ses, store.Decided)
 	c.deliverAll()

@@ -206,5 +206,5 @@ func (f *poster) join(ctx context.Context, tenant string, of session.Member, e f
 	if of.Unit == (session.ID{}) {
 		return p, nil
 	}
-	return p, f.feedback.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: {e.OfMember(of.ID.String())}})
+	return p, f.feedback.post(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: {e.OfMember(of.ID.String())}})
 }

@@ -51,7 +51,7 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	if !b.publishes() {
 		return
 	}
-	keys := b.waiting.heldOf(x.RequestID)
+	keys := b.waiting.heldKeys(x.RequestID)
 	if b.out.OptedOut(x, answered) {
 		b.PublishOptOut(ses, waited)
 		return

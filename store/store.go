@@ -174,12 +174,14 @@ func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 // a delivery everywhere.
 func (s *Store) Note(echoes ...session.Echo) { s.waiting.Note(echoes...) }
 
-// Hold is like Note, for the keys of a request whose exchange is not judged yet: the keys are
-// written after LetGo.
-func (s *Store) Hold(request string, echoes ...session.Echo) { s.waiting.Hold(request, echoes...) }
+// HoldKeys is like Note, for the keys of a request whose exchange is not judged yet: the keys are
+// written after ReleaseKeys.
+func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
+	s.waiting.HoldKeys(request, echoes...)
+}
 
-// LetGo ends Hold. keep reports that the keys of the request are to be written.
-func (s *Store) LetGo(request string, keep bool) { s.waiting.LetGo(request, keep) }
+// ReleaseKeys ends HoldKeys. keep reports that the keys of the request are to be written.
+func (s *Store) ReleaseKeys(request string, keep bool) { s.waiting.ReleaseKeys(request, keep) }
 
 // OptedOut judges an exchange, also one that is not recorded, and reports whether the exchange
 // opted out: a call of its reply, or a call that one of its results answers, names an opted-out
@@ -219,9 +221,9 @@ func (s *Store) Post(
 	return s.poster.post(ctx, tenant, subject{candidates: candidates, key: park, otherwise: otherwise}, e)
 }
 
-// Tell adds feedback to sessions, and counts feedback for which a session has no room.
-func (s *Store) Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	return s.poster.feedback.tell(ctx, tenant, entries)
+// PostFeedback adds feedback to sessions, and counts feedback for which a session has no room.
+func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	return s.poster.feedback.post(ctx, tenant, entries)
 }
 
 // Touch marks a session whose reward is to be computed again.

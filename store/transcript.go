@@ -100,7 +100,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 		return t, err
 	}
 	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
-	a.say(&t, rec, ex)
+	a.addTurns(&t, rec, ex)
 	return t, nil
 }
 
@@ -124,7 +124,7 @@ func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
-	if l.Applied.Told {
+	if l.Applied.Rewarded {
 		out.Counted = &l.Applied.Reward
 	}
 	decides := feedback.Decisive(entries, a.reward.Tiers)
@@ -144,9 +144,9 @@ func picks(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// say adds the exchanges from t.From on, as many as one Transcript holds. Earlier exchanges are read
+// addTurns adds the exchanges from t.From on, as many as one Transcript holds. Earlier exchanges are read
 // as well, because they may hold the calls that results answer.
-func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
+func (a *Archive) addTurns(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 	reading, shown, r := sample.NewReading(), 0, a.redactor()
 	t.Next = t.From
 	for i := range ex {

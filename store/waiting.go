@@ -70,9 +70,9 @@ func (w *waiting) Note(echoes ...session.Echo) {
 	}
 }
 
-// Hold adds keys of a request whose exchange is not judged yet. Feedback finds the sessions of the
-// keys at once; LetGo decides whether the keys are written.
-func (w *waiting) Hold(request string, echoes ...session.Echo) {
+// HoldKeys adds keys of a request whose exchange is not judged yet. Feedback finds the sessions of the
+// keys at once; ReleaseKeys decides whether the keys are written.
+func (w *waiting) HoldKeys(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.holding+len(echoes) > maxEchoes {
@@ -82,8 +82,8 @@ func (w *waiting) Hold(request string, echoes ...session.Echo) {
 	w.held[request] = append(w.held[request], echoes...)
 }
 
-// LetGo ends Hold: the keys of the request are written if keep is true, else dropped.
-func (w *waiting) LetGo(request string, keep bool) {
+// ReleaseKeys ends HoldKeys: the keys of the request are written if keep is true, else dropped.
+func (w *waiting) ReleaseKeys(request string, keep bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	echoes := w.held[request]
@@ -94,8 +94,8 @@ func (w *waiting) LetGo(request string, keep bool) {
 	}
 }
 
-// heldOf returns the held keys of a request.
-func (w *waiting) heldOf(request string) []session.Echo {
+// heldKeys returns the held keys of a request.
+func (w *waiting) heldKeys(request string) []session.Echo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]session.Echo(nil), w.held[request]...)

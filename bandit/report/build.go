@@ -14,7 +14,7 @@ func Build(in Input) Report {
 		in.Counters = trial.NewCounters()
 	}
 	if in.Chooser == nil {
-		in.Chooser = nobody{}
+		in.Chooser = noChooser{}
 	}
 	r := Report{
 		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere,
@@ -92,7 +92,7 @@ func (b *builder) row(l Lesson) Row {
 		PerWeek: s.Recent * 7,
 	}
 	r.show(all)
-	p := b.in.Chooser.Believes(l)
+	p := b.in.Chooser.Belief(l)
 	r.Caution = l.Caution || Caution(l.Outcome, p.Better, p.Worse)
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)

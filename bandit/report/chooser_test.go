@@ -28,7 +28,7 @@ func (b believer) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
-func (b believer) Believes(l report.Lesson) report.Belief {
+func (b believer) Belief(l report.Lesson) report.Belief {
 	p := b.c.Counted(b.action(l))
 	better, worse := b.c.Published(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
@@ -40,7 +40,7 @@ func (b believer) Sigma2() float64                               { return b.c.Pr
 // mad believes what nobody could.
 type mad struct{ belief report.Belief }
 
-func (m mad) Believes(report.Lesson) report.Belief    { return m.belief }
+func (m mad) Belief(report.Lesson) report.Belief      { return m.belief }
 func (m mad) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
 func (m mad) Sigma2() float64                         { return 0.25 }
 

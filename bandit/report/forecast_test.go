@@ -165,7 +165,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 // half believes half a point of reward of one arm, and nothing of the others.
 type half struct{ arm string }
 
-func (h half) Believes(l report.Lesson) report.Belief {
+func (h half) Belief(l report.Lesson) report.Belief {
 	if string(l.Arm) == h.arm {
 		return report.Belief{Mean: 0.5, Var: 0.01, Epsilon: 0.2}
 	}

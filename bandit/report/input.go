@@ -56,7 +56,7 @@ type Lesson struct {
 // Chooser chose the lessons. The report shows the chooser's beliefs in fields and verdicts of their
 // own. No effect, interval or proof uses them.
 type Chooser interface {
-	Believes(l Lesson) Belief               // belief about the arm, today
+	Belief(l Lesson) Belief                 // belief about the arm, today
 	BelievedAt(l Lesson, day int32) float64 // expected effect from the sessions that started before a day
 	Sigma2() float64                        // variance of a reward around the model, the start of forecasts
 }
@@ -69,15 +69,15 @@ type Belief struct {
 	Better, Worse float64 // reward of its sessions above and below the sessions without the lesson, both 0 within chance
 }
 
-// nobody is the Chooser of a report without a chooser.
-type nobody struct{}
+// noChooser is the Chooser of a report without a chooser.
+type noChooser struct{}
 
-func (nobody) Believes(Lesson) Belief { return Belief{} }
+func (noChooser) Belief(Lesson) Belief { return Belief{} }
 
-func (nobody) BelievedAt(Lesson, int32) float64 { return 0 }
+func (noChooser) BelievedAt(Lesson, int32) float64 { return 0 }
 
 // Sigma2 returns the variance of a reward of 0 or 1, which forecasts use before any measurement.
-func (nobody) Sigma2() float64 { return 0.24 }
+func (noChooser) Sigma2() float64 { return 0.24 }
 
 // above returns P(effect > x) by the chooser's model.
 func above(x float64, p Belief) float64 {

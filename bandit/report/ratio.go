@@ -99,8 +99,8 @@ func reportingLog(strata []trial.Stratum) float64 {
 		}
 		told, mute := whoReports(s)
 		tiers := []float64{mute}
-		for tier := range s.Heard[0] {
-			tiers = append(tiers, ratio(s.Heard[0][tier], s.Heard[0][tier]+s.Heard[1][tier], s.Eps))
+		for tier := range s.RewardedAtClose[0] {
+			tiers = append(tiers, ratio(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
 		}
 		logEs = append(logEs, meanLog(combine(told, mute), combine(tiers...)))
 	}
@@ -110,7 +110,7 @@ func reportingLog(strata []trial.Stratum) float64 {
 // whoReports returns the logarithms of the e-values against "the coin falls as promised" among the
 // rewarded sessions of a stratum, and among the others.
 func whoReports(s trial.Stratum) (told, mute float64) {
-	told0, told1 := s.HeardOn(0), s.HeardOn(1)
+	told0, told1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
 }

@@ -20,7 +20,7 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.
 		}
 		s.Assigned[arm]++
 		if r.Float64() < told {
-			s.Heard[arm][1+i%3]++
+			s.RewardedAtClose[arm][1+i%3]++
 		}
 		if i%20 == 19 && look(s) {
 			return true
@@ -86,7 +86,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 		count := func(s *trial.Stratum, arm int) {
 			s.Assigned[arm]++
 			if told {
-				s.Heard[arm][1+i%3]++
+				s.RewardedAtClose[arm][1+i%3]++
 			}
 		}
 		if control {
@@ -132,12 +132,12 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 // rewards stays.
 func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
-	s.Heard[0] = [4]int64{0, 300, 0, 200}
-	s.Heard[1] = [4]int64{0, 300, 0, 200}
+	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
+	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if tellingFails(s) {
 		t.Error("equal shares are no fault")
 	}
-	s.Heard[0] = [4]int64{0, 400, 0, 100}
+	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !tellingFails(s) {
 		t.Error("the tiers changed and nobody noticed")
 	}
@@ -227,7 +227,7 @@ func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]
 		}
 		s.Assigned[arm]++
 		if r.Float64() < told[arm] {
-			s.Heard[arm][1+r.IntN(tiers+1)]++
+			s.RewardedAtClose[arm][1+r.IntN(tiers+1)]++
 		}
 	}
 }

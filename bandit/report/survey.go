@@ -21,11 +21,11 @@ type Survey struct {
 
 	rewards map[string]*Rewards // by slug
 	cells   map[cellKey]*sums   // the mean is the effect for any share of the coins
-	seen    map[trial.Arm]Sight
+	seen    map[trial.Arm]LessonSession
 }
 
-// Sight is a session that got a lesson in one of its texts.
-type Sight struct {
+// LessonSession is a session that got a lesson in one of its texts.
+type LessonSession struct {
 	Session string
 	Began   time.Time
 }
@@ -57,7 +57,7 @@ type Cell struct {
 func NewSurvey(now time.Time) *Survey {
 	return &Survey{
 		Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{},
-		seen: map[trial.Arm]Sight{},
+		seen: map[trial.Arm]LessonSession{},
 	}
 }
 
@@ -67,13 +67,13 @@ func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if p.Injected && !began.Before(s.seen[p.Arm].Began) {
-			s.seen[p.Arm] = Sight{session, began}
+			s.seen[p.Arm] = LessonSession{session, began}
 		}
 	}
 }
 
 // Seen returns an example session for the text of an arm.
-func (s *Survey) Seen(arm string) (Sight, bool) {
+func (s *Survey) Seen(arm string) (LessonSession, bool) {
 	one, ok := s.seen[trial.Arm(arm)]
 	return one, ok
 }

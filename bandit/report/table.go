@@ -86,8 +86,8 @@ type table struct {
 	columns int
 }
 
-// say writes a sentence, wrapped.
-func (t table) say(format string, args ...any) {
+// sentence writes a sentence, wrapped.
+func (t table) sentence(format string, args ...any) {
 	for _, line := range wrap(fmt.Sprintf(format, args...), t.columns) {
 		fmt.Fprintln(t.w, line)
 	}
@@ -121,26 +121,26 @@ func (t table) head(r Report) {
 	if r.Provisional {
 		title += ", PROVISIONAL (with open sessions)"
 	}
-	t.say("%s", title)
+	t.sentence("%s", title)
 	if r.RewardDefinition != "" {
-		t.say("Reward: %s", r.RewardDefinition)
+		t.sentence("Reward: %s", r.RewardDefinition)
 	}
 	for _, e := range r.Elsewhere {
-		t.say(
+		t.sentence(
 			"Not included: %d sessions that closed while the reward was %s", e.Sessions,
 			e.RewardDefinition,
 		)
 	}
 	if r.Open != nil {
-		t.say("%s `precept report --provisional` includes open sessions.", r.Open)
+		t.sentence("%s `precept report --provisional` includes open sessions.", r.Open)
 	}
 	if note := objectives()[r.Objective]; note != "" {
-		t.say("Objective: %s, %s", r.Objective, note)
+		t.sentence("Objective: %s, %s", r.Objective, note)
 	}
 	if note := holdouts()[r.Holdout]; note != "" {
-		t.say("Holdout: %s, %s", r.Holdout, note)
+		t.sentence("Holdout: %s, %s", r.Holdout, note)
 	}
-	t.say(
+	t.sentence(
 		"Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.",
 	)
 	fmt.Fprintln(t.w)
@@ -291,30 +291,30 @@ func (t table) list(notes []string) {
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)
 	if !r.SRM.OK {
-		t.say(
+		t.sentence(
 			"WARNING: control sessions are not the share they should be (e-value %.3g).",
 			r.SRM.EValue,
 		)
 	}
 	if !r.Reporting.OK {
-		t.say(
+		t.sentence(
 			"WARNING: sessions with and without lessons do not report alike (e-value %.3g).",
 			r.Reporting.EValue,
 		)
 	}
-	t.say("rewarded: %d of %d treated sessions, %d of %d control sessions",
+	t.sentence("rewarded: %d of %d treated sessions, %d of %d control sessions",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
-		t.say(
+		t.sentence(
 			"refused by the upstream, and counted: %d treated sessions, %d control sessions",
 			g.RefusedTreated, g.RefusedControl,
 		)
 	}
 	if r.Looks.Planned > 0 {
-		t.say(
+		t.sentence(
 			"Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.",
 			r.Looks.Planned, r.Looks.Taken,
 		)
 	}
-	t.say(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

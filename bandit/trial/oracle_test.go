@@ -122,7 +122,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					}
 					coins.Assigned[at]++
 					if u.heard >= 0 {
-						coins.Heard[at][u.heard%4]++
+						coins.RewardedAtClose[at][u.heard%4]++
 					}
 					if u.refused {
 						want.Refused[at]++
@@ -234,7 +234,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 				}
 				any.Assigned[some]++
 				if u.heard >= 0 {
-					any.Heard[some][u.heard%4]++
+					any.RewardedAtClose[some][u.heard%4]++
 				}
 			}
 			if !u.told {
@@ -269,7 +269,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != coins || s.Told != tiers || s.Heard != heard {
+			if s.Eps != share || s.Assigned != coins || s.Told != tiers || s.RewardedAtClose != heard {
 				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
 			}
 		}

@@ -27,11 +27,11 @@ type Stats struct {
 
 // Stratum holds the coins with one propensity.
 type Stratum struct {
-	Eps      float64
-	Assigned [2]int64        // closed sessions: withheld, injected
-	Told     [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
-	Heard    [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
-	Y        [2]float64      // sums of rewards
+	Eps             float64
+	Assigned        [2]int64        // closed sessions: withheld, injected
+	Told            [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
+	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
+	Y               [2]float64      // sums of rewards
 }
 
 // DayStats is the part of one day in the randomised comparison, for the effect over time.
@@ -53,9 +53,9 @@ func (s Stratum) ToldOn(injected int) (n int64) {
 	return n
 }
 
-// HeardOn returns the number of sessions of one arm with a reward at the closing.
-func (s Stratum) HeardOn(injected int) (n int64) {
-	for _, k := range s.Heard[injected] {
+// RewardedAtCloseOn returns the number of sessions of one arm with a reward at the closing.
+func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
+	for _, k := range s.RewardedAtClose[injected] {
 		n += k
 	}
 	return n
@@ -129,7 +129,7 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 			t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
 			for tier := range tiers {
 				t.Told[arm][tier] = max(0, whole(x.V[iToldBy+tiers*arm+tier]))
-				t.Heard[arm][tier] = max(0, whole(x.V[iHeardBy+tiers*arm+tier]))
+				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iHeardBy+tiers*arm+tier]))
 			}
 			t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
 		}

@@ -123,13 +123,13 @@ func runBacktest(
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Told { // the session is not closed yet, or was imported: its feedback counts all the same
+		if !s.Rewarded { // the session is not closed yet, or was imported: its feedback counts all the same
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err
 			}
 			out := feedback.Reward(entries, server.Tiers(cfg.Reward.Tiers))
-			s.Told, s.Reward = out.OK, out.Reward
+			s.Rewarded, s.Reward = out.OK, out.Reward
 		}
 		run.Add(s)
 		return nil
@@ -156,7 +156,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 	fmt.Fprintf(
 		out, "  mean reward: in these sessions %s, in the others %s; the difference is not an effect of the lesson\n",
-		mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest),
+		mean(r.Rewards.Fired, r.Rewards.RewardedFired), mean(r.Rewards.Rest, r.Rewards.RewardedRest),
 	)
 	if len(r.Examples) > 0 {
 		fmt.Fprintf(out, "  examples: %s\n", report.Printable(strings.Join(r.Examples, ", ")))

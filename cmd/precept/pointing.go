@@ -98,9 +98,9 @@ func (p *pointing) insert(flag string, more ...string) {
 	p.args = append(append([]string{p.args[0]}, more...), p.args[1:]...)
 }
 
-// own reports whether a base URL of the user's settings belongs to an upstream of precept, whose
+// upstreamOf reports whether a base URL of the user's settings belongs to an upstream of precept, whose
 // name own returns, or to precept.
-func (p *pointing) own(base string) (upstream string, ok bool) {
+func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
 		return trim(a) == trim(b)
@@ -122,7 +122,7 @@ func (p *pointing) own(base string) (upstream string, ok bool) {
 // redirect returns the address that replaces a configured address, with /v1 where the configured
 // address has /v1.
 func (p *pointing) redirect(what, base string) (string, bool) {
-	upstream, ok := p.own(base)
+	upstream, ok := p.upstreamOf(base)
 	if !ok {
 		fmt.Fprintf(
 			p.notes,

@@ -24,8 +24,8 @@ import (
 type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
-	Told         bool              // the session has a reward
-	Reward       float64           // 0 to 1, if Told
+	Rewarded     bool              // the session has a reward
+	Reward       float64           // 0 to 1, if Rewarded
 }
 
 // Word is a phrase, an error kind or a tag of a lesson, with the number of sessions that contain the word.
@@ -36,14 +36,14 @@ type Word struct {
 
 // Result is the result of one lesson.
 type Result struct {
-	Slug     string   `json:"slug"`
-	Sessions int      `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
-	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
-	Words    []Word   `json:"words"`
-	Silent   []string `json:"silent"` // phrases, kinds and tags that occur in no session
-	Worth    Worth    `json:"worth"`
-	Examples []string `json:"examples"` // names of some sessions with a match
-	Near     Near     `json:"near_misses"`
+	Slug     string      `json:"slug"`
+	Sessions int         `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
+	Fired    int         `json:"fired"`    // sessions in which the lesson would have matched
+	Words    []Word      `json:"words"`
+	Silent   []string    `json:"silent"` // phrases, kinds and tags that occur in no session
+	Rewards  MeanRewards `json:"worth"`
+	Examples []string    `json:"examples"` // names of some sessions with a match
+	Near     Near        `json:"near_misses"`
 }
 
 // Near counts the sessions that contain a trigger of a lesson without a match.
@@ -53,13 +53,13 @@ type Near struct {
 	Examples []string `json:"examples"` // names of some of them
 }
 
-// Worth holds the mean rewards of the sessions with a match and of the other sessions, among
+// MeanRewards holds the mean rewards of the sessions with a match and of the other sessions, among
 // rewarded sessions; null for none.
-type Worth struct {
-	Fired     *float64 `json:"mean_fired"`
-	ToldFired int      `json:"told_fired"`
-	Rest      *float64 `json:"mean_rest"`
-	ToldRest  int      `json:"told_rest"`
+type MeanRewards struct {
+	Fired         *float64 `json:"mean_fired"`
+	RewardedFired int      `json:"told_fired"`
+	Rest          *float64 `json:"mean_rest"`
+	RewardedRest  int      `json:"told_rest"`
 }
 
 // maxExamples is the number of sessions that are named.
@@ -82,7 +82,7 @@ type tally struct {
 
 func (t *tally) add(s *Session) {
 	t.count++
-	if s.Told {
+	if s.Rewarded {
 		t.told++
 		t.rewards += s.Reward
 	}
@@ -186,8 +186,8 @@ func (r *Run) Of(slug string) Result {
 	out := Result{
 		Slug: slug, Sessions: all.count, Silent: []string{},
 		Fired: c.fired.sessions.count, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
-		Worth: Worth{c.fired.sessions.mean(), c.fired.sessions.told, rest.mean(), rest.told},
-		Near:  Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
+		Rewards: MeanRewards{c.fired.sessions.mean(), c.fired.sessions.told, rest.mean(), rest.told},
+		Near:    Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.Tags) {

@@ -32,19 +32,19 @@ func TestRun(t *testing.T) {
 		if i%4 == 0 {
 			words, reward = "please load more, load more!", 1
 		}
-		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Told: i%2 == 0, Reward: reward})
+		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Rewarded: i%2 == 0, Reward: reward})
 	}
 	r := run.Of("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
 		t.Errorf(`got %+v, want r.Fired = 10, r.Sessions = 40, len(r.Examples) = 10, r.Words = []backtest.Word{{Word: "load more", Sessions: 10}} and r.Silent = []string{"never"}`, r)
 	}
-	if w := r.Worth; *w.Fired != 1 || w.ToldFired != 10 || *w.Rest != 0.5 || w.ToldRest != 10 {
+	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("got %+v, want *w.Fired = 1, w.ToldFired = 10, *w.Rest = 0.5 and w.ToldRest = 10", w)
 	}
 	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // a tenant's lesson is tried on that tenant's sessions
 		t.Errorf("got %+v, want r.Fired = 5 and r.Sessions = 20", r)
 	}
-	if r := run.Of("nobody"); r.Fired != 0 || r.Worth.Fired != nil {
+	if r := run.Of("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
 		t.Errorf("got %+v, want r.Fired = 0 and r.Worth.Fired nil", r)
 	}
 }

@@ -102,7 +102,7 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
-	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Worth.Rest != nil || len(r.Silent) != 3 {
+	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
 		t.Errorf("before there is a session: %+v", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
@@ -179,7 +179,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	own.Scope.Tenant = "red"
 	run := backtest.New([]*lesson.Lesson{all, own}, nil)
 	for i, tenant := range []string{"red", "blue", "red"} {
-		run.Add(&backtest.Session{Tenant: tenant, Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", "load more")}, Told: tenant == "red", Reward: float64(i) / 2})
+		run.Add(&backtest.Session{Tenant: tenant, Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", "load more")}, Rewarded: tenant == "red", Reward: float64(i) / 2})
 	}
 	list := run.Results()
 	if len(list) != 2 || list[0].Slug != "a-own" || list[1].Slug != "b-all" || run.Sessions() != 3 {
@@ -189,7 +189,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 		if fired, sessions := run.Checks([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
 			t.Errorf("%s matched in %d of %d sessions", list[i].Slug, fired, sessions)
 		}
-		if w := list[i].Worth; *w.Fired != 0.5 || w.ToldFired != 2 || w.Rest != nil || w.ToldRest != 0 {
+		if w := list[i].Rewards; *w.Fired != 0.5 || w.RewardedFired != 2 || w.Rest != nil || w.RewardedRest != 0 {
 			t.Errorf("%s: rewards %+v", list[i].Slug, w)
 		}
 	}
@@ -206,7 +206,7 @@ func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 			sessions = append(sessions, &backtest.Session{
 				Tenant: rapid.SampledFrom([]string{"default", "acme"}).Draw(t, "tenant"), Name: fmt.Sprint(i),
 				Exchanges: []sample.Exchange{said("chat", w)},
-				Told:      rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
+				Rewarded:  rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
 			})
 		}
 		paged, listed := keyworded("a-b", "load more"), keyworded("c-d", "rows", "list")

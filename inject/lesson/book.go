@@ -129,7 +129,7 @@ func (b *Book) compile() {
 	}
 	b.machine = newAutomaton(words, maxRows)
 	n := len(b.compiled)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), met: make([]int32, len(b.phrases))} }}
+	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), foundIn: make([]int32, len(b.phrases))} }}
 }
 
 // own records the owner of the phrases.

@@ -119,8 +119,8 @@ func (l *listing) unread(name string, code Code, err error) Problem {
 	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
 }
 
-// cannotLook records an unreadable folder or link.
-func (l *listing) cannotLook(name string, err error) {
+// addUnreadable records an unreadable folder or link.
+func (l *listing) addUnreadable(name string, err error) {
 	p := l.unread(name, CodeInternal, err)
 	l.problems = append(l.problems, p)
 	hashString(l.seen, p.Error())
@@ -170,7 +170,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
 		case err != nil:
-			l.cannotLook(name, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
+			l.addUnreadable(name, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
 		case info.IsDir():
 			l.walkInto(name, info, above)
 		case isLessonName(name):
@@ -188,10 +188,10 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
 	case len(above) > maxDirDepth:
-		l.cannotLook(name, errTooDeep)
+		l.addUnreadable(name, errTooDeep)
 	default:
 		if err := l.walk(name, above); err != nil && !errors.Is(err, errTooMany) {
-			l.cannotLook(name, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
+			l.addUnreadable(name, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
 		}
 	}
 }

@@ -51,10 +51,10 @@ func (b *Book) Explain(q *Query) []Explanation {
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
-		if wordsToo && standsInAny(phrase, e.Lesson.Form, q.words) {
+		if wordsToo && phraseMatchesAny(phrase, e.Lesson.Form, q.words) {
 			e.By = append(e.By, Cause{kind, phrase, "words"})
 		}
-		if standsInAny(phrase, e.Lesson.Form, q.errors) {
+		if phraseMatchesAny(phrase, e.Lesson.Form, q.errors) {
 			e.By = append(e.By, Cause{kind, phrase, "tool error"})
 		}
 	}
@@ -70,7 +70,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	}
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
-		if form := e.Lesson.Form; standsInAny(p, form, q.words) && !standsInAny(p, form, q.errors) {
+		if form := e.Lesson.Form; phraseMatchesAny(p, form, q.words) && !phraseMatchesAny(p, form, q.errors) {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the words, but error patterns fire only on tool errors", p))
 		}
 	}
@@ -125,8 +125,8 @@ func (q *Query) folded() *foldedQuery {
 	return out
 }
 
-// standsInAny reports whether one of the folded texts contains the phrase.
-func standsInAny(phrase string, form Form, texts [][]byte) bool {
+// phraseMatchesAny reports whether one of the folded texts contains the phrase.
+func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	p := readPhrase(phrase, form)
 	return p.fires() && slices.ContainsFunc(texts, p.in)
 }
@@ -150,7 +150,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
-		if standsInAny(veto, l.Form, q.words) || standsInAny(veto, l.Form, q.errors) {
+		if phraseMatchesAny(veto, l.Form, q.words) || phraseMatchesAny(veto, l.Form, q.errors) {
 			say("its not_keyword %q stands in the text", veto)
 		}
 	}

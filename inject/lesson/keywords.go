@@ -20,7 +20,7 @@ func dead(l *Lesson) []Finding {
 			why = "is a single letter"
 		case hasBlob(p.text):
 			why = "looks like encoded data, which is not searched"
-		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return standsIn(veto, p.text, l.Form) }):
+		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return phraseMatches(veto, p.text, l.Form) }):
 			why = "is vetoed by a not_keyword of the lesson"
 		default:
 			continue
@@ -42,7 +42,7 @@ func selfMatch(l *Lesson) []Finding {
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		if strings.Contains(p.field, ".keywords[") && standsIn(p.text, own, l.Form) {
+		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, own, l.Form) {
 			out = append(out, finding(l, Warning, codeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
 		}
@@ -50,9 +50,9 @@ func selfMatch(l *Lesson) []Finding {
 	return out
 }
 
-// standsIn reports whether a phrase matches a text, as in a book with this phrase alone.
-func standsIn(phrase, text string, form Form) bool {
-	return standsInAny(phrase, form, [][]byte{appendText(nil, text)})
+// phraseMatches reports whether a phrase matches a text, as in a book with this phrase alone.
+func phraseMatches(phrase, text string, form Form) bool {
+	return phraseMatchesAny(phrase, form, [][]byte{appendText(nil, text)})
 }
 
 // in reports whether a folded text contains the phrase.

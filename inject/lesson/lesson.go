@@ -154,7 +154,7 @@ func (l *Lesson) Prevented(errors []ErrorText) bool {
 	}
 	q := (&Query{Errors: errors}).folded()
 	return slices.ContainsFunc(l.Prevents, func(p string) bool {
-		return standsInAny(p, l.Form, q.errors) ||
+		return phraseMatchesAny(p, l.Form, q.errors) ||
 			slices.ContainsFunc(errors, func(e ErrorText) bool { return slices.Contains(e.Kinds, detect.Kind(p)) })
 	})
 }

@@ -22,7 +22,7 @@ const mostWork = 1 << 18
 type scratch struct {
 	text    []byte
 	left    int     // remaining part of mostWork
-	met     []int32 // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
+	foundIn []int32 // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
 	phrases []int32 // found phrases
 	seen    []signs
 	touched []int32
@@ -40,17 +40,17 @@ func (s *scratch) touch(u int32) *signs {
 // inWords marks a phrase that was found in the user's words.
 const inWords = -1
 
-// meet records the text in which a phrase was found, once per lesson and text.
-func (s *scratch) meet(id, where int32) {
-	if s.met[id] == 0 {
+// recordPhrase records the text in which a phrase was found, once per lesson and text.
+func (s *scratch) recordPhrase(id, where int32) {
+	if s.foundIn[id] == 0 {
 		s.phrases = append(s.phrases, id)
 	}
-	s.met[id] = where
+	s.foundIn[id] = where
 }
 
 func (s *scratch) reset() {
 	for _, id := range s.phrases {
-		s.met[id] = 0
+		s.foundIn[id] = 0
 	}
 	s.phrases = s.phrases[:0]
 
@@ -121,10 +121,10 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.phrases[id]
-		if s.left--; s.met[id] == where || !p.phrase.at(s.text, end, &s.left) {
+		if s.left--; s.foundIn[id] == where || !p.phrase.at(s.text, end, &s.left) {
 			return s.left >= 0
 		}
-		s.meet(id, where)
+		s.recordPhrase(id, where)
 		for _, o := range p.owners {
 			if where == inWords && o.role == roleError {
 				continue

@@ -106,7 +106,7 @@ func TestPhrases(t *testing.T) {
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
 			t.Errorf("%q in %.60q: %v", tc.phrase, tc.text, got)
 		}
-		if got := standsIn(tc.phrase, tc.text, FormAIP11); got != tc.want {
+		if got := phraseMatches(tc.phrase, tc.text, FormAIP11); got != tc.want {
 			t.Errorf("standsIn(%q, %.60q): %v", tc.phrase, tc.text, got)
 		}
 	}

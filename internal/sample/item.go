@@ -12,7 +12,7 @@ import (
 func (e *Exchange) items(before *Reply) []*wire.Item {
 	kept := wire.Kept[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
 	if before != nil {
-		kept.Said = before.Text
+		kept.ModelText = before.Text
 	}
 	return kept.Read()
 }
@@ -63,7 +63,7 @@ func spokenCalls(it *wire.Item) []Call {
 
 // spokenResults returns the results of an item outside of its text.
 func spokenResults(it *wire.Item) []wire.Result {
-	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.Written })
+	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
 // spokenText returns the text of an item; a text next to results belongs to a person only if the

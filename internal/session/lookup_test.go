@@ -173,7 +173,7 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	r := d.open(session.Claim{}, words("count the files"))
 	other := d.open(session.Claim{}, words("count the lines"))
 	for _, x := range []*session.Resolved{&r, &other} {
-		x.LetGo()
+		x.Release()
 		d.reply(*x, wire.Reply{Text: "Done."})
 	}
 	if on := d.open(session.Claim{}, words("count the files"), answer("Done."), words("again")); on.ID != r.ID {

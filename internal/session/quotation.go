@@ -14,11 +14,11 @@ type quotationSearch struct {
 	bare, shaped, forced bool // the request has no tools; has no tools and requires JSON; must call a tool
 	names                []uint32
 	now                  time.Time
-	texts                []spoken
+	texts                []quotedText
 }
 
-// spoken is a text of the request.
-type spoken struct {
+// quotedText is a text of the request.
+type quotedText struct {
 	role wire.Role
 	text string
 }
@@ -31,7 +31,7 @@ func (w *quotationSearch) read(req *wire.Request) {
 		text := it.Text[:min(len(it.Text), room)]
 		room -= len(text)
 		if text != "" {
-			w.texts = append(w.texts, spoken{it.Role, text})
+			w.texts = append(w.texts, quotedText{it.Role, text})
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Resolved struct {
 
 	scope      Scope
 	at         time.Time
-	req        *wire.Request // nil after LetGo
+	req        *wire.Request // nil after Release
 	list       listMark
 	topic      topic
 	weak       bool          // the session was found by content that repeats in every run
@@ -63,9 +63,9 @@ func (r *Resolved) about() uint64 {
 	return r.topic.hash
 }
 
-// LetGo releases the request. Replied needs the topic, so LetGo computes the topic first. The bytes
+// Release releases the request. Replied needs the topic, so Release computes the topic first. The bytes
 // of the request are not read afterwards.
-func (r *Resolved) LetGo() {
+func (r *Resolved) Release() {
 	r.about()
 	r.req = nil
 }

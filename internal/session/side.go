@@ -65,19 +65,19 @@ func (r *Record) sameAgent(req *wire.Request) bool {
 // tools.
 const maxAgents = 8
 
-// meetAgent stores the agent that sends the request, and its tools.
-func (r *Record) meetAgent(req *wire.Request) {
+// noteAgent stores the agent that sends the request, and its tools.
+func (r *Record) noteAgent(req *wire.Request) {
 	switch {
 	case len(req.Tools) > 0 && !(r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash):
-		r.meetTools(req)
+		r.noteTools(req)
 	case len(req.Tools) == 0 && r.Agents.HasTools && req.SystemHash != r.Agents.SystemHash:
 		r.Agents.Toolless = noteAgent(r.Agents.Toolless, req.SystemHash)
 	}
 }
 
-// meetTools stores new tools: of the first agent, of an agent that has taken the conversation over,
+// noteTools stores new tools: of the first agent, of an agent that has taken the conversation over,
 // or a longer list of the agent. A shorter list is a mode that ends, and changes nothing.
-func (r *Record) meetTools(req *wire.Request) {
+func (r *Record) noteTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {
 	case !r.Agents.HasTools:

@@ -88,23 +88,23 @@ type StoredSample struct {
 
 // Applied is the reward that the counters contain for a session, with a version.
 type Applied struct {
-	Version int64   // 0: not closed yet
-	Told    bool    // a reward is applied
-	Reward  float64 // valid if Told
-	Tier    int
-	Frozen  []byte // assignment at closing; every later correction starts from Frozen
+	Version  int64   // 0: not closed yet
+	Rewarded bool    // a reward is applied
+	Reward   float64 // valid if Rewarded
+	Tier     int
+	Frozen   []byte // assignment at closing; every later correction starts from Frozen
 }
 
 // Settlement is one atomic step: if Applied of the session still has version From, the deltas are
-// added to the counters of the tenant, and To becomes Applied with version From+1. Heard is the
+// added to the counters of the tenant, and To becomes Applied with version From+1. FeedbackState is the
 // state of the feedback behind the step: later feedback leaves the session unsettled.
 type Settlement struct {
-	Tenant string
-	ID     ID
-	From   int64
-	To     Applied
-	Deltas []trial.Delta
-	Heard  int64
+	Tenant        string
+	ID            ID
+	From          int64
+	To            Applied
+	Deltas        []trial.Delta
+	FeedbackState int64
 }
 
 // DeadLetter marks a session or an exchange after a panic. A marked session is neither due nor
@@ -127,8 +127,8 @@ type Unsettled struct {
 
 // Stand is the progress of a tenant's numbers, for replicas that share a store.
 type Stand struct {
-	Counters string // changes whenever counters do
-	Told     int64  // position of the newest provisional reward
+	Counters           string // changes whenever counters do
+	ProvisionalRewards int64  // position of the newest provisional reward
 }
 
 // Erasure announces forgotten sessions to other replicas.

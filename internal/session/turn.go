@@ -38,7 +38,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Thread.Replied = false
 		return Repeat
 	}
-	r.meetAgent(req)
+	r.noteAgent(req)
 	if !req.Delta {
 		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the history holds them
 	}

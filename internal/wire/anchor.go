@@ -30,7 +30,7 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	}
 	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
 	for _, res := range r.Item(i).Results {
-		if callID != "" && res.CallID == callID && res.Own && res.Block >= 0 {
+		if callID != "" && res.CallID == callID && res.WithCall && res.Block >= 0 {
 			a.Part = res.Block + 1
 		}
 	}
@@ -178,17 +178,17 @@ func (r *Request) Echo(i int) []string {
 	}
 	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsText()) {
 		keys = appendKey(keys, "t:", EchoText(it.Text))
-		keys = appendWritten(keys, it.Text)
+		keys = appendTextCallIDs(keys, it.Text)
 	}
 	return keys
 }
 
 // writtenCalls is the beginning of the calls that smolagents appends to the text of an answer.
-const writtenCalls = "Calling tools:\n["
+const textCallsHead = "Calling tools:\n["
 
-// appendWritten appends the ids of calls in a text.
-func appendWritten(keys []string, text string) []string {
-	_, rest, ok := strings.Cut(text, writtenCalls)
+// appendTextCallIDs appends the ids of calls in a text.
+func appendTextCallIDs(keys []string, text string) []string {
+	_, rest, ok := strings.Cut(text, textCallsHead)
 	for n := 0; ok && n < 16; n++ {
 		if _, rest, ok = strings.Cut(rest, "'id': '"); !ok {
 			break
@@ -222,7 +222,7 @@ const endOfCode = "</code>"
 // EchoText returns the key of an assistant's text, "" for an empty text. The key is the same in a
 // reply and in later requests: agents trim the text, and text that an agent appends does not count.
 func EchoText(text string) string {
-	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
+	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head
 	}
 	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent writes the calls again

@@ -21,14 +21,14 @@ func (r *Request) decodeChat(it *Item, at span) {
 		} else if callID.empty() {
 			callID = name
 		}
-		res := Result{CallID: text(b, callID), Beside: hashBeside(b, parts)}
+		res := Result{CallID: text(b, callID), MediaHash: hashMedia(b, parts)}
 		if res.CallID == "" {
 			res.CallID = unnamed(r.scan.base + it.Index)
 		}
 		res.Lead, res.Text = cutResult(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
-		if it.Text = saidText(b, parts); it.Text == "" {
+		if it.Text = answerText(b, parts); it.Text == "" {
 			it.Text = text(b, refusal)
 		}
 		if heard := text(b, member(b, audio, "id")); heard != "" {

@@ -273,8 +273,8 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Beside(0) == 0 || r.Beside(1) != 0 || r.Beside(2) != 0 {
-		t.Errorf("beside the words: %x %x %x", r.Beside(0), r.Beside(1), r.Beside(2))
+	if r.MediaHash(0) == 0 || r.MediaHash(1) != 0 || r.MediaHash(2) != 0 {
+		t.Errorf("beside the words: %x %x %x", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
 		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))

@@ -70,7 +70,7 @@ func (r *Request) hash(i int) uint64 {
 	}
 	for n := range it.Results {
 		res := &it.Results[n]
-		if res.Own && res.Block >= 0 || res.Alike {
+		if res.WithCall && res.Block >= 0 || res.Inferred {
 			continue // the message grows from turn to turn, or became a result when an equal one came
 		}
 		put('r', wireID(res.CallID))
@@ -89,15 +89,15 @@ func (r *Request) hash(i int) uint64 {
 		put('u', "")
 	case RoleAssistant, RoleSystem:
 		put('0'+byte(it.Role), "")
-		r.hashSaid(it, d, put)
+		r.hashText(it, d, put)
 	case RoleOther:
 		_, _ = d.Write(word(hashValue(r.Body, r.at(i))))
 	}
 	return d.Sum64()
 }
 
-// hashSaid hashes the text of the model or the system.
-func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
+// hashText hashes the text of the model or the system.
+func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
 		put('i', it.ID)
@@ -116,19 +116,19 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 
 // otherParts hashes the parts of a user item that are neither text nor tool results: images, files.
 func (r *Request) otherParts(i int) uint64 {
-	return hashBeside(r.Body, r.parts(i))
+	return hashMedia(r.Body, r.parts(i))
 }
 
-// Beside returns a hash of the content of item i other than text and tool results, 0 for none.
-func (r *Request) Beside(i int) uint64 {
+// MediaHash returns a hash of the content of item i other than text and tool results, 0 for none.
+func (r *Request) MediaHash(i int) uint64 {
 	if r.scan.list[i].role != RoleUser {
 		return 0
 	}
 	return r.otherParts(i)
 }
 
-// hashBeside hashes the parts that are neither text nor tool results; 0 for none.
-func hashBeside(b []byte, parts []part) (sum uint64) {
+// hashMedia hashes the parts that are neither text nor tool results; 0 for none.
+func hashMedia(b []byte, parts []part) (sum uint64) {
 	for _, p := range parts {
 		if p.kind == otherPart {
 			sum = sum*31 + hashValue(b, p.at)

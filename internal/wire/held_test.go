@@ -29,9 +29,9 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 			}
 		}
 		feed(k.many[:len(k.many)/100])
-		little := r.Held()
+		little := r.MemoryBytes()
 		feed(k.many[len(k.many)/100:])
-		if held := r.Held(); little == 0 || held > 5*limit {
+		if held := r.MemoryBytes(); little == 0 || held > 5*limit {
 			t.Errorf("%s: %d held of a hundredth, %d of %d with a limit of %d", name, little, held, len(k.many), limit)
 		}
 
@@ -39,7 +39,7 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 		feed(k.many[:len(k.many)/2])
 		r.Drop()
 		feed(k.many[len(k.many)/2:])
-		if held := r.Held(); held > 16<<10 {
+		if held := r.MemoryBytes(); held > 16<<10 {
 			t.Errorf("%s: %d held after all was let go", name, held)
 		}
 		feed(k.whole)
@@ -67,11 +67,11 @@ func TestLongCopies(t *testing.T) {
 		grown, last := 0, 0
 		for _, s := range k.reply {
 			_, _ = r.Write([]byte(s))
-			if held := r.Held(); held > last {
+			if held := r.MemoryBytes(); held > last {
 				grown, last = grown+1, held
 			}
 		}
-		if held, most := r.Held(), pieces*piece*11/10; held > most {
+		if held, most := r.MemoryBytes(), pieces*piece*11/10; held > most {
 			t.Errorf("%s: %d bytes held of %d", name, held, pieces*piece)
 		}
 		if k.size >= 0 && grown > 1 {

@@ -24,7 +24,7 @@ func places(r *wire.Request) []wire.Edit {
 			out = append(out, wire.Edit{Item: i, Block: -1})
 		}
 		for _, res := range it.Results {
-			if takes(r, i, res) && !res.Alike && (!res.Written || res.Own) {
+			if takes(r, i, res) && !res.Inferred && (!res.InUserText || res.WithCall) {
 				out = append(out, wire.Edit{Item: i, Block: res.Block})
 			}
 		}

@@ -17,15 +17,15 @@ type Call struct {
 
 // Result is one tool result inside an item.
 type Result struct {
-	CallID  string
-	Text    string // unescaped text; parts joined with \n
-	Lead    string // blocks of another precept before the text; not part of Text
-	IsError int8   // -1 no error, +1 error, 0 no flag on the wire
-	Block   int    // messages: index of the tool_result block in the content; otherwise 0
-	Written bool   // the result is text of a user's message; Block is the number of an observation, or -1
-	Own     bool   // the same item holds the call
-	Alike   bool   // a result because the list repeats; the text is in Words, too
-	Beside  uint64 // hash of images and files; 0 for none
+	CallID     string
+	Text       string // unescaped text; parts joined with \n
+	Lead       string // blocks of another precept before the text; not part of Text
+	IsError    int8   // -1 no error, +1 error, 0 no flag on the wire
+	Block      int    // messages: index of the tool_result block in the content; otherwise 0
+	InUserText bool   // the result is text of a user's message; Block is the number of an observation, or -1
+	WithCall   bool   // the same item holds the call
+	Inferred   bool   // a result because the list repeats; the text is in Words, too
+	MediaHash  uint64 // hash of images and files; 0 for none
 }
 
 // Item is one entry of messages or input, decoded.
@@ -54,8 +54,8 @@ type ItemResult struct {
 	Result Result
 }
 
-// Alike reports whether the words of a user's item count as a tool result (see Result.Alike).
-func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike }
+// ResultInferred reports whether the words of a user's item count as a tool result (see Result.Inferred).
+func (it *Item) ResultInferred() bool { return len(it.Results) > 0 && it.Results[0].Inferred }
 
 // Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {

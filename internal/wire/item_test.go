@@ -87,7 +87,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 			c.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
-				got.Results[i].Beside = 0 // TestContentBesidesTextDistinguishesResults
+				got.Results[i].MediaHash = 0 // TestContentBesidesTextDistinguishesResults
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("\n got %+v\nwant %+v", got, c.want)
@@ -115,7 +115,7 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 		seen := map[uint64]bool{}
 		for _, more := range []string{"", `,{"type":"image","data":"AA"}`, `,{"type":"image","data":"AB"}`} {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
-			beside := r.Item(0).Results[0].Beside
+			beside := r.Item(0).Results[0].MediaHash
 			if (beside == 0) != (more == "") || seen[beside] {
 				t.Errorf("%s with %q: %d", c.dialect, more, beside)
 			}

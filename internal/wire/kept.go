@@ -4,10 +4,10 @@ import "bytes"
 
 // Kept is the items of one turn, kept after the request.
 type Kept[T ~[]byte] struct {
-	Dialect Dialect // None: derived from the items
-	Items   []T     // as in the list
-	From    int     // index of the first item in the list
-	Said    string  // text of the model before the items: agents with calls as prose need the text
+	Dialect   Dialect // None: derived from the items
+	Items     []T     // as in the list
+	From      int     // index of the first item in the list
+	ModelText string  // text of the model before the items: agents with calls as prose need the text
 }
 
 // Read decodes the items as Request.Item does. Bytes that are not an item yield an empty item of
@@ -29,12 +29,12 @@ func (k Kept[T]) Read() []*Item {
 // request returns a request with the items and the text before them; nil for items that make no
 // list.
 func (k Kept[T]) request() *Request {
-	size := len(k.Said) + 64
+	size := len(k.ModelText) + 64
 	for _, raw := range k.Items {
 		size += len(raw) + 32
 	}
 	list := append(make([]byte, 0, size), `[{"role":"assistant","content":`...)
-	list = append(AppendString(list, k.Said), '}')
+	list = append(AppendString(list, k.ModelText), '}')
 	for _, raw := range k.Items {
 		list = appendItem(append(list, ','), raw)
 	}

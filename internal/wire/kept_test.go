@@ -102,9 +102,9 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 
 // A call that is text is found in the text before the items.
 func TestKeptFindsTextCalls(t *testing.T) {
-	k := Kept[[]byte]{Dialect: Chat, From: 2, Said: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
+	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k
-	alone.Said = ""
+	alone.ModelText = ""
 	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

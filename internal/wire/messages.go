@@ -47,7 +47,7 @@ func blockResults(b []byte, parts []part) []Result {
 		res := Result{Block: i, CallID: text(b, call), IsError: errorMark(kindAt(b, failed))}
 		inner := contentParts(b, content)
 		res.Lead, res.Text = cutResult(joinText(b, inner))
-		res.Beside = hashBeside(b, inner)
+		res.MediaHash = hashMedia(b, inner)
 		out = append(out, res)
 	}
 	return out

@@ -91,8 +91,8 @@ func joinText(b []byte, parts []part) string {
 	return strings.Join(texts, "\n")
 }
 
-// saidText returns the text of an answer, or of the refusal in place of an answer.
-func saidText(b []byte, parts []part) string {
+// answerText returns the text of an answer, or of the refusal in place of an answer.
+func answerText(b []byte, parts []part) string {
 	said := joinText(b, parts)
 	for i := 0; said == "" && i < len(parts); i++ {
 		said = text(b, member(b, parts[i].at, "refusal"))

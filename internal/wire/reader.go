@@ -202,8 +202,8 @@ func (r *ReplyReader) body(p []byte) {
 // possibly before the end of the connection.
 func (r *ReplyReader) Ended() bool { return r.ended }
 
-// Held returns the memory of the reader in bytes.
-func (r *ReplyReader) Held() int {
+// MemoryBytes returns the memory of the reader in bytes.
+func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.held() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
 	for _, s := range r.slots {
 		n += slotCost + s.taken + cap(s.text)
@@ -302,7 +302,7 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 		r.ended, r.rep.Complete = true, true
 		return
 	}
-	if r.readAlike(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
+	if r.readWithoutType(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
 		return
 	}
 	r.template.adds = 0

@@ -100,7 +100,7 @@ func EchoReply(rep *Reply, begun string) []string {
 	if begun == "" || len(rep.Calls) > 0 || rep.Cut {
 		return rep.echoes
 	}
-	return appendKey(slices.Clip(rep.echoes), "t:", EchoText(begun+rep.said()[0]))
+	return appendKey(slices.Clip(rep.echoes), "t:", EchoText(begun+rep.messageTexts()[0]))
 }
 
 // keys returns the keys of the reply alone.
@@ -113,7 +113,7 @@ func (rep *Reply) keys() []string {
 		keys = appendKey(keys, "i:", id)
 	}
 	if len(rep.Calls) == 0 && !rep.Cut {
-		texts := rep.said()
+		texts := rep.messageTexts()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", EchoText(t))
 			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thoughts
@@ -132,7 +132,7 @@ func (rep *Reply) keys() []string {
 }
 
 // text returns the messages one by one, at least one.
-func (rep *Reply) said() []string {
+func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}
 	}

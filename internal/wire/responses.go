@@ -84,11 +84,11 @@ func (r *Request) decodeResponses(it *Item, at span) {
 			res.IsError = patchMark(text(b, f.status))
 		}
 		if kindAt(b, f.output) == '[' && kind != "shell_call_output" {
-			res.Beside = hashBeside(b, contentParts(b, f.output))
+			res.MediaHash = hashMedia(b, contentParts(b, f.output))
 		}
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
-		it.Text = saidText(b, contentParts(b, f.content))
+		it.Text = answerText(b, contentParts(b, f.content))
 		if c, ok := f.call(b, kind); ok {
 			it.Calls = []Call{c}
 		}

@@ -123,7 +123,7 @@ func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
 			r.set(s, c.Args)
 		}
 	} else if done && kind == "message" {
-		r.set(s, saidText(b, contentParts(b, f.content)))
+		r.set(s, answerText(b, contentParts(b, f.content)))
 	}
 	s.done = s.done || done
 }

@@ -32,7 +32,7 @@ func shape(r *wire.Request) string {
 			if res.IsError != 0 {
 				s += fmt.Sprint(res.IsError)
 			}
-			if res.Beside != 0 {
+			if res.MediaHash != 0 {
 				s += "*"
 			}
 		}

@@ -150,9 +150,9 @@ func (m *template) learn(name, data []byte) {
 	m.behind = append(m.behind[:0], data[m.at.end-1:]...)
 }
 
-// readAlike reads an event that fits the template. The bytes around the piece are unchanged, so
+// readWithoutType reads an event that fits the template. The bytes around the piece are unchanged, so
 // their effect is known.
-func (r *ReplyReader) readAlike(name, data []byte) bool {
+func (r *ReplyReader) readWithoutType(name, data []byte) bool {
 	m := &r.template
 	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
 		return false

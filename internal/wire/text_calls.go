@@ -39,11 +39,11 @@ func (r *Request) readTextResult(it *Item) {
 	rep, ok := readReport(rest)
 	if !ok {
 		if c, ok := r.repeatedCall(it, rest); ok {
-			it.setTextResult(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, Written: true, Alike: true})
+			it.setTextResult(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, InUserText: true, Inferred: true})
 		}
 		return
 	}
-	res := Result{Text: rep.text, Lead: lead, Block: -1, Written: true}
+	res := Result{Text: rep.text, Lead: lead, Block: -1, InUserText: true}
 	if rep.failed {
 		res.IsError = 1
 	}
@@ -54,7 +54,7 @@ func (r *Request) readTextResult(it *Item) {
 	case rep.find != nil:
 		c, from = r.callBefore(it.Index, &rep)
 	}
-	res.Own = from == it.Index
+	res.WithCall = from == it.Index
 	it.setTextResult(c, from, res)
 }
 
@@ -65,7 +65,7 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 		c.ID = res.CallID
 		it.textCall, it.textCallIndex = c, from
 	}
-	if res.Own {
+	if res.WithCall {
 		it.Calls = []Call{c}
 	}
 	it.Results = []Result{res}
@@ -110,7 +110,7 @@ func (r *Request) readTextCalls(it *Item) {
 			}
 			continue
 		}
-		if answer := r.Item(i); len(answer.Results) > 0 && answer.Results[0].Written {
+		if answer := r.Item(i); len(answer.Results) > 0 && answer.Results[0].InUserText {
 			if answer.textCall.ID != "" && answer.textCallIndex == it.Index {
 				it.Calls = []Call{answer.textCall}
 			}

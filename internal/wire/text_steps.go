@@ -39,7 +39,7 @@ func (it *Item) setSteps(steps []step) {
 		}
 		s.call.ID = textCallID(&s.call, s.observed) + "." + strconv.Itoa(s.number)
 		it.steps, it.Calls = append(it.steps, s), append(it.Calls, s.call)
-		it.Results = append(it.Results, Result{CallID: s.call.ID, Text: s.observed, Block: s.number, Written: true, Own: true, IsError: failed})
+		it.Results = append(it.Results, Result{CallID: s.call.ID, Text: s.observed, Block: s.number, InUserText: true, WithCall: true, IsError: failed})
 	}
 }
 

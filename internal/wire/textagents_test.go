@@ -458,10 +458,10 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 		for _, res := range r.Item(i).Results {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
-			if !ok || item != i || res.Own && block != res.Block {
+			if !ok || item != i || res.WithCall && block != res.Block {
 				t.Errorf("result %q of item %d is found at %d, %d: %v", res.Text, i, item, block, ok)
 			}
-			if !res.Own || res.Block < 0 {
+			if !res.WithCall || res.Block < 0 {
 				continue
 			}
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})

@@ -23,7 +23,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
 			r := circling(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
 			it := r.Item(4)
-			if !it.Alike() || len(it.Results) != 1 || it.Results[0].Text != "nothing was found" {
+			if !it.ResultInferred() || len(it.Results) != 1 || it.Results[0].Text != "nothing was found" {
 				t.Errorf("%s as %s: %+v", key, form, it.Results)
 				continue
 			}
@@ -34,7 +34,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	}
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := circling(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
-		if !r.Item(4).Alike() {
+		if !r.Item(4).ResultInferred() {
 			t.Errorf("%s is taken for an argument", key)
 		}
 	}
@@ -44,7 +44,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		"broken":          func(int) string { return `{"tool":"search"` },
 		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
 	} {
-		if r := circling(t, answer); r.Item(4).Alike() || r.Item(4).Words == "" {
+		if r := circling(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
 			t.Errorf("%s: it is taken for a call", name)
 		}
 	}
@@ -53,7 +53,7 @@ A {"tool":"search"}
 U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
-	if !counted.Item(4).Alike() {
+	if !counted.Item(4).ResultInferred() {
 		t.Error("what counts seconds is another answer each time")
 	}
 }

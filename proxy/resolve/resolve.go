@@ -166,10 +166,10 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	res.Waited = r.now().Sub(s.begun)
 	switch {
 	case res.Session == nil && q.Known:
-		s.standAside()
+		s.passWithoutSession()
 		res.Excluded = nil
 	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.open():
-		s.standAside()
+		s.passWithoutSession()
 	}
 	s.excludeTwins()
 	if res.Session != nil && res.echoed() && !s.optedOut() {

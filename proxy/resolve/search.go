@@ -184,9 +184,9 @@ func (s *search) open() bool {
 	return true
 }
 
-// standAside lets the request pass without a session, because memory has no room for the session or
+// passWithoutSession lets the request pass without a session, because memory has no room for the session or
 // for its unit.
-func (s *search) standAside() {
+func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {
 		res.Thread.Name = res.Session.Record.MemberNow().Name

@@ -78,7 +78,7 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	if left := keysOf(t, from, "*:s:*"); len(left) > 0 {
 		t.Errorf("where it lay there are %q", left)
 	}
-	if _, ok, err := s.Session(t.Context(), ours, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); !ok || err != nil {
 		t.Errorf("a look-up: %v, %v", ok, err)
 	}
 }

@@ -60,16 +60,16 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.s.Consultations(ctx, slugs)
 }
 
-// Leave stores a text for the replica that serves the next turn of the session. The text is deleted
-// with the session. Without such a session, Leave does nothing.
-func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
+// PutAnswer stores a text for the replica that serves the next turn of the session. The text is deleted
+// with the session. Without such a session, PutAnswer does nothing.
+func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("jot")
 	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
 
-// Left returns the text that Leave stored under the name.
-func (s *Store) Left(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
+// Answer returns the text that PutAnswer stored under the name.
+func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	key := s.sessionKey(tenant, id)
 	err = s.lookUp(ctx, "left", func(c client) error {
 		text, err = c.HGet(ctx, key, "l:"+name).Result()
@@ -81,7 +81,7 @@ func (s *Store) Left(ctx context.Context, tenant string, id session.ID, name str
 	return text, ok, err
 }
 
-// Clear deletes the text that Leave stored under the name.
+// Clear deletes the text that PutAnswer stored under the name.
 func (s *Store) Clear(ctx context.Context, tenant string, id session.ID, name string) error {
 	key := s.sessionKey(tenant, id)
 	return s.lookUp(ctx, "clear", func(c client) error { return c.HDel(ctx, key, "l:"+name).Err() })

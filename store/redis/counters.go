@@ -61,7 +61,7 @@ func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 		var stand session.Stand
 		if v := cmd.Val(); len(v) == 2 {
 			stand.Counters, _ = v[0].(string)
-			stand.Told = integer(v[1])
+			stand.ProvisionalRewards = integer(v[1])
 		}
 		out[name] = stand
 		return nil

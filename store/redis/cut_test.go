@@ -20,7 +20,7 @@ import (
 )
 
 // ours is the tenant of these tests, beside which there is another one.
-const ours = "default"
+const isClassified = "default"
 
 // deed is one thing that is asked of a store.
 type deed struct {
@@ -55,7 +55,7 @@ func whole() session.Batch {
 		other.Exchanges[i].Tenant = "other"
 	}
 	run := session.Record{
-		Identity: session.Identity{ID: sid(3), Tenant: ours, Name: "r", Started: then(3), Seen: then(3)},
+		Identity: session.Identity{ID: sid(3), Tenant: isClassified, Name: "r", Started: then(3), Seen: then(3)},
 		Unit:     session.Unit{IsRun: true},
 		OptOut:   session.OptOut{Kept: true},
 	}
@@ -65,9 +65,9 @@ func whole() session.Batch {
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
-	b.Echoes = []session.Echo{{Tenant: ours, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
-	b.Samples = []session.StoredSample{{Tenant: ours, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
-	b.Whole = []session.Ref{{Tenant: ours, ID: sid(1)}}
+	b.Echoes = []session.Echo{{Tenant: isClassified, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
+	b.Samples = []session.StoredSample{{Tenant: isClassified, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
+	b.Whole = []session.Ref{{Tenant: isClassified, ID: sid(1)}}
 	return b
 }
 
@@ -78,7 +78,7 @@ func spoken(name string) feedback.Entry {
 func settlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
-		Tenant: ours, ID: sid(1), Deltas: deltas, Heard: 2, To: session.Applied{Version: 1, Told: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+		Tenant: isClassified, ID: sid(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
 	}}
 }
 
@@ -87,22 +87,22 @@ func changes() []deed {
 	return []deed{
 		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, whole()) }),
 		act("add feedback", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.AddFeedback(ctx, ours, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
+			_, err := s.AddFeedback(ctx, isClassified, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
 			return err
 		}),
 		act("park", func(ctx context.Context, s *redis.Store) error {
-			return errors.Join(s.Park(ctx, ours, 9, spoken("p")), s.Park(ctx, ours, 10, spoken("q")))
+			return errors.Join(s.Park(ctx, isClassified, 9, spoken("p")), s.Park(ctx, isClassified, 10, spoken("q")))
 		}),
 		act("join", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Join(ctx, ours, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
+			_, err := s.Join(ctx, isClassified, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
 			return err
 		}),
 		act("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
 		act("raise", func(ctx context.Context, s *redis.Store) error {
-			return s.Raise(ctx, ours, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
+			return s.Raise(ctx, isClassified, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
 		act("put priors", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.PutPriors(ctx, ours, 0, []byte("priors"))
+			_, err := s.PutPriors(ctx, isClassified, 0, []byte("priors"))
 			return err
 		}),
 		act("init meta", func(ctx context.Context, s *redis.Store) error {
@@ -113,16 +113,21 @@ func changes() []deed {
 			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
 		}),
 		act("jot", func(ctx context.Context, s *redis.Store) error {
-			return s.Jot(ctx, ours, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
+			return s.Jot(ctx, isClassified, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
 		}),
-		act("leave", func(ctx context.Context, s *redis.Store) error { return s.Leave(ctx, ours, sid(1), "name", "text") }),
+		act("leave", func(ctx context.Context, s *redis.Store) error {
+			return s.PutAnswer(ctx, isClassified, sid(1), "name", "text")
+		}),
 		act("consult", func(ctx context.Context, s *redis.Store) error {
 			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: then(1)}, "b": {Count: 3, Last: then(2)}})
 		}),
-		act("forget", func(ctx context.Context, s *redis.Store) error { _, err := s.Forget(ctx, ours, sid(3)); return err }),
+		act("forget", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.Forget(ctx, isClassified, sid(3))
+			return err
+		}),
 		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, then(9)); return err }),
 		act("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
 		act("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, then(0)); return err }),
@@ -133,34 +138,42 @@ func changes() []deed {
 // views are what can be read of a store.
 func views() []deed {
 	return []deed{
-		read("session", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Session(ctx, ours, sid(1))) }),
+		read("session", func(ctx context.Context, s *redis.Store) (any, error) {
+			return three(s.Session(ctx, isClassified, sid(1)))
+		}),
 		read("echo", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.FindEcho(ctx, ours, []session.EchoKey{7, 8}))
+			return two(s.FindEcho(ctx, isClassified, []session.EchoKey{7, 8}))
 		}),
 		read("due", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Due(ctx, then(60), session.Row{}, 10)
 			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
-		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Heard(ctx, ours, sid(1))) }),
+		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
+			return three(s.SessionFeedback(ctx, isClassified, sid(1)))
+		}),
 		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
 		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, said, _, err := s.OpenFeedback(ctx, ours, 0, 10)
+			rows, said, _, err := s.OpenFeedback(ctx, isClassified, 0, 10)
 			return []any{rows, said}, err
 		}),
 		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Settled(ctx, ours, []session.ID{sid(1), sid(3)}))
+			return two(s.Settled(ctx, isClassified, []session.ID{sid(1), sid(3)}))
 		}),
-		read("applied", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Applied(ctx, ours, sid(1))) }),
-		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, ours)) }),
-		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, ours)) }),
-		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, ours)) }),
+		read("applied", func(ctx context.Context, s *redis.Store) (any, error) {
+			return two(s.Applied(ctx, isClassified, sid(1)))
+		}),
+		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, isClassified)) }),
+		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, isClassified)) }),
+		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, isClassified)) }),
 		read("meta", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Meta(ctx, "salt")) }),
 		read("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Tenants(ctx)) }),
 		read("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, err := s.Exchanges(ctx, ours, sid(1))
+			list, err := s.Exchanges(ctx, isClassified, sid(1))
 			return ids(list, func(x sample.Exchange) string { return x.ID }), err
 		}),
-		read("sample's session", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.SampleSession(ctx, ours, "m1")) }),
+		read("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
+			return three(s.SampleSession(ctx, isClassified, "m1"))
+		}),
 		read("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []session.StoredSample
 			err := s.EachSample(ctx, "", time.Time{}, time.Time{}, func(m session.StoredSample) error { list = append(list, m); return nil })
@@ -176,11 +189,11 @@ func views() []deed {
 			return list, err
 		}),
 		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.Newest(ctx, ours, session.Stretch{Most: 10})
+			p, err := s.Newest(ctx, isClassified, session.Stretch{Most: 10})
 			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
 		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.NewestSamples(ctx, ours, session.Stretch{Most: 10})
+			p, err := s.NewestSamples(ctx, isClassified, session.Stretch{Most: 10})
 			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -193,17 +206,17 @@ func views() []deed {
 			delete(m, "bytes")
 			return m, err
 		}),
-		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, ours, sid(1))) }),
-		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, ours, "n")) }),
+		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, isClassified, sid(1))) }),
+		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, isClassified, "n")) }),
 		read("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
-			err := s.EachNote(ctx, ours, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
+			err := s.EachNote(ctx, isClassified, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
 			return list, err
 		}),
 		read("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.OptOutOf(ctx, sid(5))) }),
 		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Moved(ctx)
-			return m[ours].Counters, err
+			return m[isClassified].Counters, err
 		}),
 		read("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
 			return two(s.Consultations(ctx, []string{"a", "b"}))

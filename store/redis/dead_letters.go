@@ -69,7 +69,7 @@ func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field,
 // DeadLetters returns the newest marks, at most limit, and the number of all marks.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	err = s.eachAside(ctx, "aside", func(tenant, field, value string) error {
-		a, err := toAside(tenant, field, value)
+		a, err := decodeDeadLetter(tenant, field, value)
 		list = append(list, a)
 		return err
 	})
@@ -80,7 +80,7 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return list[:min(limit, total)], total, err
 }
 
-func toAside(tenant, field, value string) (session.DeadLetter, error) {
+func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	if len(field) < size || len(value) < asideHead {
 		return session.DeadLetter{}, fmt.Errorf("%w: a mark is cut", ErrCorrupt)

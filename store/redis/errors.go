@@ -51,7 +51,7 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ErrDown, err)
 	case errors.As(err, &reply):
 		return explainReply(err, reply.Error())
-	case ours(err):
+	case isClassified(err):
 		return err
 	case distrusts(err):
 		return fmt.Errorf("%w: %w", ErrTLS, err)
@@ -65,8 +65,8 @@ func explain(ctx context.Context, err error) error {
 // does not know the group.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// ours reports whether an error wraps a sentinel already.
-func ours(err error) bool {
+// isClassified reports whether an error wraps a sentinel already.
+func isClassified(err error) bool {
 	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {
 			return true

@@ -77,13 +77,13 @@ func tally(p *plan, of []session.ID) (map[session.ID]int, error) {
 
 // Feedback returns the set of a session, by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	list, _, err := s.Heard(ctx, tenant, id)
+	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
 }
 
-// Heard returns the feedback of a session, and the value that session.Settlement.Heard must have in
+// SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
-func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
+func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled

@@ -116,13 +116,13 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 	}
 	left := func(what string, n int, name, want string) {
 		t.Helper()
-		text, ok, err := other.Left(ctx, "default", sid(n), name)
+		text, ok, err := other.Answer(ctx, "default", sid(n), name)
 		if err != nil || ok != (want != "") || text != want {
 			t.Errorf("%s: got text %q, ok %v, error %v, want no error, ok = %v and text = %q", what, text, ok, err, (want != ""), want)
 		}
 	}
 	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
-		if err := one.Leave(ctx, "default", sid(1), l.name, l.text); err != nil {
+		if err := one.PutAnswer(ctx, "default", sid(1), l.name, l.text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,11 +133,11 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 	}
 	left("after Clear", 1, "answer", "")
 	left("another name", 1, "other", "more")
-	if err := one.Leave(ctx, "default", sid(2), "answer", "x"); err != nil {
+	if err := one.PutAnswer(ctx, "default", sid(2), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	left("a session that is not there", 2, "answer", "")
-	if err := one.Leave(ctx, "default", sid(1), "answer", "x"); err != nil {
+	if err := one.PutAnswer(ctx, "default", sid(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
@@ -198,7 +198,7 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	}
 	say(t, one, 1, "f1", 1)
 	after := stand()
-	if after.Told <= before.Told {
+	if after.ProvisionalRewards <= before.ProvisionalRewards {
 		t.Errorf("a session was told of: %+v, then %+v", before, after)
 	}
 	say(t, one, 1, "f1", 1) // the same again

@@ -32,7 +32,7 @@ func lived(t *testing.T, s *redis.Store) {
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: ours, At: time.Now()}); err != nil {
+	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: isClassified, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 		t.Errorf("an empty store shows%s", differing(have, empty))
 	}
 	full := seen(t, one)
-	for _, tenant := range []string{ours, "other"} {
+	for _, tenant := range []string{isClassified, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
 			t.Errorf("%d sessions forgotten, %v", n, err)
 		}
@@ -111,7 +111,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	lived(t, s)
-	row, ok, err := s.Session(t.Context(), ours, sid(1))
+	row, ok, err := s.Session(t.Context(), isClassified, sid(1))
 	if err != nil || !ok {
 		t.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
 	}

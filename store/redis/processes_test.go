@@ -64,7 +64,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	const sessions = 1000
 	var b session.Batch
 	for n := range sessions {
-		tenant := []string{ours, "other"}[n%2]
+		tenant := []string{isClassified, "other"}[n%2]
 		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: then(n / 7), Seen: then(n / 7), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
@@ -94,7 +94,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	if total != sessions {
 		t.Errorf("%d sessions were closed, want %d", total, sessions)
 	}
-	for _, tenant := range []string{ours, "other"} {
+	for _, tenant := range []string{isClassified, "other"} {
 		have, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(have, want) {
@@ -110,7 +110,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	const sessions = 2000
 	var b session.Batch
 	for n := range sessions {
-		b.Rows = append(b.Rows, session.Row{Tenant: ours, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
+		b.Rows = append(b.Rows, session.Row{Tenant: isClassified, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "its first step", func() error {
-		if have, err := s.Counters(t.Context(), ours); err != nil || len(have) == 0 {
+		if have, err := s.Counters(t.Context(), isClassified); err != nil || len(have) == 0 {
 			return fmt.Errorf("nothing is counted, %w", err)
 		}
 		return nil
@@ -129,8 +129,8 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	closeAll(t, s)
-	have, err := s.Counters(t.Context(), ours)
-	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ours, Field: "sum"}, Value: sessions * 10}}
+	have, err := s.Counters(t.Context(), isClassified)
+	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: isClassified, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(have, want) {
 		t.Errorf("counted %v, %v, want %v", have, err, want)
 	}

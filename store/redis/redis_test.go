@@ -78,7 +78,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
 		other[0]++ // which is not there
-		err := errors.Join(s.Leave(t.Context(), ours, id, "report", "text"), s.Leave(t.Context(), ours, other, "report", "text"),
+		err := errors.Join(s.PutAnswer(t.Context(), isClassified, id, "report", "text"), s.PutAnswer(t.Context(), isClassified, other, "report", "text"),
 			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 		}
 	}()
 	s := faulty(t, "redis://"+l.Addr().String())
-	if err := s.Raise(t.Context(), ours, many(200*runs)); err != nil {
+	if err := s.Raise(t.Context(), isClassified, many(200*runs)); err != nil {
 		t.Errorf("it waits for an answer in between: %v", err)
 	}
 	_ = s.Close()
@@ -74,7 +74,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 	sent := func() (digests, texts int) {
 		t.Helper()
 		stop := server.Monitor(t)
-		if err := s.Raise(t.Context(), ours, many(450)); err != nil {
+		if err := s.Raise(t.Context(), isClassified, many(450)); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range stop() {
@@ -91,7 +91,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 			t.Errorf("round %d: %d by their digest and %d whole, want %v", i, digests, texts, want)
 		}
 	}
-	list, err := s.Maxima(t.Context(), ours)
+	list, err := s.Maxima(t.Context(), isClassified)
 	if err != nil || len(list) != 450 {
 		t.Errorf("%d maxima, %v", len(list), err)
 	}
@@ -114,7 +114,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	if !strings.Contains(err.Error(), "BUSY") {
 		t.Errorf("Redis' own words are not told: %v", err)
 	}
-	_, _, err = s.Session(t.Context(), ours, sid(0))
+	_, _, err = s.Session(t.Context(), isClassified, sid(0))
 	unavailable(t, "a look-up", err, redis.ErrBusy)
 	server.Must(t, "SCRIPT", "KILL")
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
@@ -131,10 +131,10 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 		t.Error("it was taken")
 	}
 	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
-	if _, ok, err := s.Session(t.Context(), ours, sid(2)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), isClassified, sid(2)); !ok || err != nil {
 		t.Errorf("the next one: %v, %v", ok, err)
 	}
-	if _, ok, err := s.Session(t.Context(), ours, sid(1)); ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); ok || err != nil {
 		t.Errorf("the large one: %v, %v", ok, err)
 	}
 }
@@ -186,17 +186,17 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	last := due(session.Row{}, 2, 3, 4)
 	due(last, 2, 5)
 	due(session.Row{}, 100, 3, 4, 5)
-	if list, err := s.Newest(t.Context(), ours, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
+	if list, err := s.Newest(t.Context(), isClassified, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("%d are listed, %v", len(list.List), err)
 	}
-	if ok, err := s.Forget(t.Context(), ours, sid(0)); !ok || err != nil {
+	if ok, err := s.Forget(t.Context(), isClassified, sid(0)); !ok || err != nil {
 		t.Errorf("forgotten: %v, %v", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
 	due(session.Row{}, 100, 1, 3, 4, 5)
-	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ours, ID: sid(1)}, {Tenant: ours, ID: sid(2)}})
+	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: isClassified, ID: sid(1)}, {Tenant: isClassified, ID: sid(2)}})
 	if err != nil || !taken[0] || !taken[1] {
 		t.Errorf("settled: %v, %v", taken, err)
 	}
@@ -214,14 +214,14 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
 	for range 5 {
-		_, _, err := s.Session(ctx, ours, sid(1))
+		_, _, err := s.Session(ctx, isClassified, sid(1))
 		written := s.Write(ctx, batch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
 			t.Errorf("the caller left: %v, %v", err, written)
 		}
 	}
 	server.Thaw(t)
-	if _, ok, err := s.Session(t.Context(), ours, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); !ok || err != nil {
 		t.Errorf("the next look-up: %v, %v", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {

@@ -27,7 +27,7 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a se
 // packApplied encodes a settlement: version, a blank, told (1 byte), tier (8), reward (8) and the
 // frozen assignment.
 func packApplied(a session.Applied) string {
-	b := []byte(bit(a.Told))
+	b := []byte(bit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
 	return string(append(b, a.Frozen...))
@@ -39,7 +39,7 @@ func toApplied(text string) (a session.Applied, err error) {
 		return session.Applied{}, fmt.Errorf("%w: a settled session is cut", ErrCorrupt)
 	}
 	b := []byte(rest)
-	a.Told, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // bits
+	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // bits
 	a.Reward, a.Frozen = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
 	return a, nil
 }
@@ -72,7 +72,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 
 // stepArgs returns a step as settle.lua reads it. The deltas of one counter row are adjacent.
 func stepArgs(st *session.Settlement) []any {
-	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.Heard, 10)}
+	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string
 	sums := map[string]map[string]int64{}
 	for _, d := range st.Deltas {

@@ -27,7 +27,7 @@ const maxDocument = 64 << 20
 // With session.ErrInvalid nothing was stored, and one of the values can never be stored: remove the
 // value from the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	b, units := apart(b)
+	b, units := splitUnits(b)
 	w := &writing{s: s, bases: map[string]string{}}
 	if err := w.encode(&b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
@@ -57,8 +57,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// apart separates the rows of units from a batch.
-func apart(b session.Batch) (session.Batch, []session.Row) {
+// splitUnits separates the rows of units from a batch.
+func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.Unit }) {
 		return b, nil
 	}

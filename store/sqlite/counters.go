@@ -17,7 +17,7 @@ const appliedColumns = "version, told, reward, tier, frozen"
 // appliedDest returns the variables for appliedColumns. All columns are NULL for a session that was
 // never settled.
 func appliedDest(a *session.Applied) []any {
-	return []any{&a.Version, &a.Told, &a.Reward, &a.Tier, &a.Frozen}
+	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
 }
 
 // Applied returns the settled state of a session, the zero Applied before the first settlement.
@@ -65,12 +65,12 @@ func (t *tx) step(tenant int64, step session.Settlement) bool {
 	}
 	to := step.To
 	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
-		sid, step.From+1, to.Told, to.Reward, to.Tier, notNull(to.Frozen))
+		sid, step.From+1, to.Rewarded, to.Reward, to.Tier, notNull(to.Frozen))
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
 	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // the settlement succeeded this time
-	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
+	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.FeedbackState)
 	return true
 }
 

@@ -119,13 +119,13 @@ func (t *tx) encode(e feedback.Entry) []byte {
 
 // Feedback lists the feedback of a session by time, then id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	list, _, err := s.Heard(ctx, tenant, id)
+	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
 }
 
-// Heard returns the feedback of a session, and the value that session.Settlement.Heard must have in
+// SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
-func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	type result struct { // when ctx ends, fn may still run concurrently with its caller, so fn sets only its result
 		list  []feedback.Entry
 		heard int64

@@ -4,7 +4,7 @@
 // Store has the groups of methods that store/storetest declares, and passes its tests:
 //
 //	sessions  Session, FindEcho, Due, Write (one transaction, safe to repeat)
-//	feedback  AddFeedback, Feedback, Heard, Unsettled; Park, Join, PurgeParked for
+//	feedback  AddFeedback, Feedback, SessionFeedback, Unsettled; Park, Join, PurgeParked for
 //	          feedback that arrives before its exchange
 //	counters  Applied, Settle (compare and swap of a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program

@@ -68,9 +68,9 @@ func unsampled(t tester, s Store) int64 {
 func lateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	first := step(us, 1, 0)
-	_, n, err := s.Heard(t.Context(), us, id(1))
+	_, n, err := s.SessionFeedback(t.Context(), us, id(1))
 	must(t, err)
-	first.Heard = n
+	first.FeedbackState = n
 	settle(t, s, first)
 	equal(t, "settled", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 	late := session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2), exchange(us, 1, 3)}}
@@ -78,17 +78,17 @@ func lateExchange(t tester, s Store) {
 	write(t, s, late)
 	equal(t, "late ones", unsampled(t, s), int64(2))
 	equal(t, "to be settled again", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(1)}})
-	_, n, err = s.Heard(t.Context(), us, id(1))
+	_, n, err = s.SessionFeedback(t.Context(), us, id(1))
 	must(t, err)
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 4)}})
 	second := step(us, 1, 1)
-	second.Heard = n
+	second.FeedbackState = n
 	settle(t, s, second)
 	equal(t, "one more came meanwhile", len(unsettled(t, s)), 1)
-	_, third, err := s.Heard(t.Context(), us, id(1))
+	_, third, err := s.SessionFeedback(t.Context(), us, id(1))
 	must(t, err)
 	last := step(us, 1, 2)
-	last.Heard = third
+	last.FeedbackState = third
 	settle(t, s, last)
 	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
@@ -161,9 +161,9 @@ func leftAlone(t tester, s Store) {
 func leftUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	first := step(us, 1, 0)
-	_, n, err := s.Heard(t.Context(), us, id(1))
+	_, n, err := s.SessionFeedback(t.Context(), us, id(1))
 	must(t, err)
-	first.Heard = n
+	first.FeedbackState = n
 	settle(t, s, first)
 	add(t, s, us, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))

@@ -67,9 +67,9 @@ func (l life) sampled(n, k int) {
 // settle applies the next settlement of the session, with all feedback.
 func (l life) settle(n int) {
 	next := step(us, n, applied(l, l.s, us, n).Version, delta("a@1", "n", 0, 1))
-	_, heard, err := l.s.Heard(l.Context(), us, id(n))
+	_, heard, err := l.s.SessionFeedback(l.Context(), us, id(n))
 	must(l, err)
-	next.Heard = heard
+	next.FeedbackState = heard
 	equal(l, "taken", settle(l, l.s, next), []bool{true})
 }
 

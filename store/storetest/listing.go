@@ -55,7 +55,7 @@ func listingCases() map[string]func(tester, Store) {
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
-			to := session.Applied{Version: 1, Told: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
+			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(1), To: to}}))
 			list := newest(t, s, us, session.Stretch{Most: 5}).List
 			equal(t, "settled", list[1].Applied, to)

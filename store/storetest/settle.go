@@ -23,7 +23,7 @@ func settleCases() map[string]func(tester, Store) {
 		"undone settlement leaves no counters":    undone,
 		"rewards keep every bit": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
-				to := session.Applied{Told: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
+				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: us, ID: id(i), To: to})
 				to.Version = 1
 				equal(t, "applied", applied(t, s, us, i), to)
@@ -70,7 +70,7 @@ func settle(t tester, s Store, steps ...session.Settlement) []bool {
 func step(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
-		To: session.Applied{Told: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
+		To: session.Applied{Rewarded: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
 	}
 }
 
@@ -83,7 +83,7 @@ func unsettled(t tester, s Store) []session.Unsettled {
 // until a settlement includes the feedback.
 func unheard(t tester, s Store) {
 	heard := func(n int) int64 {
-		_, m, err := s.Heard(t.Context(), us, id(n))
+		_, m, err := s.SessionFeedback(t.Context(), us, id(n))
 		must(t, err)
 		return m
 	}
@@ -92,7 +92,7 @@ func unheard(t tester, s Store) {
 	add(t, s, us, 1, entry("a", 1, 1))
 	equal(t, "still open", len(unsettled(t, s)), 0)
 	first := step(us, 1, 0)
-	first.Heard = heard(1)
+	first.FeedbackState = heard(1)
 	settle(t, s, first, step(them, 1, 0))
 	equal(t, "heard", len(unsettled(t, s)), 0)
 
@@ -101,15 +101,15 @@ func unheard(t tester, s Store) {
 	add(t, s, us, 1, entry("b", 2, 0))
 	equal(t, "a correction", unsettled(t, s), ours)
 	next := step(us, 1, 1)
-	next.Heard = heard(1)
+	next.FeedbackState = heard(1)
 	add(t, s, us, 1, entry("b", 3, .5))
 	settle(t, s, next)
 	equal(t, "one more meanwhile", unsettled(t, s), ours)
 	add(t, s, us, 1, entry("b", 3, .5))
 	next = step(us, 1, 2)
-	next.Heard = heard(1)
+	next.FeedbackState = heard(1)
 	stale := step(us, 1, 1)
-	stale.Heard = next.Heard
+	stale.FeedbackState = next.FeedbackState
 	equal(t, "a stale step", settle(t, s, stale), []bool{false})
 	equal(t, "hears nothing", unsettled(t, s), ours)
 	settle(t, s, next)
@@ -117,7 +117,7 @@ func unheard(t tester, s Store) {
 
 	// Before the first step, and by way of the parking.
 	closing := step(us, 2, 0)
-	closing.Heard = heard(2)
+	closing.FeedbackState = heard(2)
 	add(t, s, us, 2, entry("a", 1, 1))
 	settle(t, s, closing)
 	equal(t, "while it closed", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(2)}})
@@ -131,7 +131,7 @@ func unheard(t tester, s Store) {
 func firstStep(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
-	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 1, Told: true, Tier: 1, Frozen: []byte("frozen 1")})
+	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !sessionOf(t, s, us, 1).Closed {
 		t.Error("the session is still open")
@@ -152,7 +152,7 @@ func staleStep(t tester, s Store) {
 func chainedSteps(t tester, s Store) {
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1)), step(us, 1, 1, delta("a@1", "n", 0, 10)),
 		step(us, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
-	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 2, Told: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
+	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 

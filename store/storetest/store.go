@@ -22,7 +22,7 @@ type Sessions interface {
 type Feedbacks interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-	Heard(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
+	SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
 

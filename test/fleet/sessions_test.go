@@ -391,7 +391,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		want = 0
 		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 			rec, err := session.Decode(r.ID, r.Data)
-			if err == nil && a.Told {
+			if err == nil && a.Rewarded {
 				told++
 				if !rec.Assignment.Excluded {
 					want++

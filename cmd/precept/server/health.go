@@ -43,7 +43,7 @@ func (h *health) read(ctx context.Context) admin.Health {
 		},
 		Since: admin.Since{
 			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(),
-			Closed: learned.Closed.Load(), Told: learned.Rewarded.Load(), OptedOut: t.OptedOut.Load(),
+			Closed: learned.Closed.Load(), Rewarded: learned.Rewarded.Load(), OptedOut: t.OptedOut.Load(),
 			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(),
 			WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
 			Dropped: map[string]int64{

@@ -182,7 +182,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		survey.Since = since
 		return w.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			if !a.Told || a.Version == 0 {
+			if !a.Rewarded || a.Version == 0 {
 				return nil
 			}
 			as, err := assignmentOf(r, a)
@@ -258,6 +258,6 @@ func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied)
 	}
 	slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
 	return &backtest.Session{
-		Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward,
+		Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Rewarded: a.Rewarded, Reward: a.Reward,
 	}, nil
 }

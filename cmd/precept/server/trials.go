@@ -76,7 +76,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	if base.Closed {
 		base.Reward = cmp.Or(as.Reward, feedback.DefaultDefinition)
 	}
-	if a.Told {
+	if a.Rewarded {
 		base.Outcome = &a.Reward
 	}
 	if as.First != nil {
