@@ -36,7 +36,7 @@ func floors() [][]string {
 func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
-		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
+		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},

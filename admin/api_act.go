@@ -163,10 +163,17 @@ func (s *Server) apiFeedback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	work := done.Work
+	if work == nil {
+		work = &store.Owners{}
+	}
 	return c.JSON(http.StatusAccepted, struct {
 		ID      string       `json:"id"`
 		Session string       `json:"session_id,omitempty"`
 		Run     string       `json:"run_id,omitempty"`
 		Status  store.Status `json:"status"`
-	}{done.ID, done.Session, done.Run, done.Status})
+
+		Sessions []string `json:"sessions,omitempty"`
+		Runs     []string `json:"runs,omitempty"`
+	}{done.ID, done.Session, done.Run, done.Status, work.Sessions, work.Runs})
 }

@@ -114,6 +114,9 @@ func storeFault(err error) error {
 		return echo.NewHTTPError(http.StatusNotFound, "no data of this session is stored: "+
 			"the session is unknown, deleted, opted out, or its first turn is not stored yet")
 	}
+	if fault, ok := errors.AsType[*store.WorkError](err); ok {
+		return echo.NewHTTPError(fault.Status, fault.Advice)
+	}
 	if advice, ok := store.NoRoom(err); ok {
 		return echo.NewHTTPError(http.StatusTooManyRequests, advice)
 	}

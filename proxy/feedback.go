@@ -23,6 +23,10 @@ type rated struct {
 	Status  string `json:"status"`
 	Error   string `json:"error,omitempty"`
 	code    int
+
+	// Of a commit, a branch or a pull request: all sessions and runs that showed it, newest first.
+	Sessions []string `json:"sessions,omitempty"`
+	Runs     []string `json:"runs,omitempty"`
 }
 
 // feedback serves POST /v1/feedback: one entry, or an array of entries. A bad entry does not affect
@@ -71,7 +75,11 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 		return p.notStored(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
-	return rated{ID: f.Entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	a := rated{ID: f.Entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	if done.Work != nil {
+		a.Sessions, a.Runs = done.Work.Sessions, done.Work.Runs
+	}
+	return a
 }
 
 // notStored returns the answer for an entry that could not be stored.
@@ -84,6 +92,9 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) rated {
 		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}
 	count("refused")
+	if fault, ok := errors.AsType[*store.WorkError](err); ok {
+		return rated{ID: f.Entry.ID, Status: "refused", code: fault.Status, Error: fault.Advice}
+	}
 	if errors.Is(err, store.ErrNoSession) {
 		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
 	}

@@ -9,6 +9,7 @@ import (
 	"precept/inject/writ"
 	"precept/internal/label"
 	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/internal/wire"
 	"precept/store"
 )
@@ -19,6 +20,7 @@ type draft struct {
 	begun    *store.Begun
 	size     int64           // bytes in the exchange
 	signals  []detect.Signal // signals in the request, such as the outcome of a test run
+	shows    bool            // the turn showed a new commit, branch or pull request
 	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
@@ -64,6 +66,26 @@ func (t *turn) gather() {
 	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
 		t.kept.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
 	}
+	t.showWork()
+}
+
+// showWork adds the commits, branches and pull requests of the tool results to the session, so that
+// feedback on them finds the session. The store holds the keys until the recorder has judged the turn.
+func (t *turn) showWork() {
+	refs := t.plan.results.Work(t.in.req, t.earlierCall)
+	if len(refs) == 0 {
+		return
+	}
+	rec := t.session.Session.Record
+	rec.Lock()
+	keys, id := rec.Show(t.plan.number, refs), rec.Identity.ID
+	rec.Unlock()
+	echoes := make([]session.Echo, len(keys))
+	for i, k := range keys {
+		echoes[i] = session.Echo{Tenant: t.in.who.tenant, Key: k, ID: id, At: t.in.started}
+	}
+	t.kept.shows = len(keys) > 0
+	t.hold(echoes)
 }
 
 // copyNewItems copies the items that no earlier turn has shown, up to learning.capture_limit.
@@ -238,7 +260,7 @@ func (t *turn) complete() {
 // decided reports whether the turn made a decision for later turns to repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
-	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered
+	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.kept != nil && t.kept.shows
 }
 
 // change returns the change of the session's row by the turn. An opt-out counts as a change: an

@@ -7,6 +7,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/internal/session"
+	"precept/internal/work"
 )
 
 const (
@@ -38,6 +39,14 @@ type Posted struct {
 	Session string // name of the session; "" while parked
 	Run     string // name of the run, if a run was rated
 	Status  Status
+	Work    *Owners // of a commit, a branch or a pull request: all of them; Session or Run is the newest
+}
+
+// Owners are the names of the sessions and runs that showed a commit, a branch or a pull request,
+// newest first.
+type Owners struct {
+	Sessions []string `json:"sessions,omitempty"`
+	Runs     []string `json:"runs,omitempty"`
 }
 
 // NoRoom returns advice for the client if err reports that the session or the parking is full.
@@ -66,9 +75,11 @@ type subject struct {
 	candidates []session.ID    // possible ids of the session, tried first
 	key        session.EchoKey // finds the session if no candidate is known; unmatched feedback is parked under the key
 	otherwise  []session.ID    // ids tried after candidates and key
+	works      []work.Ref      // commits, branches and pull requests: the subject is every session that showed one of them
 }
 
-// rate stores a post for the session, run, request, response or sample that the post names.
+// rate stores a post for the session, run, request, response, sample, commit, branch or pull request that
+// the post names.
 func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	of, err := f.subject(ctx, tenant, p)
 	if err != nil {
@@ -98,6 +109,8 @@ func (f *poster) subject(ctx context.Context, tenant string, p feedback.Post) (o
 		}
 	case p.ResponseID != "":
 		of.key = session.EchoKeyOf(tenant, "r:"+p.ResponseID)
+	case p.SampleID == "":
+		of.works, err = parseWork(&p)
 	default:
 		ctx, cancel := context.WithTimeout(ctx, postLimit)
 		defer cancel()
@@ -110,7 +123,7 @@ func (f *poster) subject(ctx context.Context, tenant string, p feedback.Post) (o
 		}
 		of.candidates = []session.ID{id}
 	}
-	return of, nil
+	return of, err
 }
 
 // post stores feedback. While the backend is unavailable, post retries for up to postLimit.
@@ -132,6 +145,9 @@ func (f *poster) post(ctx context.Context, tenant string, of subject, e feedback
 }
 
 func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feedback.Entry) (Posted, error) {
+	if of.works != nil {
+		return f.postToWork(ctx, tenant, of.works, e)
+	}
 	for _, id := range of.candidates {
 		if len(of.candidates) > 1 && !f.sessions.live.has(id) {
 			continue // a backend look-up per candidate would be slow; joinByKey needs one look-up

@@ -13,6 +13,9 @@ import (
 // defaultLookup bounds the one look-up in the backend that a request waits for.
 const defaultLookup = 45 * time.Millisecond
 
+// mostCandidates is the number of sessions of a key to which a request may belong.
+const mostCandidates = 4
+
 // ErrNoSession reports that no session is stored under a name, or that the session opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
 
@@ -97,25 +100,40 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 		s.failed(label.StepLookup, err)
 		return nil, true
 	}
+	for k, ids := range found {
+		found[k] = ids[:min(len(ids), mostCandidates)]
+	}
 	return found, len(found) == 0 && s.inTheDark()
 }
 
-func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
+func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (of session.Member, ok bool, err error) {
+	ok, err = s.read(ctx, tenant, id, func(rec *session.Record) { of = rec.Member() })
+	return of, ok, err
+}
+
+// read calls use with the record of a session, from memory or from the backend. ok is false if the
+// tenant has no such session.
+func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use func(rec *session.Record)) (ok bool, err error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		ses.Record.Mutex.Lock()
 		defer ses.Record.Mutex.Unlock()
-		return ses.Record.Member(), ses.Record.Identity.Tenant == tenant, nil
+		if ses.Record.Identity.Tenant != tenant {
+			return false, nil
+		}
+		use(ses.Record)
+		return true, nil
 	}
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil || !ok {
-		return session.Member{}, false, err
+		return false, err
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {
-		return session.Member{}, false, err
+		return false, err
 	}
-	return rec.Member(), true, nil
+	use(rec)
+	return true, nil
 }
 
 // inTheDark reports that a session may exist although neither memory nor the backend has it: its

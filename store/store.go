@@ -10,6 +10,7 @@ import (
 	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/internal/work"
 )
 
 // Options configure a Store. A field is required unless its comment says otherwise.
@@ -206,10 +207,17 @@ func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 	s.publisher.PublishOptOut(ses, waited)
 }
 
-// Rate stores posted feedback on the session, run, request, response or sample that the post names.
-// If the post names an unknown sample, the error is ErrNoSession.
+// Rate stores posted feedback on the session, run, request, response or sample that the post names, or
+// on the sessions that showed the named commit, branch or pull request. If the post names an unknown
+// sample, the error is ErrNoSession. The error is a *WorkError if no session showed the work.
 func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	return s.poster.rate(ctx, tenant, p)
+}
+
+// RateWork stores feedback on the newest sessions that showed one of the references. The error is a
+// *WorkError if no session did.
+func (s *Store) RateWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (Posted, error) {
+	return s.poster.post(ctx, tenant, subject{works: refs}, e)
 }
 
 // Post stores one feedback in the backend before Post returns: joined to the first known candidate,

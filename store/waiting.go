@@ -140,6 +140,34 @@ func (w *waiting) find(key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
+// findAll returns the sessions of an undelivered key, newest first.
+func (w *waiting) findAll(key session.EchoKey) (ids []session.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []session.Echo
+	add := func(echoes []session.Echo) {
+		for i := range echoes {
+			if echoes[i].Key == key {
+				found = append(found, echoes[i])
+			}
+		}
+	}
+	for _, echoes := range w.held {
+		add(echoes)
+	}
+	add(w.echoes)
+	for _, f := range w.moving.flushes {
+		add(f.echoes)
+	}
+	slices.SortStableFunc(found, func(a, b session.Echo) int { return b.At.Compare(a.At) })
+	for i := range found {
+		if !slices.Contains(ids, found[i].ID) {
+			ids = append(ids, found[i].ID)
+		}
+	}
+	return ids
+}
+
 func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
 	for _, e := range slices.Backward(echoes) {
 		if e.Key == key {

@@ -78,7 +78,8 @@ func (e *Entry) ContentHash() string {
 // Post is one validated body of POST /v1/feedback.
 type Post struct {
 	Entry                                             Entry
-	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
+	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one of these and the next is set
+	Commit, Branch, PullRequest                       string // of every session that showed it
 }
 
 // Received completes a validated post with the time of receipt, a generated id if the sender gave

@@ -21,7 +21,7 @@ const (
 )
 
 // keys lists the keys of a post, in the order of the documentation.
-const keys = "id session_id run_id request_id response_id sample_id source type score quality_label comment correction rater details"
+const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details"
 
 // Parse parses one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
 // outside [0,1] are errors that name the remedy. In bulk, posts[i] and errs[i] belong to the i-th
@@ -81,6 +81,7 @@ func parseOne(raw []byte) (Post, error) {
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
 	p.RunID = f.text("run_id", MaxJSON) // as long as the client's name of the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
+	p.Commit, p.Branch, p.PullRequest = f.text("commit", MaxID), f.text("branch", MaxID), f.text("pull_request", 2*MaxID)
 	p.Entry.Source, p.Entry.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
 	p.Entry.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
 	p.Entry.Comment, p.Entry.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
@@ -107,6 +108,7 @@ func (p *Post) target() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
 		{"session_id", p.SessionID}, {"run_id", p.RunID}, {"request_id", p.RequestID}, {"response_id", p.ResponseID}, {"sample_id", p.SampleID},
+		{"commit", p.Commit}, {"branch", p.Branch}, {"pull_request", p.PullRequest},
 	} {
 		if t.id != "" {
 			named = append(named, t.key)
@@ -114,7 +116,7 @@ func (p *Post) target() error {
 	}
 	switch len(named) {
 	case 0:
-		return errors.New("say what the feedback is about: exactly one of session_id, run_id, request_id, response_id, sample_id")
+		return errors.New("say what the feedback is about: exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
 	case 1:
 		return nil
 	}

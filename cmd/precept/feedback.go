@@ -31,6 +31,7 @@ const maxCorrection = 64 << 10
 type feedbackFlags struct {
 	at                                         dataFlags
 	session, run, request, response, sample    string
+	commit, branch, pullRequest                string
 	score                                      float64
 	approve, reject                            bool
 	correct, comment, source, rater, label, id string
@@ -56,7 +57,7 @@ func (f *dataFlags) add(c *cobra.Command) {
 func (w *invocation) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
-		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct TEXT|@FILE",
+		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
 		Short: "Post feedback on a session or a run, for scripts and CI",
 		Long: "Feedback posts to /v1/feedback of a running server. --response takes the id of the " +
 			"model's response (chatcmpl-, resp_, msg_). Inside of `precept run` the default is the " +
@@ -72,6 +73,9 @@ func (w *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.request, "request", "", "request (Precept-Request-Id)")
 	s.StringVar(&f.response, "response", "", "id of the model's response")
 	s.StringVar(&f.sample, "sample", "", "sample")
+	s.StringVar(&f.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs that showed it")
+	s.StringVar(&f.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs that showed it")
+	s.StringVar(&f.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs that showed it")
 	s.Float64Var(&f.score, "score", 0, "score from 0 to 1")
 	s.BoolVar(&f.approve, "approve", false, "the result was right")
 	s.BoolVar(&f.reject, "reject", false, "the result was wrong")
@@ -115,7 +119,11 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 		_, err = fmt.Fprintln(w.out, "parked: the feedback takes effect when its session is stored")
 		return err
 	}
-	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+answer.Session+answer.Run))
+	names := append(answer.Sessions, answer.Runs...)
+	if len(names) == 0 {
+		names = []string{answer.Session + answer.Run}
+	}
+	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+strings.Join(names, " ")))
 	return err
 }
 
@@ -126,6 +134,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	for key, value := range map[string]string{
 		"session_id": f.session, "run_id": f.run, "request_id": f.request,
 		"response_id": f.response, "sample_id": f.sample,
+		"commit": f.commit, "branch": f.branch, "pull_request": f.pullRequest,
 	} {
 		if value != "" {
 			body[key] = value
@@ -136,7 +145,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		targets = withinRun(env, body)
 	}
 	if targets != 1 {
-		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response and --sample")
+		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response, --sample, --commit, --branch and --pull-request")
 	}
 	ratings := 0
 	for kind, given := range map[string]bool{
@@ -216,6 +225,9 @@ type posted struct {
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
+
+	Sessions []string `json:"sessions,omitempty"`
+	Runs     []string `json:"runs,omitempty"`
 }
 
 // postFeedback posts one feedback.

@@ -122,5 +122,6 @@ func (r *Record) hide(d *document) {
 	}
 	if len(r.OptOut.Turns)+len(r.OptOut.Unjudged) > 0 {
 		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })
+		d.Thread.Work = slices.DeleteFunc(slices.Clone(d.Thread.Work), func(w Work) bool { return r.Hidden(w.Turn) })
 	}
 }

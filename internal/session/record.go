@@ -69,6 +69,7 @@ type Thread struct {
 	// calls would stay unseen.
 	Calls     map[string]wire.Call `json:"calls,omitempty"`
 	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
+	Work      []Work               `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; Show adds them
 	Tally     trial.Tally          `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
 	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
 	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted

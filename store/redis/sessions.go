@@ -43,8 +43,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho returns the sessions of each key, newest first, at most four. Keys without a session are
-// left out.
+// FindEcho returns the sessions of each key, newest first, at most session.MostOwners. Keys without
+// a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
 	if len(keys) == 0 {

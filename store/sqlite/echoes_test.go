@@ -173,16 +173,16 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 }
 
 // The oldest generation is deleted when there are too many, and a full generation keeps the newest
-// four echoes of a key that occurs in every session.
+// echoes of a key that occurs in every session.
 func TestEchoesAreBounded(t *testing.T) {
-	const everywhere = 1 << 50
+	const everywhere, each = 1 << 50, echoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range generations + 5 {
 		var b session.Batch
-		for i := range 6 {
-			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(6*n + i), At: time.Unix(int64(6*n+i), 0)})
+		for i := range each {
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(each*n + i), At: time.Unix(int64(each*n+i), 0)})
 		}
-		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(6 * n), At: time.Unix(int64(6*n), 0)})
+		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(each * n), At: time.Unix(int64(each*n), 0)})
 		overflow(s)
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -193,7 +193,10 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 	last := generations + 4
 	found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{4, 5, everywhere})
-	want := []session.ID{testID(6*last + 5), testID(6*last + 4), testID(6*last + 3), testID(6*last + 2)}
+	var want []session.ID
+	for i := range echoesPerKey {
+		want = append(want, testID(each*last+each-1-i))
+	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
 		t.Errorf("found %v, %v", found, err)
 	}

@@ -14,11 +14,16 @@ func echoCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 3), echo(us, 7, 3, 2), echo(us, 8, 1, 1)}})
 			equal(t, "found", echoes(t, s, us, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
-		"newest four sessions of a key": func(t tester, s Store) {
-			for _, n := range []int{5, 1, 9, 3, 7, 8, 2, 6, 4} {
+		"newest sessions of a key, up to the bound": func(t tester, s Store) {
+			for n := range 25 {
+				n = n * 7 % 25
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n)}})
 			}
-			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(9), id(8), id(7), id(6)}})
+			var want []session.ID
+			for n := range session.MostOwners {
+				want = append(want, id(24-n))
+			}
+			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: want})
 		},
 		"session is listed once, at its latest time": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2), echo(us, 7, 1, 3), echo(us, 7, 1, 0)}})

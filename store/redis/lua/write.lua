@@ -49,7 +49,7 @@ local function unit()
   for _ = 1, 8 do arg() end
 end
 
--- An echo's value is up to four times (8 bytes) with session (16), newest first, each session once.
+-- An echo's value is up to 20 times (8 bytes) with session (16), newest first, each session once.
 local function echo()
   local id, k, time, score = arg(), arg(), arg(), arg()
   mention(id, score)
@@ -72,8 +72,8 @@ local function echo()
     if sid ~= id then list[#list + 1] = t .. sid end
   end
   if not placed then list[#list + 1] = time .. id end
-  local new = table.concat(list, '', 1, math.min(#list, 4))
-  if new == old then return end -- it stands there, or four newer ones do
+  local new = table.concat(list, '', 1, math.min(#list, 20))
+  if new == old then return end -- it stands there, or 20 newer ones do
   call('HSET', hash, k, new)
   if not known then call('APPEND', key('k', id), 'e' .. k) end
 end

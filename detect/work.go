@@ -1,0 +1,297 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+
+	"precept/internal/wire"
+	"precept/internal/work"
+)
+
+// maxWork bounds the references of one request, maxWorkText the bytes of a result that are searched for
+// references, from the end of the result.
+const (
+	maxWork     = 32
+	maxWorkText = 256 << 10
+)
+
+// Work returns the commits, branches and pull requests that the new tool results of a request show.
+// A result counts if its call made the commit, pushed the branch, or made, merged or showed the pull
+// request: a hash in a listing, in a file or in the words of a person is no work of the agent. mem
+// returns the calls that are not in the list.
+func (r *Results) Work(req *wire.Request, mem func(callID string) (wire.Call, bool)) (refs []work.Ref) {
+	for _, item := range req.NewResults() {
+		call, ok := callOf(req, item.Result.CallID, mem)
+		if !ok || !namesWork(&call) || item.Result.Text == "" {
+			continue
+		}
+		j := r.of(callResult{call.Name, call.Args, item.Result.Text, item.Result.IsError})
+		if j.outcome().Outcome == Refusal {
+			continue
+		}
+		text := item.Result.Text
+		s := workSearch{call: j.toolCall(), text: text[max(0, len(text)-maxWorkText):]}
+		s.search(func() bool { return committedBefore(req, item.Item) })
+		for _, ref := range s.refs {
+			if len(refs) < maxWork && !slices.Contains(refs, ref) {
+				refs = append(refs, ref)
+			}
+		}
+	}
+	return refs
+}
+
+// namesWork reports whether a call may have made work. Most calls do not, and need no analysis.
+func namesWork(c *wire.Call) bool {
+	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
+		if strings.Contains(c.Args, word) {
+			return true
+		}
+	}
+	name := strings.ToLower(c.Name)
+	for _, word := range [...]string{"git", "pull", "merge", "commit", "push", "branch", "file"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// committedBefore reports whether one of the newest calls before an item made a commit.
+func committedBefore(req *wire.Request, item int) bool {
+	const answers = 4
+	for n := 0; item > 0 && n < answers; {
+		item--
+		if req.Role(item) != wire.RoleAssistant {
+			continue
+		}
+		n++
+		for _, c := range req.Item(item).Calls {
+			if strings.Contains(c.Args, "git") && strings.Contains(c.Args, "commit") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// workSearch searches the result of one call.
+type workSearch struct {
+	call *toolCall
+	text string
+	refs []work.Ref
+}
+
+func (s *workSearch) add(ref work.Ref, ok bool) {
+	if ok {
+		s.refs = append(s.refs, ref)
+	}
+}
+
+// search adds the references of the result. committed reports whether an earlier call made a commit.
+func (s *workSearch) search(committed func() bool) {
+	c := s.call
+	parts := c.shell.parts
+	if len(parts) == 0 && (c.kind == kindExec || c.kind == kindWait || c.runsCode()) {
+		parts = c.phrases.analyseShell(literalCommands(c.command)).parts
+	}
+	if len(parts) == 0 {
+		s.api()
+		return
+	}
+	s.text = outputText(s.text)
+	commits, pushes, made, head := false, false, false, false
+	for _, part := range parts {
+		args := part.args
+		if part.prog == "git" {
+			args = gitArgs(args)
+		}
+		if len(args) == 0 {
+			continue
+		}
+		switch part.prog {
+		case "git":
+			switch args[0] {
+			case "commit", "cherry-pick", "revert", "am":
+				commits = true
+			case "push":
+				pushes = true
+			case "checkout", "switch":
+				made = made || hasAny(args, "-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan")
+			case "log", "rev-parse", "show":
+				head = head || showsHead(args[1:]) && (commits || committed())
+			}
+		case "gh", "glab":
+			if len(args) > 1 && hasAny(args[:1], "pr", "mr") {
+				s.requests(args[1], args[2:])
+			}
+		case "hub":
+			if args[0] == "pull-request" {
+				s.requests("create", args[1:])
+			}
+		}
+	}
+	s.lines(commits, pushes, made)
+	if head {
+		s.head()
+	}
+}
+
+// lines reads the output of git line by line.
+func (s *workSearch) lines(commits, pushes, made bool) {
+	if !commits && !pushes && !made {
+		return
+	}
+	p := pushOutput{}
+	for line := range strings.Lines(s.text) {
+		line = strings.TrimRight(line, "\r\n")
+		if commits {
+			s.commit(line)
+		}
+		if pushes {
+			s.push(&p, line)
+		}
+		if name, ok := strings.CutPrefix(line, "Switched to a new branch '"); ok && made {
+			s.add(work.OfBranch(strings.TrimSuffix(name, "'"), ""))
+		}
+	}
+}
+
+// commit reads the line of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1] message,
+// [detached HEAD 3f2a9c1] message.
+func (s *workSearch) commit(line string) {
+	inside, ok := strings.CutPrefix(line, "[")
+	if !ok {
+		return
+	}
+	inside, _, ok = strings.Cut(inside+" ", "] ")
+	words := strings.Fields(inside)
+	if !ok || len(words) < 2 {
+		return
+	}
+	ref, ok := work.OfCommit(words[len(words)-1], "")
+	if !ok {
+		return
+	}
+	s.add(ref, true)
+	words = words[:len(words)-1]
+	if last := words[len(words)-1]; len(words) > 1 && strings.HasPrefix(last, "(") && strings.HasSuffix(last, ")") {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 1 { // several words: no branch is checked out
+		s.add(work.OfBranch(words[0], ""))
+	}
+}
+
+// pushOutput is the place in the output of git push and git fetch.
+type pushOutput struct {
+	repository string
+	fetches    bool // the lines are of a fetch
+}
+
+// push reads a line of git push: the repository, an updated or new branch, and the address of the pull
+// request that the server shows.
+func (s *workSearch) push(p *pushOutput, line string) {
+	if remote, ok := strings.CutPrefix(line, "To "); ok {
+		p.repository, p.fetches = work.RepositoryOf(remote), false
+		return
+	}
+	if strings.HasPrefix(line, "From ") {
+		p.fetches = true
+		return
+	}
+	if said, ok := strings.CutPrefix(line, "remote:"); ok {
+		s.add(work.ParsePullRequest(strings.TrimSpace(said)))
+		return
+	}
+	if p.fetches || strings.Contains(line, "rejected]") || strings.Contains(line, "[deleted]") || strings.Contains(line, "tag]") ||
+		strings.Contains(line, "refs/tags/") || strings.Contains(line, "up to date]") {
+		return
+	}
+	left, branch, ok := strings.Cut(line, " -> ")
+	if columns := strings.Split(line, "\t"); len(columns) > 2 { // git push --porcelain
+		_, branch, ok = strings.Cut(columns[1], ":")
+		left = columns[2]
+	}
+	words := strings.Fields(branch)
+	left = strings.TrimLeft(left, " +*")
+	if !ok || len(words) == 0 || strings.HasPrefix(words[0], "origin/") {
+		return
+	}
+	newest := ""
+	if !strings.HasPrefix(left, "[new branch]") && !strings.HasPrefix(left, "[new reference]") {
+		old, after, ranges := strings.Cut(left, "..")
+		first, _, _ := strings.Cut(strings.TrimLeft(after, ".")+" ", " ")
+		if _, ok := work.OfCommit(old, ""); !ok || !ranges {
+			return
+		}
+		newest = first
+	}
+	s.add(work.OfCommit(newest, p.repository))
+	s.add(work.OfBranch(words[0], p.repository))
+}
+
+// showsHead reports whether the arguments of git log, show or rev-parse name no commit but HEAD.
+func showsHead(args []string) bool {
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") || a == "HEAD" || a == "@" || strings.Trim(a, "0123456789") == "" {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// head reads the newest commit of git log, git show and git rev-parse, unless the result shows the commit
+// in the words of git commit.
+func (s *workSearch) head() {
+	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
+		return
+	}
+	for line := range strings.Lines(s.text) {
+		word, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "commit ")+" ", " ")
+		if ref, ok := work.OfCommit(word, ""); ok {
+			s.add(ref, true)
+			return
+		}
+	}
+}
+
+// literalCommands returns the lines of a program that hold a command of git, gh, glab or hub in quotes,
+// as a shell line each.
+func literalCommands(program string) string {
+	var lines []string
+	for line := range strings.Lines(program) {
+		for _, begin := range [...]string{"git ", "gh ", "glab ", "hub "} {
+			at := strings.Index(line, begin)
+			if at <= 0 || strings.IndexByte("\"'`!", line[at-1]) < 0 {
+				continue
+			}
+			command := line[at:]
+			if end := strings.LastIndexByte(command, line[at-1]); end > 0 {
+				command = command[:end]
+			}
+			lines = append(lines, strings.TrimSpace(command))
+			break
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// outputText returns the output of a command: the strings of a JSON object around the output, or the text.
+func outputText(text string) string {
+	v, ok := parseLenient(text)
+	if !ok || v.kind != objectValue {
+		return text
+	}
+	var out []string
+	for _, key := range []string{"output", "stdout", "stderr", "content", "result", "text"} {
+		if of, ok := v.get(key); ok && of.kind == stringValue {
+			out = append(out, of.text())
+		}
+	}
+	if len(out) == 0 {
+		return text
+	}
+	return strings.Join(out, "\n")
+}

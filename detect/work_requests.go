@@ -1,0 +1,190 @@
+package detect
+
+import (
+	"strings"
+
+	"precept/internal/work"
+)
+
+// requests reads the output of gh pr, glab mr and hub pull-request. verb is the subcommand.
+func (s *workSearch) requests(verb string, args []string) {
+	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
+		return
+	}
+	if v, ok := parseLenient(s.text); ok && v.kind == objectValue { // gh pr view --json
+		s.object(v, "")
+		return
+	}
+	creates := verb == "create" || verb == "new"
+	if !creates && s.named(args) {
+		return
+	}
+	for line := range strings.Lines(s.text) {
+		line = strings.TrimSpace(line)
+		if verb == "view" { // other addresses belong to the description
+			for _, before := range [...]string{"url:", "View this pull request on GitHub:", "View this merge request on GitLab:"} {
+				if address, ok := strings.CutPrefix(line, before); ok {
+					s.add(work.ParsePullRequest(address))
+				}
+			}
+			continue
+		}
+		for word := range strings.FieldsSeq(line) { // merged pull request acme/shop#12 (title)
+			ref, ok := work.ParsePullRequest(strings.Trim(word, "().,<>"))
+			if ok && (strings.Contains(word, "://") || strings.Contains(line, "pull request "+word) || strings.Contains(line, "merge request "+word)) {
+				s.add(ref, true)
+			}
+		}
+	}
+}
+
+// named adds the pull request that the arguments name: an address, or a number with --repo. named
+// reports whether the arguments name one.
+func (s *workSearch) named(args []string) (found bool) {
+	repository := optionOf(args, "-R", "--repo")
+	for _, a := range args {
+		ref, ok := work.ParsePullRequest(a)
+		if !ok {
+			ref, ok = work.OfPullRequest(repository, a)
+		}
+		s.add(ref, ok)
+		found = found || ok
+	}
+	return found
+}
+
+// optionOf returns the repository that an option of gh or glab names.
+func optionOf(args []string, names ...string) string {
+	for i, a := range args {
+		for _, name := range names {
+			if value, ok := strings.CutPrefix(a, name+"="); ok {
+				return lastPath(value)
+			}
+			if a == name && i+1 < len(args) {
+				return lastPath(args[i+1])
+			}
+		}
+	}
+	return ""
+}
+
+// lastPath returns the repository of acme/shop, host/acme/shop or an address.
+func lastPath(text string) string {
+	if strings.Contains(text, "://") || strings.Contains(text, "@") {
+		return work.RepositoryOf(text)
+	}
+	if host, rest, ok := strings.Cut(text, "/"); ok && strings.Contains(host, ".") && strings.Contains(rest, "/") {
+		text = rest
+	}
+	return work.CleanPath(text)
+}
+
+// api reads the result of a tool of GitHub, GitLab or git: create_pull_request, merge_request,
+// push_files, create_or_update_file, git_commit.
+func (s *workSearch) api() {
+	c := s.call
+	writes := c.has("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
+	request := c.has("pull", "merge") && c.has("request") || c.has("pr", "mr")
+	reads := c.has("get", "view", "read", "show") && !c.has("list", "search", "files", "comments", "diff")
+	switch {
+	case request && (writes || reads):
+	case writes && c.has("commit", "file", "files", "branch"):
+	default:
+		return
+	}
+	repository := c.repositoryArgument()
+	v, ok := parseLenient(s.text)
+	if !ok || v.kind != objectValue {
+		s.plain()
+		return
+	}
+	if request {
+		s.object(v, repository)
+		if number, ok := c.args.get("pullNumber", "pull_number", "merge_request_iid", "mergeRequestIid", "number"); ok {
+			s.add(work.OfPullRequest(repository, number.raw))
+		}
+		return
+	}
+	s.written(v, repository)
+}
+
+// object reads the JSON of a pull request or a merge request.
+func (s *workSearch) object(v lenientValue, repository string) {
+	for _, key := range []string{"html_url", "web_url", "url"} {
+		address, ok := v.get(key)
+		if !ok || address.kind != stringValue {
+			continue
+		}
+		if ref, ok := work.ParsePullRequest(address.text()); ok {
+			s.add(ref, true)
+			repository = ref.Repository
+			break
+		}
+	}
+	if repository != "" {
+		if number, ok := v.get("number", "iid"); ok {
+			s.add(work.OfPullRequest(repository, number.raw))
+		}
+	}
+	head, _ := v.get("head")
+	branch, _ := head.get("ref")
+	if branch.raw == "" {
+		branch, _ = v.get("source_branch", "headRefName")
+	}
+	hash, _ := head.get("sha")
+	if hash.raw == "" {
+		hash, _ = v.get("sha", "headRefOid")
+	}
+	s.add(work.OfCommit(hash.text(), repository))
+	s.add(work.OfBranch(branch.text(), repository))
+}
+
+// written reads the JSON of a commit that an API made, or of a new branch.
+func (s *workSearch) written(v lenientValue, repository string) {
+	c := s.call
+	branch, _ := c.args.get("branch", "branch_name")
+	commit, ok := v.get("commit", "object")
+	if !ok {
+		commit = v
+	}
+	if !c.has("branch") { // the commit of a new branch is older
+		hash, _ := commit.get("sha")
+		if hash.raw == "" {
+			hash, _ = commit.get("id")
+		}
+		if len(hash.raw) < 40 { // another id
+			return
+		}
+		s.add(work.OfCommit(hash.text(), repository))
+	}
+	s.add(work.OfBranch(branch.text(), repository))
+}
+
+// plain reads the text of a tool of git: [main 3f2a9c1] message, or a sentence with "hash 3f2a9c1".
+func (s *workSearch) plain() {
+	if !s.call.has("commit") {
+		return
+	}
+	for line := range strings.Lines(s.text) {
+		line = strings.TrimRight(line, "\r\n")
+		s.commit(line)
+		if _, after, ok := strings.Cut(line, " hash "); ok {
+			word, _, _ := strings.Cut(after+" ", " ")
+			s.add(work.OfCommit(strings.Trim(word, ".,"), ""))
+		}
+	}
+}
+
+// repositoryArgument returns the repository that the arguments of a tool name.
+func (c *toolCall) repositoryArgument() string {
+	owner, _ := c.args.get("owner")
+	name, _ := c.args.get("repo", "repository")
+	if owner.raw != "" && name.raw != "" {
+		return work.CleanPath(owner.text() + "/" + name.text())
+	}
+	if owner.raw == "" && name.raw != "" {
+		return lastPath(name.text())
+	}
+	project, _ := c.args.get("project_id", "projectId", "id")
+	return lastPath(strings.ReplaceAll(project.text(), "%2F", "/"))
+}

@@ -1,0 +1,184 @@
+package detect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/detect"
+	"precept/internal/wire"
+	"precept/internal/work"
+)
+
+// called is a call of a tool with its result.
+type called struct{ tool, args, result string }
+
+// inShell returns a shell call with its output.
+func inShell(command, output string) called {
+	args, _ := json.Marshal(map[string]string{"command": command})
+	return called{"bash", string(args), output}
+}
+
+// worksOf returns the references that the last of the calls shows, as text.
+func worksOf(t *testing.T, calls ...called) []string {
+	t.Helper()
+	messages := []map[string]any{{"role": "user", "content": "fix it"}}
+	for i, c := range calls {
+		id := fmt.Sprintf("call_%d", i)
+		messages = append(messages,
+			map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": c.tool, "arguments": c.args}}}},
+			map[string]any{"role": "tool", "tool_call_id": id, "content": c.result})
+	}
+	body, err := json.Marshal(map[string]any{"model": "m", "messages": messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := wire.Parse(wire.Chat, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results detect.Results
+	return texts(results.Work(req, nil))
+}
+
+func texts(refs []work.Ref) (list []string) {
+	for _, r := range refs {
+		list = append(list, strings.TrimSpace(string(r.Kind)+" "+r.Name+" "+r.Repository))
+	}
+	return list
+}
+
+const full = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+
+// Each tool shows its work in another form.
+func TestWorkOfToolResults(t *testing.T) {
+	for name, k := range map[string]struct {
+		call called
+		want []string
+	}{
+		"commit":                {inShell("git commit -m x", "[main 3f2a9c1] x\n 1 file changed"), []string{"commit 3f2a9c1", "branch main"}},
+		"first commit":          {inShell("git add . && git commit -m x", "[main (root-commit) 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch main"}},
+		"commit without branch": {inShell("git commit -m x", "[detached HEAD 3f2a9c1] x"), []string{"commit 3f2a9c1"}},
+		"cherry-pick":           {inShell("git -C /src cherry-pick abc1234", "[fix/x 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch fix/x"}},
+		"commit in a JSON result": {
+			called{"exec_command", `{"cmd":"git commit -m x"}`, `{"output":"[main 3f2a9c1] x\n 1 file changed\n","metadata":{"exit_code":0}}`},
+			[]string{"commit 3f2a9c1", "branch main"},
+		},
+		"quiet commit with rev-parse": {inShell("git commit -qm x && git rev-parse HEAD", full+"\n"), []string{"commit " + full}},
+		"quiet commit with a log":     {inShell("git commit -qm x; git log --oneline -3", "3f2a9c1 x\nabcdef0 older"), []string{"commit 3f2a9c1"}},
+		"push": {
+			inShell("git push", "To github.com:Acme/Shop.git\n   1a2b3c4..3f2a9c1  main -> main\n"),
+			[]string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"},
+		},
+		"push of a new branch": {
+			inShell("git push -u origin fix/x", "remote: \nremote: Create a pull request for 'fix/x' on GitHub by visiting:\nremote:      https://github.com/acme/shop/pull/new/fix/x\nremote: \nTo https://user:token@github.com/acme/shop.git\n * [new branch]      fix/x -> fix/x\nbranch 'fix/x' set up to track 'origin/fix/x'."),
+			[]string{"branch fix/x acme/shop"},
+		},
+		"forced push": {
+			inShell("git push -f", "To ssh://git@gitlab.example.org:2222/acme/team/shop.git\n + 1a2b3c4...3f2a9c1 fix/x -> fix/x (forced update)"),
+			[]string{"commit 3f2a9c1 acme/team/shop", "branch fix/x acme/team/shop"},
+		},
+		"push to GitLab": {
+			inShell("git push", "remote: \nremote: View merge request for fix/x:\nremote:   https://gitlab.com/acme/shop/-/merge_requests/12\nremote: \nTo gitlab.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x"),
+			[]string{"pull_request 12 acme/shop", "commit 3f2a9c1 acme/shop", "branch fix/x acme/shop"},
+		},
+		"porcelain push":        {inShell("git push --porcelain", "To github.com:acme/shop.git\n \trefs/heads/fix/x:refs/heads/fix/x\t1a2b3c4..3f2a9c1\nDone"), []string{"commit 3f2a9c1 acme/shop", "branch fix/x acme/shop"}},
+		"rejected push":         {inShell("git push", "To github.com:acme/shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push"), nil},
+		"pull and push":         {inShell("git pull && git push", "From github.com:acme/shop\n   1111111..2222222  other      -> origin/other\nTo github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  main -> main"), []string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"}},
+		"pushed tag":            {inShell("git push --tags", "To github.com:acme/shop.git\n * [new tag]         v1 -> v1"), nil},
+		"new branch":            {inShell("git checkout -b fix/x", "Switched to a new branch 'fix/x'"), []string{"branch fix/x"}},
+		"pull request":          {inShell("gh pr create --fill --body 'see https://github.com/acme/shop/pull/9'", "\nCreating pull request for fix/x into main in acme/shop\n\nhttps://github.com/acme/shop/pull/12\n"), []string{"pull_request 12 acme/shop"}},
+		"merge":                 {inShell("gh pr merge 12 --squash", "✓ Squashed and merged pull request acme/shop#12 (Fix the door)"), []string{"pull_request 12 acme/shop"}},
+		"merge in a repository": {inShell("gh pr merge 12 -R acme/shop --auto", ""), nil},
+		"merge by number":       {inShell("gh pr merge 12 -R acme/shop", "merged"), []string{"pull_request 12 acme/shop"}},
+		"view":                  {inShell("gh pr view", "title:\tFix\nstate:\tOPEN\nurl:\thttps://github.com/acme/shop/pull/12\n--\nreplaces https://github.com/acme/shop/pull/9"), []string{"pull_request 12 acme/shop"}},
+		"view as JSON":          {inShell("gh pr view --json number,url,headRefName", `{"headRefName":"fix/x","number":12,"url":"https://github.com/acme/shop/pull/12"}`), []string{"pull_request 12 acme/shop", "branch fix/x acme/shop"}},
+		"merge request":         {inShell("glab mr create --fill", "!12 Fix (fix/x)\n https://gitlab.com/acme/team/shop/-/merge_requests/12"), []string{"pull_request 12 acme/team/shop"}},
+		"hub":                   {inShell("hub pull-request -m x", "https://github.com/acme/shop/pull/12"), []string{"pull_request 12 acme/shop"}},
+		"code that commits": {
+			called{"python", `{"code":"import subprocess\nprint(subprocess.run(\"git commit -m x\", shell=True))"}`, "[main 3f2a9c1] x"},
+			[]string{"commit 3f2a9c1", "branch main"},
+		},
+		"GitHub's tool": {
+			called{"mcp__github__create_pull_request", `{"owner":"Acme","repo":"shop","head":"fix/x","base":"main"}`, `{"id":1,"number":12,"html_url":"https://github.com/acme/shop/pull/12","head":{"ref":"fix/x","sha":"` + full + `"},"base":{"ref":"main","sha":"1111111111111111111111111111111111111111"}}`},
+			[]string{"pull_request 12 acme/shop", "commit " + full + " acme/shop", "branch fix/x acme/shop"},
+		},
+		"GitHub's merge": {
+			called{"github_merge_pull_request", `{"owner":"acme","repo":"shop","pullNumber":12}`, `{"sha":"` + full + `","merged":true,"message":"Pull Request successfully merged"}`},
+			[]string{"commit " + full + " acme/shop", "pull_request 12 acme/shop"},
+		},
+		"GitHub's files": {
+			called{"mcp__github__push_files", `{"owner":"acme","repo":"shop","branch":"fix/x","files":[]}`, `{"ref":"refs/heads/fix/x","object":{"type":"commit","sha":"` + full + `"}}`},
+			[]string{"commit " + full + " acme/shop", "branch fix/x acme/shop"},
+		},
+		"GitHub's file": {
+			called{"create_or_update_file", `{"owner":"acme","repo":"shop","branch":"fix/x","path":"a"}`, `{"content":{"sha":"1111111111111111111111111111111111111111"},"commit":{"sha":"` + full + `"}}`},
+			[]string{"commit " + full + " acme/shop", "branch fix/x acme/shop"},
+		},
+		"GitLab's tool": {
+			called{"gitlab_create_merge_request", `{"project_id":"acme/team/shop","source_branch":"fix/x"}`, `{"iid":12,"web_url":"https://gitlab.com/acme/team/shop/-/merge_requests/12","source_branch":"fix/x","sha":"` + full + `"}`},
+			[]string{"pull_request 12 acme/team/shop", "commit " + full + " acme/team/shop", "branch fix/x acme/team/shop"},
+		},
+		"a tool of git": {called{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + full}, []string{"commit " + full}},
+
+		"a log":             {inShell("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
+		"a log of a branch": {inShell("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
+		"a file":            {inShell("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
+		"a file named git":  {called{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
+		"a list":            {inShell("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
+		"another list":      {called{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
+		"nothing to commit": {inShell("git commit -m x", "On branch main\nnothing to commit, working tree clean"), nil},
+		"a fetch":           {inShell("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
+		"a local file":      {called{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + full + `","commit":null}`}, nil},
+	} {
+		if got := worksOf(t, k.call); !slices.Equal(got, k.want) {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, k.want)
+		}
+	}
+}
+
+// A log right after a quiet commit shows the commit, and a log of any other call shows nothing of the agent.
+func TestLogAfterCommitShowsTheCommit(t *testing.T) {
+	log := inShell("git log -1 --format=%H", full)
+	if got := worksOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + full}) {
+		t.Errorf("after a commit: %q", got)
+	}
+	if got := worksOf(t, inShell("git status", "clean"), log); got != nil {
+		t.Errorf("after another call: %q", got)
+	}
+}
+
+// A refused call did nothing, whatever its result says.
+func TestRefusedCallShowsNoWork(t *testing.T) {
+	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
+	if got := worksOf(t, refused); got != nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The number of references and the searched text are bounded.
+func TestWorkIsBounded(t *testing.T) {
+	var b strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
+	}
+	if got := worksOf(t, inShell("git commit -m x", b.String())); len(got) != 32 {
+		t.Errorf("%d references", len(got))
+	}
+}
+
+// FuzzWork checks that no result makes the search panic or return a name that git does not accept.
+func FuzzWork(f *testing.F) {
+	f.Add("bash", "git commit -m x && git push", "[main 3f2a9c1] x\nTo a:b/c\n   1a2b3c4..3f2a9c1  main -> main")
+	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
+	f.Fuzz(func(t *testing.T, tool, command, result string) {
+		args, _ := json.Marshal(map[string]string{"command": command})
+		for _, text := range worksOf(t, called{tool, string(args), result}) {
+			if strings.ContainsAny(text, "\x00\n\r\t") || len(text) > 600 {
+				t.Errorf("the reference %q holds control characters or is too long", text)
+			}
+		}
+	})
+}

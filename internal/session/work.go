@@ -1,0 +1,77 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"precept/internal/work"
+)
+
+// maxWork bounds the works of a record. The oldest one is dropped first.
+const maxWork = 64
+
+// MostOwners is the number of sessions that a store keeps of an echo key, the newest ones. Feedback on
+// a commit, a branch or a pull request reaches so many sessions.
+const MostOwners = 20
+
+// Work is a commit, a branch or a pull request that the session showed. Names of branches and
+// repositories are kept as hashes, because they may hold personal data.
+type Work struct {
+	Turn       int     `json:"turn"`                 // turn that showed the work; not stored where that turn opted out
+	Key        EchoKey `json:"key"`                  // key of the work
+	Commit     string  `json:"commit,omitempty"`     // hash as shown, full or short
+	Repository EchoKey `json:"repository,omitempty"` // key of the repository; 0 if unknown
+}
+
+// workOf returns a reference as a record of the tenant keeps it.
+func workOf(tenant string, turn int, ref work.Ref) Work {
+	w := Work{Turn: turn, Key: EchoKeyOf(tenant, ref.Key())}
+	if ref.Kind == work.Commit {
+		w.Commit = ref.Name
+	}
+	if ref.Repository != "" {
+		w.Repository = EchoKeyOf(tenant, "w:r:"+ref.Repository)
+	}
+	return w
+}
+
+// Show adds references that a turn shows, and returns the echo keys of the new ones. Lock the record.
+func (r *Record) Show(turn int, refs []work.Ref) (keys []EchoKey) {
+	for _, ref := range refs {
+		w := workOf(r.Identity.Tenant, turn, ref)
+		if slices.ContainsFunc(r.Thread.Work, func(old Work) bool {
+			return old.Key == w.Key && strings.HasPrefix(old.Commit, w.Commit) && (old.Repository == w.Repository || w.Repository == 0) && !r.Hidden(old.Turn)
+		}) {
+			continue
+		}
+		r.Thread.Work = append(r.Thread.Work, w)
+		r.Thread.Work = r.Thread.Work[max(0, len(r.Thread.Work)-maxWork):]
+		r.State.Dirty = true
+		keys = append(keys, w.Key)
+	}
+	return keys
+}
+
+// Shows reports whether a turn without an opt-out showed the reference. hashes are the matching hashes
+// of a commit, as shown. A branch without a repository matches unless the session named other
+// repositories only. Lock the record.
+func (r *Record) Shows(ref work.Ref) (hashes []string, ok bool) {
+	q := workOf(r.Identity.Tenant, 0, ref)
+	here, elsewhere := false, false
+	for _, w := range r.Thread.Work {
+		if slices.Contains(r.OptOut.Turns, w.Turn) {
+			continue
+		}
+		other := q.Repository != 0 && w.Repository != 0 && w.Repository != q.Repository
+		here, elsewhere = here || w.Repository == q.Repository, elsewhere || other
+		if w.Key != q.Key || other || !strings.HasPrefix(w.Commit, q.Commit) && !strings.HasPrefix(q.Commit, w.Commit) {
+			continue
+		}
+		ok = ok || w.Repository != 0 || q.Repository == 0 || ref.Kind != work.Branch
+		hashes = append(hashes, w.Commit)
+	}
+	if ok || len(hashes) > 0 && (here || !elsewhere) {
+		return hashes, true
+	}
+	return nil, false
+}

@@ -1,0 +1,91 @@
+package session_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/internal/session"
+	"precept/internal/work"
+)
+
+func commitOf(hash string) work.Ref { ref, _ := work.OfCommit(hash, ""); return ref }
+
+func branchOf(name, repository string) work.Ref {
+	ref, _ := work.OfBranch(name, repository)
+	return ref
+}
+
+// A short hash and the full hash of a commit match each other, and a branch matches within its repository.
+func TestRecordShowsItsWork(t *testing.T) {
+	r := recordOf("s")
+	if keys := r.Show(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
+		t.Errorf("%d keys", len(keys))
+	}
+	for _, k := range []struct {
+		ref  work.Ref
+		want bool
+	}{
+		{commitOf("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"), true},
+		{commitOf("3f2a9c1"), true},
+		{commitOf("3f2a9c2"), false},
+		{branchOf("fix/x", ""), true},
+		{branchOf("fix/y", "acme/shop"), true},
+		{branchOf("fix/y", "acme/other"), false},
+		{branchOf("fix/x", "acme/shop"), true},
+		{branchOf("fix/x", "acme/other"), false}, // the session worked in acme/shop
+		{branchOf("fix/z", ""), false},
+	} {
+		if _, got := r.Shows(k.ref); got != k.want {
+			t.Errorf("%v: got %v, want %v", k.ref, got, k.want)
+		}
+	}
+	r = recordOf("local")
+	r.Show(1, []work.Ref{branchOf("fix/x", "")})
+	if _, ok := r.Shows(branchOf("fix/x", "acme/other")); !ok {
+		t.Error("a branch of an unknown repository matches in none")
+	}
+}
+
+// A row holds neither the work of a turn that opted out nor the names of branches and repositories.
+func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
+	r := recordOf("s")
+	r.Thread.Turns = 2
+	r.Show(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
+	r.Show(2, []work.Ref{commitOf("4f2a9c1")})
+	r.Judged(2, true)
+	row, err := r.Row(func(s string) (string, bool) { return s, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"3f2a9c1": true, "4f2a9c1": false, "jane": false, "acme": false} {
+		if got := strings.Contains(string(row.Data), text); got != want {
+			t.Errorf("%s in the row: %v", text, got)
+		}
+	}
+	if _, ok := r.Shows(commitOf("4f2a9c1")); ok {
+		t.Error("feedback finds the work of a turn that opted out")
+	}
+	back, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hashes, ok := back.Shows(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
+		t.Errorf("after a restart: %v %v", hashes, ok)
+	}
+}
+
+// An agent that prints thousands of hashes fills its record up to a bound, and the newest ones stay.
+func TestWorkOfARecordIsBounded(t *testing.T) {
+	r := recordOf("s")
+	const digits = "0123456789abcdef"
+	for i := range 500 {
+		r.Show(1, []work.Ref{commitOf("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
+	}
+	if len(r.Thread.Work) != 64 {
+		t.Errorf("%d works", len(r.Thread.Work))
+	}
+	if _, ok := r.Shows(commitOf("abcde1f3")); !ok {
+		t.Error("the newest work is lost")
+	}
+}

@@ -1,0 +1,150 @@
+// Package work names the places where the work of an agent ends: commits, branches and pull requests.
+//
+// detect reads references out of tool results, a session keeps them, and feedback of a person, of CI or
+// of a webhook finds the sessions by them. Each spelling of one place (the URLs of a repository, a URL
+// and a number of a pull request) gives one reference.
+package work
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Kind is the kind of a reference.
+type Kind string
+
+// The kinds.
+const (
+	Commit      Kind = "commit"
+	Branch      Kind = "branch"
+	PullRequest Kind = "pull_request" // of GitHub, or merge request of GitLab
+)
+
+// Bounds of names, in bytes.
+const (
+	minHash = 7
+	maxHash = 64 // SHA-256
+	MaxName = 256
+)
+
+// Ref is a reference. Refs that name one place are equal, except that the hash of a commit may be
+// shortened and the repository may be unknown.
+type Ref struct {
+	Kind       Kind
+	Repository string // path of the repository in lower case, such as acme/shop; "" if unknown
+	Name       string // hash in lower case, name of the branch, or number of the pull request
+}
+
+// OfCommit returns the reference of a hash of at least 7 hex digits. ok is false for another text.
+func OfCommit(hash, repository string) (ref Ref, ok bool) {
+	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
+		return Ref{}, false
+	}
+	return Ref{Kind: Commit, Repository: repository, Name: strings.ToLower(hash)}, true
+}
+
+// OfBranch returns the reference of a branch. ok is false for a text that git does not accept as the
+// name of a branch.
+func OfBranch(name, repository string) (ref Ref, ok bool) {
+	name = strings.TrimPrefix(name, "refs/heads/")
+	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) }
+	if name == "" || len(name) > MaxName || name == "HEAD" || name == "@" || name[0] == '-' || strings.Contains(name, "..") ||
+		strings.Contains(name, "//") || strings.Trim(name, "/") != name || strings.ContainsFunc(name, bad) {
+		return Ref{}, false
+	}
+	return Ref{Kind: Branch, Repository: repository, Name: name}, true
+}
+
+// OfPullRequest returns the reference of a pull request with a number in a repository.
+func OfPullRequest(repository, number string) (ref Ref, ok bool) {
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n == 0 || repository == "" {
+		return Ref{}, false
+	}
+	return Ref{Kind: PullRequest, Repository: repository, Name: strconv.FormatUint(n, 10)}, true
+}
+
+// ParsePullRequest reads the address of a pull request or a merge request, with or without a part
+// behind the number, or a repository with a number: https://github.com/acme/shop/pull/12, acme/shop#12,
+// acme/shop!12.
+func ParsePullRequest(text string) (ref Ref, ok bool) {
+	text = strings.TrimSpace(text)
+	if len(text) > 2*MaxName {
+		return Ref{}, false
+	}
+	if !strings.Contains(text, "://") {
+		path, number, found := strings.Cut(text, "#")
+		if !found {
+			path, number, found = strings.Cut(text, "!")
+		}
+		if !found || strings.Count(path, "/") < 1 {
+			return Ref{}, false
+		}
+		return OfPullRequest(CleanPath(path), number)
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return Ref{}, false
+	}
+	path := strings.TrimPrefix(u.Path, "/api/v3") // of a GitHub Enterprise server
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for i := len(segments) - 2; i >= 2; i-- {
+		switch segments[i] {
+		case "pull", "pulls", "merge_requests", "pull-requests":
+			at := segments[:i]
+			if at[0] == "repos" && len(at) == 3 { // https://api.github.com/repos/acme/shop/pulls/12
+				at = at[1:]
+			}
+			if at[len(at)-1] == "-" {
+				at = at[:len(at)-1]
+			}
+			return OfPullRequest(CleanPath(strings.Join(at, "/")), segments[i+1])
+		}
+	}
+	return Ref{}, false
+}
+
+// RepositoryOf returns the path of the repository of a remote: git@github.com:acme/shop.git,
+// https://user@github.com/acme/shop, ssh://git@host:22/acme/shop. The path is "" for a directory.
+func RepositoryOf(remote string) string {
+	remote = strings.TrimSpace(remote)
+	if len(remote) > 2*MaxName {
+		return ""
+	}
+	if strings.Contains(remote, "://") {
+		u, err := url.Parse(remote)
+		if err != nil || u.Host == "" {
+			return ""
+		}
+		return CleanPath(u.Path)
+	}
+	host, path, ok := strings.Cut(remote, ":")
+	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a directory, also of Windows
+		return ""
+	}
+	return CleanPath(path)
+}
+
+// CleanPath returns the path of a repository in the form of Ref: two segments or more, in lower case.
+// The result is "" for another text.
+func CleanPath(path string) string {
+	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
+	if !strings.Contains(path, "/") || len(path) > MaxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
+		return ""
+	}
+	return path
+}
+
+// Key returns the text by which a reference is found. All hashes of a commit have one key, and so have
+// the branches with one name of all repositories: session.Record.Shows separates them.
+func (r Ref) Key() string {
+	switch r.Kind {
+	case Commit:
+		return "w:c:" + r.Name[:minHash]
+	case PullRequest:
+		return "w:p:" + r.Repository + "#" + r.Name
+	default:
+		return "w:b:" + r.Name
+	}
+}

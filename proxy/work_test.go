@@ -1,0 +1,143 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// commits lets a session run a command whose result shows the work of the agent.
+func (r *rig) commits(t *testing.T, header http.Header, command, result string) {
+	t.Helper()
+	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
+	r.chat(t, header, a.body())
+	a.next("call_1", command, result)
+	r.chat(t, header, a.body())
+}
+
+func named(session string, more ...string) http.Header {
+	h := http.Header{"Precept-Session": {session}}
+	for i := 0; i+1 < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}
+
+// posted is an answer to feedback.
+type posted struct {
+	code           int
+	Status         string
+	Session        string `json:"session_id"`
+	Run            string `json:"run_id"`
+	Sessions, Runs []string
+	Error          struct{ Message string }
+}
+
+func (r *rig) rate(t *testing.T, header http.Header, subject string) (p posted) {
+	t.Helper()
+	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatalf("the answer %s is no JSON: %v", body, err)
+	}
+	p.code = res.StatusCode
+	return p
+}
+
+const shown = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+
+// A session is found by each spelling of its commit, branch and pull request.
+func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r.commits(t, named("a"), "git commit -am x && git push && gh pr create --fill",
+		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
+	for _, subject := range []string{
+		`"commit":"3f2a9c1"`, `"commit":"` + shown + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
+		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
+		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
+	} {
+		if p := r.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
+			t.Errorf("%s: got %+v, want the session a joined", subject, p)
+		}
+	}
+	for subject, want := range map[string]int{
+		`"commit":"3f2a9c2"`: 404, `"branch":"fix/y"`: 404, `"pull_request":"acme/shop#13"`: 404, `"pull_request":"acme/other#12"`: 404,
+		`"commit":"3f2a9"`: 400, `"commit":"main branch"`: 400, `"commit":"0000000"`: 400, `"branch":"a b"`: 400, `"branch":".."`: 400,
+		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
+		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
+	} {
+		if p := r.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
+			t.Errorf("%s: got %+v, want status %d with a message", subject, p, want)
+		}
+	}
+}
+
+// A short hash of two commits names neither; more digits do.
+func TestAmbiguousCommitIsRefused(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r.commits(t, named("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
+	r.commits(t, named("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
+	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
+		t.Errorf("short hash: got %+v, want 409", p)
+	}
+	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
+		t.Errorf("longer hash: got %+v, want the session b", p)
+	}
+	r.commits(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
+		t.Errorf("one commit in two lengths: %+v", p)
+	}
+}
+
+// The newest twenty sessions get the feedback, and a run gets it once.
+func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	for i := range 24 {
+		r.commits(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
+	}
+	p := r.rate(t, nil, `"branch":"fix/x"`)
+	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
+		t.Errorf("got %+v, want the newest 20 sessions from s23 to s04", p)
+	}
+	for _, name := range []string{"r1", "r2"} {
+		r.commits(t, named(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
+	}
+	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
+		t.Errorf("of a run: %+v", p)
+	}
+}
+
+// A work belongs to the tenant of the session that showed it.
+func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
+	r.commits(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
+		t.Errorf("got %+v for the other tenant, want 404", p)
+	}
+	if p := r.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
+		t.Errorf("got %+v for the tenant of the session, want 202", p)
+	}
+}
+
+// A session that opted out shows no work.
+func TestOptedOutSessionShowsNoWork(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r.commits(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
+		t.Errorf("without learning: %+v", p)
+	}
+}
+
+// The works of a session survive a restart.
+func TestWorkSurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	up := newUpstream(t, nil)
+	r := newRig(t, up, dir, nil, certain())
+	r.commits(t, named("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	r.stop()
+	r = newRig(t, up, dir, nil, certain())
+	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
+		t.Errorf("got %+v after a restart, want the session a", p)
+	}
+}

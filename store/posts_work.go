@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"precept/bandit/feedback"
+	"precept/internal/session"
+	"precept/internal/work"
+)
+
+// WorkError reports feedback on a commit, a branch or a pull request that leads to no session.
+type WorkError struct {
+	Status int    // HTTP status for the client
+	Advice string // the fact and the remedy
+}
+
+func (e *WorkError) Error() string { return e.Advice }
+
+// errNoWork returns the error for a work that no session showed.
+func errNoWork(kind work.Kind) error {
+	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
+}
+
+// parseWork returns the reference of a post, nil for a post about another subject.
+func parseWork(p *feedback.Post) ([]work.Ref, error) {
+	var ref work.Ref
+	var ok bool
+	advice := ""
+	switch {
+	case p.Commit != "":
+		ref, ok = work.OfCommit(p.Commit, "")
+		advice = "commit is not a hash of 7 to 64 hex digits; send the hash as git prints it"
+	case p.Branch != "":
+		ref, ok = work.OfBranch(p.Branch, "")
+		advice = "branch is not the name of a branch; send the name without the remote, such as fix/login"
+	case p.PullRequest != "":
+		ref, ok = work.ParsePullRequest(p.PullRequest)
+		advice = "pull_request is not the address of a pull request; send its URL, or repository and number such as acme/shop#12"
+	default:
+		return nil, nil
+	}
+	if !ok {
+		return nil, &WorkError{http.StatusBadRequest, advice}
+	}
+	return []work.Ref{ref}, nil
+}
+
+// postToWork adds feedback to the sessions that showed one of the references, at most
+// session.MostOwners. A session of a run stands for its run, which gets the feedback once. A repetition
+// after an error changes nothing, because the entry keeps its id.
+func (f *poster) postToWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (done Posted, err error) {
+	list, err := f.sessionsOf(ctx, tenant, refs)
+	if err != nil {
+		return Posted{}, err
+	}
+	var full error
+	done.Status, done.Work = Ignored, &Owners{}
+	for _, of := range list {
+		p, err := f.join(ctx, tenant, of, e)
+		if _, ok := NoRoom(err); ok {
+			full = err
+			continue
+		}
+		if err != nil {
+			return Posted{}, err
+		}
+		if p.Status != Joined {
+			continue
+		}
+		if done.Status == Ignored {
+			done.Status, done.Session, done.Run = Joined, p.Session, p.Run
+		}
+		if p.Run != "" {
+			done.Work.Runs = append(done.Work.Runs, p.Run)
+		} else {
+			done.Work.Sessions = append(done.Work.Sessions, p.Session)
+		}
+	}
+	if done.Status == Ignored && full != nil {
+		return Posted{}, full
+	}
+	return done, nil
+}
+
+// sessionsOf returns the sessions and units that showed one of the references, newest first. The error
+// is a WorkError without such a session, and for a short hash of several commits.
+func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
+	for _, ref := range refs {
+		ids, err := f.owners(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
+		if err != nil {
+			return nil, err
+		}
+		var commits []string
+		for _, id := range ids {
+			var of session.Member
+			shows := false
+			ok, err := f.sessions.read(ctx, tenant, id, func(rec *session.Record) {
+				hashes, ok := rec.Shows(ref)
+				of, shows = rec.Member(), ok
+				commits = append(commits, hashes...)
+			})
+			if err == nil && ok && shows && of.Unit != (session.ID{}) {
+				if unit, ok, failed := f.sessions.known(ctx, tenant, of.Unit); ok || failed != nil {
+					of, err = unit, failed
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+			if ok && shows && len(list) < session.MostOwners && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == of.ID }) {
+				list = append(list, of)
+			}
+		}
+		if n := different(commits); ref.Kind == work.Commit && n > 1 {
+			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: its hash begins the hashes of %d commits; send more digits", n)}
+		}
+	}
+	if len(list) == 0 {
+		return nil, errNoWork(refs[0].Kind)
+	}
+	return list, nil
+}
+
+// owners returns the sessions of a key, newest first: the keys in memory are newer than those of the
+// backend.
+func (f *poster) owners(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
+	ids := f.waiting.findAll(key)
+	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range found[key] {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// different returns the number of commits that hashes name: a hash may shorten another one.
+func different(hashes []string) (n int) {
+	for i, h := range hashes {
+		shortens := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
+		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, shortens) {
+			n++
+		}
+	}
+	return n
+}
