@@ -130,8 +130,8 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session).ref}, 1, &q.next
-		switch err := w.proposeJudged(ctx, d); {
+		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session, w.open).ref}, 1, &q.next
+		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"
 			return errEnough
@@ -142,16 +142,16 @@ func (w *work) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft of a model, unless the draft names an existing lesson, has words of
-// one run, or has triggers that fire in too many captured sessions.
-func (w *work) proposeJudged(ctx context.Context, d *Draft) error {
+// proposeJudged proposes a draft of a model, unless the draft names an existing lesson, names a person, has
+// words of one run, or has triggers that fire in too many captured sessions.
+func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.cite(ctx, d, old)
 	}
 	_, asked := w.Distiller.o.Judge.(*model)
 	why := ""
 	if asked {
-		why = d.ofOneRun()
+		why = d.ofOneRun(s)
 	}
 	if why = cmp.Or(why, w.overbroad(d)); why != "" {
 		w.sum.refuse(d, "", why)

@@ -19,6 +19,8 @@ type Case struct {
 	Known       string       `json:"known,omitempty"` // slug of a known failure
 	Show        string       `json:"show,omitempty"`
 	Phrases     []string     `json:"phrases,omitempty"`
+	Terms       ownWords     `json:"terms,omitzero"`  // the message with the terms of the organisation
+	Names       ownWords     `json:"names,omitzero"`  // the message with terms and names
 	Kinds       []string     `json:"kinds,omitempty"` // kinds of the error
 	Sessions    int          `json:"sessions"`
 	Refs        []Ref        `json:"refs,omitempty"`
@@ -29,6 +31,24 @@ type Case struct {
 	Fixes       []CountedFix `json:"fixes,omitempty"`
 	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
+
+// ownWords is the message of a failure with words of the organisation. Words that differ between sessions
+// are data of the sessions and not words of the organisation.
+type ownWords struct {
+	Show     string `json:"show,omitempty"`
+	Phrase   string `json:"phrase,omitempty"`
+	Sessions int    `json:"sessions,omitempty"` // sessions with these words
+	Varied   bool   `json:"varied,omitempty"`   // another session has other words
+}
+
+// add merges the words of another session.
+func (w *ownWords) add(o *ownWords) {
+	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
+	w.Sessions += o.Sessions
+}
+
+// in reports whether at least n sessions have the words, and no session has other words.
+func (w *ownWords) in(n int) bool { return w.Phrase != "" && !w.Varied && w.Sessions >= n }
 
 // CountedFix is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
 // Fix.
@@ -127,7 +147,7 @@ func (r *reading) failures() []*sighting {
 		if !s.failed() {
 			continue
 		}
-		c, ok := caseOf(s)
+		c, ok := r.caseOf(s)
 		if !ok {
 			continue
 		}
@@ -199,29 +219,34 @@ func (r *reading) worksLater(i int) bool {
 
 // caseOf returns the kind of a failure. ok is false if every word of the failure may be private to
 // the session.
-func caseOf(s *step) (c Case, ok bool) {
+func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	if k := recognise(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires, Kinds: k.Kinds}, true
 	}
-	m := message(s.text, publicWords(s), s.own())
-	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || s.shell == nil && !isToolName(s.tool) {
+	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamed().named() {
 		return c, false
 	}
-	c = Case{Tool: s.tool, Show: m.show, Phrases: []string{m.phrase}}
+	c = Case{Tool: s.tool, Shell: s.shell != nil}
+	m, ok := s.identifies(message(s.text, publicWords(s), s.own()))
+	if ok {
+		c.Show, c.Phrases = m.show, []string{m.phrase}
+	}
+	if r.open {
+		for open, words := range map[openness]*ownWords{termsToo: &c.Terms, namesToo: &c.Names} {
+			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.own(), open)); identifies {
+				*words = ownWords{Show: own.show, Phrase: own.phrase, Sessions: 1}
+			}
+		}
+	}
+	if !ok {
+		m.phrase = c.Terms.Phrase
+	}
+	if m.phrase == "" {
+		return c, false
+	}
 	if s.shell != nil {
-		b := s.blamed()
-		if !isProgram(b.program) {
-			return c, false
-		}
-		shell, rest, _ := strings.Cut(m.phrase, ": ")
-		if shell == "bash" || shell == "sh" || shell == "zsh" { // the shell makes no difference
-			m.phrase, m.show = rest, strings.TrimPrefix(m.show, shell+": ")
-		}
-		if m.words < 3 {
-			return c, false // the output of a command may be private, and two words occur in too many outputs
-		}
-		c.Shell, c.Tool = true, b.program
-		c.Key = "shell|" + b.program + "|" + strings.ToLower(m.phrase)
+		c.Tool = s.blamed().program
+		c.Key = "shell|" + c.Tool + "|" + strings.ToLower(m.phrase)
 		return c, true
 	}
 	for _, kind := range s.kinds() {
@@ -229,6 +254,44 @@ func caseOf(s *step) (c Case, ok bool) {
 	}
 	c.Key = "tool|" + s.tool + "|" + strings.ToLower(m.phrase)
 	return c, true
+}
+
+// identifies reports whether a message has enough words to be the kind of a failure. The output of a command
+// may be private, and two words occur in too many outputs. The name of a shell is left out.
+func (s *step) identifies(m stableMessage) (stableMessage, bool) {
+	fewest := 2
+	if s.shell != nil {
+		fewest = 3
+		if name, rest, _ := strings.Cut(m.phrase, ": "); name == "bash" || name == "sh" || name == "zsh" {
+			m.phrase, m.show = rest, strings.TrimPrefix(m.show, name+": ")
+		}
+	}
+	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
+}
+
+// worded returns the case with the words of its lesson; ok is false without words. With open, the words of
+// the organisation replace the public words. A long phrase of public words remains the trigger, because it
+// also fires on other wordings.
+func (c *Case) worded(open bool) (out *Case, ok bool) {
+	const (
+		longPhrase = 4 // words
+		namesFrom  = 2 // sessions: in one session a name may be the name of a customer
+	)
+	var own *ownWords
+	switch {
+	case open && c.Names.in(namesFrom):
+		own = &c.Names
+	case open && c.Terms.in(1):
+		own = &c.Terms
+	default:
+		return c, c.Known != "" || len(c.Phrases) > 0
+	}
+	worded := *c
+	worded.Show = own.Show
+	if len(c.Phrases) == 0 || len(strings.Fields(c.Phrases[0])) < longPhrase {
+		worded.Phrases = []string{own.Phrase}
+	}
+	return &worded, true
 }
 
 // own returns the words that an error may repeat from the call.
@@ -251,6 +314,10 @@ func (c *Case) add(o *Case) {
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
 	c.Once += o.Once
+	if o.Sessions > 0 {
+		c.Terms.add(&o.Terms)
+		c.Names.add(&o.Names)
+	}
 	c.MaxFailures, c.Open = max(c.MaxFailures, o.MaxFailures), c.Open || o.Open
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {

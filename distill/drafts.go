@@ -45,8 +45,8 @@ type group struct {
 }
 
 // drafts returns the lessons that follow from cases. A case that cannot be described without
-// private words yields no lesson.
-func drafts(cases []*Case) []Draft {
+// private words yields no lesson. open: the words of the organisation may stand in a lesson.
+func drafts(cases []*Case, open bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
 	bySlug := map[string]int{} // index in out
@@ -66,6 +66,10 @@ func drafts(cases []*Case) []Draft {
 	for _, c := range cases {
 		if c.Known != "" {
 			add(knownDraft(c))
+			continue
+		}
+		c, ok := c.worded(open)
+		if !ok {
 			continue
 		}
 		h, ok := c.lesson()
@@ -92,7 +96,7 @@ func drafts(cases []*Case) []Draft {
 func (c *Case) groupOf(h *CountedFix) string {
 	switch h.Kind { // these kinds of fix group by the other tool, across failing tools
 	case fixFirst:
-		return h.Kind + "|" + h.Other + "|" + strings.ToLower(c.Phrases[0])
+		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixCheck:
 		return h.Kind + "|" + h.Other
 	}

@@ -71,6 +71,10 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	if ruled && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
 		return "the advice quotes a tool's output that gives orders", nil
 	}
+	words := []string{l.Title, l.Advice}
+	if ruled && w.open { // an error that names a program and calls for the program may be written by anyone
+		words = []string{unquoted(l.Title), unquoted(l.Advice)}
+	}
 	var known []Ref // sightings whose sessions are stored
 	for _, r := range refs {
 		id, ok := session.ParseID(r.Session)
@@ -85,7 +89,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		if len(s.Content.Exchanges) == 0 {
 			continue
 		}
-		if !ruled && dictated([]string{l.Title, l.Advice}, s) {
+		if (!ruled || w.open) && dictated(words, s) {
 			return "words of the advice occur in a tool's output", nil
 		}
 		known = append(known, r)

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"precept/detect"
+	"precept/internal/redact"
 )
 
 // stableMessage is the stable part of an error message.
@@ -17,14 +18,27 @@ type stableMessage struct {
 
 // message returns the stable part of a failed result. public are further public words (of the tool
 // and its parameters), own are words that the call sent.
-func message(text string, public, own map[string]bool) (best stableMessage) {
-	lines := strings.Split(detect.Headline(text), "\n")
+func message(text string, public, own map[string]bool) stableMessage {
+	return stableLine(detect.Headline(text), &scanner{public: public, own: own})
+}
+
+// organisationMessage returns the stable part of a failed result with the words of the organisation of the
+// session: its tools, its terms, its language. Secrets, personal data, ids and paths remain gaps.
+func organisationMessage(text string, public, own map[string]bool, open openness) stableMessage {
+	headline := redact.New(true).Text(detect.Headline(text))
+	return stableLine(headline, &scanner{public: public, own: own, open: open})
+}
+
+// stableLine returns the stable part of the most specific line. rules holds the fields of the scanner that
+// are equal for all lines.
+func stableLine(headline string, rules *scanner) (best stableMessage) {
+	lines := strings.Split(headline, "\n")
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
 			l = l[:240]
 		}
-		s, special := stable(l, public, own)
+		s, special := stable(l, rules)
 		// The exception that ends a traceback is more specific than the previous line; otherwise
 		// the first line is most specific.
 		r := min(s.words, 6)*4 - i
@@ -39,8 +53,12 @@ func message(text string, public, own map[string]bool) (best stableMessage) {
 }
 
 // stable parses one line. special reports the name of an error.
-func stable(line string, public, own map[string]bool) (stableMessage, bool) {
-	l := scanner{line: line, from: -1, public: public, own: own}
+func stable(line string, rules *scanner) (stableMessage, bool) {
+	l := *rules
+	l.line, l.from = line, -1
+	if l.open > publicWordsOnly {
+		l.persons = personsIn(line, true)
+	}
 	for at := 0; at < len(line) && !l.done; {
 		if line[at] == ' ' || line[at] == '\t' {
 			at++
@@ -81,6 +99,8 @@ type scanner struct {
 	done     bool // the first sentence that reports an end: the rest may be anything
 
 	public, own map[string]bool
+	open        openness        // words of the organisation that count as public words
+	persons     map[string]bool // words that name persons
 }
 
 func (l *scanner) end() {
@@ -90,6 +110,18 @@ func (l *scanner) end() {
 	l.from, l.words = -1, 0
 }
 
+// kind classifies a word of the line. Quoted words, words that the call sent and names of persons are private.
+func (l *scanner) kind(word string, quoted bool) wordKind {
+	kind, low := classifyWord(word, l.public), strings.ToLower(word)
+	if kind == private && l.open > publicWordsOnly && (l.open == namesToo || isTerm(word)) && isOrganisationWord(word) {
+		kind = plain
+	}
+	if (quoted || l.own[low] && word != "") && !l.public[low] || l.persons[low] {
+		kind = private
+	}
+	return kind
+}
+
 // token reads the word between two places.
 func (l *scanner) token(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
@@ -97,11 +129,7 @@ func (l *scanner) token(at, next int) {
 		lo += dot + 1 // skip the module of an exception
 	}
 	word := l.line[lo:hi]
-	kind, low := classifyWord(word, l.public), strings.ToLower(word)
-	quoted := lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0
-	if (quoted || l.own[low] && word != "") && !l.public[low] {
-		kind = private
-	}
+	kind := l.kind(word, lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0)
 	shown := l.line[at:next]
 	if lo > at+1 {
 		shown = l.line[lo:next]
@@ -314,7 +342,7 @@ func publicWords(s *step) map[string]bool {
 	}
 	if s.shell != nil {
 		for _, c := range s.shell.commands {
-			if isProgram(c.program) {
+			if c.named() {
 				out[c.program] = true
 			}
 		}

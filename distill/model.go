@@ -210,13 +210,13 @@ func triggers(list []string) (out []string) {
 	return out
 }
 
-// isRunSpecific reports whether a phrase contains data of one run: a host, an absolute path, or an id.
+// isRunSpecific reports whether a phrase contains data of one run: a person, a host, an absolute path,
+// or an id.
 func isRunSpecific(phrase string) bool {
 	plain := lesson.Plain(phrase)
-	return address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
+	return len(personsIn(phrase, false)) > 0 || address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
-		id := len(w) >= 7 && strings.ContainsAny(w, digits) && only(w, "abcdef"+digits+"-")
-		return id || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
+		return isID(w) || isPrivateHost(w) || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"precept/detect"
 	"precept/inject/lesson"
@@ -151,25 +150,4 @@ func (w *work) overbroad(d *Draft) (why string) {
 		return ""
 	}
 	return why
-}
-
-// ofOneRun returns the reason why the words of a model's draft belong to one run: an id, a
-// commit, the path of a home directory, or a host of a private network. The reason is empty if the
-// draft has no such word. The gate leaves other hosts and URLs to a person.
-func (d *Draft) ofOneRun() string {
-	text := lesson.Plain(strings.Join(append([]string{d.Title, d.Applies, d.CounterExample}, d.Advice...), "\n"))
-	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”()[]{}<>,;=", r) }) {
-		w = strings.Trim(w, ".:!?")
-		hex := len(w) >= 7 && strings.ContainsAny(w, digits) && strings.ContainsAny(w, "abcdef") && only(w, "abcdef"+digits+"-")
-		long := len(w) >= 6 && only(w, digits)
-		switch {
-		case hex || long:
-			return "the draft holds an id or a commit of one run"
-		case strings.HasPrefix(w, "/home/") || strings.HasPrefix(w, "/users/") || strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\':
-			return "the draft holds a path of one run"
-		case strings.HasSuffix(w, ".internal") || strings.HasSuffix(w, ".local") || strings.HasSuffix(w, ".corp") || strings.HasSuffix(w, ".lan") || strings.HasSuffix(w, ".intranet"):
-			return "the draft names a host of a private network"
-		}
-	}
-	return ""
 }

@@ -15,8 +15,8 @@ const (
 	fixOption    = "option"    // a person named the option of a command
 )
 
-// personSightings returns the refusals and corrections of people. Only public commands are named, because a
-// person's words are private.
+// personSightings returns the refusals and corrections of people. The words of a person are private; only
+// commands are named.
 func (r *reading) personSightings() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
@@ -30,7 +30,7 @@ func (r *reading) personSightings() []*sighting {
 		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
 			continue
 		}
-		if c := s.shell.main(); isProgram(c.program) && c.subcommand() != "" {
+		if c := s.shell.main(); c.named() && (c.subcommand() != "" || !isProgram(c.program)) {
 			name := c.nameWithForce()
 			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
@@ -194,12 +194,12 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns the command of a step if the command is public.
+// command returns the command of a step if a lesson may name the command.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
 	}
-	if c := s.shell.main(); isProgram(c.program) {
+	if c := s.shell.main(); c.named() {
 		return c
 	}
 	return nil

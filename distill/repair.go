@@ -175,7 +175,15 @@ func (r *reading) changedParameter(s *step, param string, from, to any, looked [
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
 		return Fix{Kind: fixAsked}, true
 	}
-	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(message(s.text, publicWords(s), s.own()).show)
+	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(r.shown(s))
+}
+
+// shown returns the words of an error that a lesson may show.
+func (r *reading) shown(s *step) string {
+	if r.open {
+		return organisationMessage(s.text, publicWords(s), s.own(), termsToo).show
+	}
+	return message(s.text, publicWords(s), s.own()).show
 }
 
 // describesValue reports whether an error describes the required value in words that a lesson may repeat

@@ -27,7 +27,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 			if by, ok := c.runs(broken); ok {
 				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
 			}
-			if name := c.named(s.text); name != "" && name != broken.name() {
+			if name := c.demanded(s.text); name != "" && name != broken.name() {
 				hint = name
 				continue
 			}
@@ -42,7 +42,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 // runs reports whether the command is another command after a wrapper: poetry run pytest.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
-	if at < 0 || at > 1 || !isProgram(c.program) || !isProgram(o.program) || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
+	if at < 0 || at > 1 || !c.named() || !o.named() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
 		return "", false
 	}
 	if at == 0 {
@@ -63,21 +63,21 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
 	case installed != "":
 		return Fix{Kind: fixInstall, Other: installed}, true
-	case len(from.env) == 0 && len(to.env) == 1 && listed("variables")[to.env[0]]:
+	case len(from.env) == 0 && len(to.env) == 1 && to.sets(to.env[0]):
 		return Fix{Kind: fixEnv, Param: to.name(), Other: to.env[0]}, true
 	}
 	return Fix{}, false
 }
 
-// named returns the words of the command in an error's advice; empty if the error does not name the
+// demanded returns the words of the command in an error's advice; empty if the error does not name the
 // command.
-func (c *command) named(text string) string {
+func (c *command) demanded(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
 	if listed("runners")[c.program] && len(words) > 1 {
 		runner, words = c.program+" ", words[1:]
 	}
-	if !isProgram(words[0]) {
+	if !isProgram(words[0]) && (runner != "" || !c.named()) {
 		return ""
 	}
 	for n := min(len(words), 3); n > 1; n-- {

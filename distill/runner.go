@@ -82,15 +82,16 @@ func New(o Options) *Distiller {
 // context.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
-	tenants := []string{d.o.Tenant}
-	if d.o.Tenant == "" {
-		var err error
-		if tenants, err = d.o.Source.Tenants(ctx); err != nil {
-			return sum, fmt.Errorf("distill: list the tenants: %w", err)
-		}
+	tenants, err := d.o.Source.Tenants(ctx)
+	if err != nil {
+		return sum, fmt.Errorf("distill: list the tenants: %w", err)
+	}
+	open := len(tenants) == 1
+	if d.o.Tenant != "" {
+		tenants = []string{d.o.Tenant}
 	}
 	for _, t := range tenants {
-		if err := d.tenant(ctx, t, &sum); err != nil {
+		if err := d.tenant(ctx, t, open, &sum); err != nil {
 			return sum, err
 		}
 		if sum.Stopped != "" {
@@ -100,8 +101,9 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// tenant distils the sessions of one tenant, unless another process holds the claim.
-func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (err error) {
+// tenant distils the sessions of one tenant, unless another process holds the claim. open: the words of the
+// tenant may stand in its lessons.
+func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun
 	if !ok {
@@ -120,8 +122,8 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
-	if err := w.open(ctx); err != nil {
+	w := &work{Distiller: d, tenant: tenant, claim: claim, open: open, sum: sum, fresh: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
+	if err := w.readNotes(ctx); err != nil {
 		return err
 	}
 	judging, stop := context.WithCancel(ctx)

@@ -100,11 +100,12 @@ type reading struct {
 	ref   Ref
 	steps []step
 	turns []userMessage
+	open  bool // the words of the organisation may stand in a lesson
 }
 
-// layOut prepares a session for the rules. Calls without a result are dropped.
-func layOut(s *Session) *reading {
-	r := &reading{ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
+// layOut prepares a session for the rules. open: the words of the organisation may stand in a lesson. Calls without a result are dropped.
+func layOut(s *Session, open bool) *reading {
+	r := &reading{open: open, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""
 	for _, e := range s.Content.Events() {
 		switch e.Role {
@@ -114,7 +115,7 @@ func layOut(s *Session) *reading {
 			}
 			text := withoutBlocks(e.Text)
 			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
-			st.shell = shellOf(&st)
+			st.shell = shellOf(&st, open)
 			if hasKnownFailure(&st) {
 				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}

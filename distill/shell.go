@@ -15,14 +15,15 @@ type command struct {
 	program string
 	args    []string
 	env     []string // names of its environment variables
+	open    bool     // names of the organisation may be named in a lesson
 }
 
 // maxLine is the maximum length of a parsed command line in bytes; a longer line contains a file.
 const maxLine = 2000
 
 // shellOf parses a tool call as a command line; nil for other calls and for lines without a
-// command.
-func shellOf(s *step) *shellCall {
+// command. open: a lesson may name programs of the organisation.
+func shellOf(s *step, open bool) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {
 		given = s.args.object["cmd"]
@@ -46,10 +47,14 @@ func shellOf(s *step) *shellCall {
 	if _, edits := s.args.object["path"]; !named || edits || strings.Contains(name, "edit") || len(line) > maxLine {
 		return nil
 	}
-	if c := parseShell(line); len(c.commands) > 0 {
-		return c
+	c := parseShell(line)
+	if len(c.commands) == 0 {
+		return nil
 	}
-	return nil
+	for i := range c.commands {
+		c.commands[i].open = open
+	}
+	return c
 }
 
 // parseShell returns the commands of a line, without the commands of substitutions.
@@ -91,13 +96,23 @@ func commandOf(parsed shell.Command) (command, bool) {
 
 func isProgram(w string) bool { return listed("programs")[w] }
 
-// publicPackages returns the packages of an install if all of them are public.
-func publicPackages(args []string) string {
+// named reports whether a lesson may name the program of the command.
+func (c *command) named() bool {
+	return isProgram(c.program) || c.open && isOrganisationName(c.program)
+}
+
+// sets reports whether a lesson may name the environment variable.
+func (c *command) sets(variable string) bool {
+	return listed("variables")[variable] || c.open && only(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
+}
+
+// packages returns the packages of an install if a lesson may name all of them.
+func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
 		switch {
 		case strings.HasPrefix(a, "-"):
-		case !listed("packages")[a]:
+		case !listed("packages")[a] && !(c.open && isOrganisationName(strings.TrimPrefix(a, "@"))):
 			return ""
 		default:
 			out.WriteString(" " + a)
@@ -115,7 +130,7 @@ func (c *command) installs() (string, bool) {
 	case "pip", "pip3", "npm", "pnpm", "conda", "brew", "apt", "apt-get", "gem", "poetry", "yarn", "bun", "apk", "cargo", "go":
 		switch c.args[0] {
 		case "install", "add", "i", "ci", "get":
-			return c.program + " " + c.args[0] + publicPackages(c.args[1:]), true
+			return c.program + " " + c.args[0] + c.packages(c.args[1:]), true
 		}
 	case "uv":
 		if c.args[0] == "add" || c.args[0] == "sync" || c.args[0] == "pip" {

@@ -19,6 +19,7 @@ import (
 type work struct {
 	Distiller      *Distiller
 	tenant, claim  string
+	open           bool // the store has one tenant, whose own words may stand in its lessons
 	sum            *Summary
 	book           *lesson.Book
 	archived       []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
@@ -51,7 +52,7 @@ func (w *work) judgeName() string {
 	return w.Distiller.o.Judge.Name()
 }
 
-func (w *work) open(ctx context.Context) error {
+func (w *work) readNotes(ctx context.Context) error {
 	var err error
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
 		return fmt.Errorf("distill: read the lessons: %w", err)
@@ -168,7 +169,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 			w.failed(s, &panicked{v, debug.Stack()})
 		}
 	}()
-	r := layOut(s)
+	r := layOut(s, w.open)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.personSightings()...) {
 		w.note(&c.of, m)
@@ -286,7 +287,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 	for _, c := range w.cases {
 		list = append(list, c)
 	}
-	for _, d := range drafts(list) {
+	for _, d := range drafts(list, w.open) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -305,7 +306,8 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		for _, c := range d.cases {
+		for _, of := range d.cases {
+			c := w.cases[of.Key]
 			c.Open = false
 			w.fresh[c.Key] = c
 		}
