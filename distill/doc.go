@@ -20,6 +20,6 @@
 // The hazard: a session contains names, secrets, and text that an attacker wants a model to read.
 // The rules write their own sentences and take only public words from a session: words of a tool,
 // of an error vocabulary, of a command. In a store with one tenant the rules also take the words of
-// the organisation, without secrets, persons, ids, hosts and paths (private.go). A model's words pass the redactor and the bank's checks
-// before a person sees them.
+// the organisation, without secrets, persons, ids, hosts and paths (private.go). A model's words
+// pass the redactor and the bank's checks before a person sees them.
 package distill

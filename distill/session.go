@@ -103,7 +103,8 @@ type reading struct {
 	open  bool // the words of the organisation may stand in a lesson
 }
 
-// layOut prepares a session for the rules. open: the words of the organisation may stand in a lesson. Calls without a result are dropped.
+// layOut prepares a session for the rules. open: the words of the organisation may stand in a lesson.
+// Calls without a result are dropped.
 func layOut(s *Session, open bool) *reading {
 	r := &reading{open: open, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""

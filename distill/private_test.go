@@ -1,0 +1,113 @@
+package distill_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/distill"
+)
+
+// draftReasons lets a judge over HTTP propose each advice for a session that names persons, and returns the
+// reasons of the refusals, empty for a proposed lesson.
+func draftReasons(t *testing.T, advice []string) []string {
+	t.Helper()
+	b := newBench(t)
+	for i := range advice {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Task %d: change the order.", i)),
+			call("get_user", `{"user_id":"U"}`, `{"profile":{"first_name":"Oyin","last_name":"Oyelaran"},"username":"qtern"}`),
+			ran("git log -1", "commit 9f2c1ab\nAuthor: Marlo Zuberi <m@x.example>\n\n    Ship it", 0),
+			refused("change_order", `{"order":"W"}`, "the order is sealed"))
+	}
+	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		i := 0
+		_, after, _ := strings.Cut(a.User, "Task ")
+		if _, err := fmt.Sscanf(after, "%d", &i); err != nil {
+			t.Error(err)
+		}
+		return 200, nil, routine("failure", string(raw(map[string]any{"lessons": []any{map[string]any{
+			"title": fmt.Sprintf("Avoid way%d of a sealed order%d.", i, i), "applies_when": "An order is sealed.", "advice": []string{advice[i]}, "error_patterns": []string{fmt.Sprintf("order is sealed in case%d", i)}, "keywords": []string{},
+		}}})))(a)
+	}}
+	sum, _, err := judged(t, b, s)
+	if err != nil || len(sum.Drafts) != len(advice) {
+		t.Fatalf("%d drafts of %d answers, %v: %+v", len(sum.Drafts), len(advice), err, sum)
+	}
+	out := make([]string, len(advice))
+	for _, d := range sum.Drafts {
+		i := 0
+		if _, err := fmt.Sscanf(d.Title, "Avoid way%d", &i); err != nil {
+			t.Fatal(err)
+		}
+		out[i] = d.Reason
+		if d.State != "refused" {
+			out[i] = ""
+		}
+	}
+	return out
+}
+
+// A draft of a judge with a person, an id, a commit, a path or a host of one run is refused, and the reason names
+// the kind.
+func TestDraftWithWordsOfOneRunIsRefused(t *testing.T) {
+	cases := []struct{ advice, why string }{
+		{"Ask Maria Gonzalez before a change.", "names a person"},
+		{"Tell Priyanka about the seal.", "names a person"},
+		{"Changes have to be approved by Weizenbaum.", "names a person"},
+		{"Herr Zöllner opens sealed orders.", "names a person"},
+		{"Sarah's branch holds the fix.", "names a person"},
+		{"The rule of Zuberi holds for sealed orders.", "names a person of the session"},
+		{"Look up Oyelaran first.", "names a person of the session"},
+		{"The account qtern may open the seal.", "names a person of the session"},
+		{"Open the order INC0012345 first.", "id or a commit"},
+		{"Open the order PROJ-48213 first.", "id or a commit"},
+		{"Revert 9f2c1ab first.", "id or a commit"},
+		{"Give cus_Nf8k2LmQx9 as the customer.", "id or a commit"},
+		{"Use 550e8400-e29b-41d4-a716-446655440000 as the key of the order.", "id or a commit"},
+		{"Order 88213077 is sealed.", "id or a commit"},
+		{"Read /home/qzern/notes.md first.", "path of one run"},
+		{"Read /Users/qzern/notes.md first.", "path of one run"},
+		{"Read /tmp/pytest-of-x/out.txt first.", "path of one run"},
+		{`Read C:\Users\qzern\notes.md first.`, "path of one run"},
+		{"Read /workspace/shop/seal.go first.", "path of one run"},
+		{"Ask db.prod.internal for the state.", "host of a private network"},
+		{"Ask prod-db-01 for the state.", "host of a private network"},
+		{"Ask db01.shop.com for the state.", "host of a private network"},
+		{"Write to ops@shop.example first.", "email"},
+		{"Read the state of the order first.", ""},
+		{"Use Kubernetes and GitHub Actions for the release.", ""},
+		{"Ask the user before a change of a sealed order.", ""},
+		{"Ask Jenkins for the state of the build.", ""},
+		{"Call get_user with user_id before change_order.", ""},
+		{"Give the date as YYYY-MM-DD, in ISO-8601 or RFC 3339.", ""},
+		{"Set the encoding to UTF-8 and the hash to sha256.", ""},
+		{"Read /etc/hosts and /usr/local/bin first.", ""},
+		{"Handle HTTP 404 and 429 of the API.", ""},
+		{"Check the Contact form and the Customer page.", ""},
+		{"Prefer x86_64 over arm64, and Python 3.12 over 3.9.", ""},
+		{"Compile with TS2339 in mind, and read ORA-01555.", ""},
+		{"Start with http://localhost:8080 or 127.0.0.1.", ""},
+		{"Tell React and Vue components apart by their file names.", ""},
+	}
+	var advice []string
+	for _, c := range cases {
+		advice = append(advice, c.advice)
+	}
+	for i, reason := range draftReasons(t, advice) {
+		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
+			t.Errorf("%q: the reason of the refusal is %q, want %q", cases[i].advice, reason, want)
+		}
+	}
+}
+
+// A person in a trigger costs the trigger alone.
+func TestTriggerWithAPersonIsDropped(t *testing.T) {
+	b := newBench(t)
+	oneRun(b)
+	answer := routine("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
+	sum, _, err := judged(t, b, &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
+	if err != nil || sum.Proposed != 1 {
+		t.Fatalf("got the summary %+v and error %v, want one proposal", sum, err)
+	}
+	equal(t, "keywords", b.lesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
+}
