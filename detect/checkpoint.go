@@ -44,7 +44,7 @@ func LoopsSince(
 	}
 	fresh := len(h.steps)
 	h.steps = append(h.steps, old...)
-	loops = h.findLoops(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
+	loops = h.findLoops(fresh, func(s *step) bool { return !warned[s.callID] })
 	return loops, writeCheckpoint(h.steps)
 }
 

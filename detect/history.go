@@ -81,13 +81,13 @@ func (h *history) readItem(i int) {
 		h.steps = append(h.steps, &step{item: i, person: true, turn: personTurn{words: words}})
 	}
 	results := h.req.Item(i).Results
-	for _, r := range slices.Backward(results) {
+	for n, r := range slices.Backward(results) {
 		if r.WithCall { // the call was made with the results before the call known
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
-			item: i, batch: h.batch, callID: r.CallID, beside: r.MediaHash,
+			item: i, nth: n, batch: h.batch, callID: r.CallID, beside: r.MediaHash,
 			written: r.InUserText, own: r.WithCall, automatic: r.WithCall && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})

@@ -37,29 +37,34 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 }
 
 // inspectList emits the findings of one list in the order in which a proxy would have seen the list
-// grow. No step is judged twice, so the cost is linear.
+// grow. The cost is linear, and the texts of old steps are dropped: no step is judged twice.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
-	h := &history{req: req, fresh: req.Len(), next: req.Len()}
-	for h.fill() {
-	}
-	h.visits = maxVisits + visitsAStep*len(h.steps)
-	t := transcript{req: req, emit: emit, steps: h.steps, all: h.steps}
-	first := map[uint64]int{} // batch in which a call was answered first
-	t.loops = h.findLoops(len(h.steps), len(h.steps), func(s *step) bool {
-		repeated := s.own
-		for _, key := range []uint64{s.identity(), uint64(s.loose())} {
-			batch, ok := first[key]
-			if !ok {
-				batch, first[key] = s.batch, s.batch
+	t := transcript{req: req, emit: emit, first: map[uint64]int{}, visits: maxVisits}
+	for from := 0; from < req.Len(); {
+		to := from
+		for to < req.Len() && req.Role(to) == wire.RoleAssistant {
+			to++
+		}
+		for to < req.Len() && req.Role(to) != wire.RoleAssistant {
+			to++
+		}
+		old := len(t.steps)
+		t.read(to)
+		t.judge(t.steps[old:])
+		for i := from; i < to; i++ {
+			t.bytes += len(req.Raw(i))
+			if err := t.item(i); err != nil {
+				return err
 			}
-			repeated = repeated || key != 0 && batch != s.batch
 		}
-		return repeated
-	})
-	for i := range req.Len() {
-		if err := t.item(i); err != nil {
-			return err
+		for _, s := range t.steps[old:] {
+			s.drop(req)
 		}
+		if t.bytes > keptTexts {
+			req.Forget()
+			t.bytes = 0
+		}
+		from = to
 	}
 	return nil
 }
@@ -68,14 +73,60 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 // work linear.
 const visitsAStep = 64
 
-// transcript is a read list during the emission of its findings.
+// keptTexts is the number of bytes of the list after which decoded items are dropped.
+const keptTexts = 1 << 20
+
+// transcript is a list during the emission of its findings.
 type transcript struct {
-	req    *wire.Request
-	emit   func(Finding, func() Explanation) error
-	all    []*step // newest first
-	steps  []*step // not yet emitted, newest first
-	loops  []Loop  // not yet emitted, oldest first
-	answer string  // newest text of the agent
+	req     *wire.Request
+	emit    func(Finding, func() Explanation) error
+	steps   []*step        // the oldest first
+	emitted int            // number of steps whose findings are emitted
+	loops   []Loop         // not yet emitted, the oldest first
+	finder  loopFinder     // see judge
+	first   map[uint64]int // batch in which a call was answered first
+	batch   int
+	visits  int    // steps that may still be compared
+	bytes   int    // size of the items since decoded items were dropped
+	answer  string // newest text of the agent
+}
+
+// read reads the steps of one batch, which ends before item to: an answer of the model and the results.
+func (t *transcript) read(to int) {
+	h := history{req: t.req, fresh: t.req.Len(), next: to, batch: t.batch}
+	h.fill()
+	t.batch = h.batch
+	t.visits += visitsAStep * len(h.steps)
+	for _, s := range slices.Backward(h.steps) {
+		t.steps = append(t.steps, s)
+	}
+}
+
+// judge finds the loops at the newest steps. A call without an earlier equal call is no loop.
+func (t *transcript) judge(steps []*step) {
+	repeated := func(s *step) bool {
+		found := s.own
+		for _, key := range []uint64{s.identity(), uint64(s.loose())} {
+			batch, ok := t.first[key]
+			if !ok {
+				batch, t.first[key] = s.batch, s.batch
+			}
+			found = found || key != 0 && batch != s.batch
+		}
+		return found
+	}
+	before := len(t.steps) - len(steps)
+	for i, s := range steps {
+		loop, ok := t.finder.judge(s, repeated, func(back int) *step {
+			if t.visits--; t.visits < 0 || back > before+i {
+				return nil
+			}
+			return t.steps[before+i-back]
+		})
+		if ok {
+			t.loops = append(t.loops, loop)
+		}
+	}
 }
 
 // item emits the findings of an item: results, loops, and the opinion of a person.
@@ -83,8 +134,8 @@ func (t *transcript) item(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)
 	}
-	for ; len(t.steps) > 0 && t.steps[len(t.steps)-1].item == i; t.steps = t.steps[:len(t.steps)-1] {
-		s := t.steps[len(t.steps)-1]
+	for ; t.emitted < len(t.steps) && t.steps[t.emitted].item == i; t.emitted++ {
+		s := t.steps[t.emitted]
 		if s.person {
 			continue
 		}
@@ -121,19 +172,22 @@ func (t *transcript) user(i int) error {
 
 // explainLoop returns the first line of the repeated result, the call, and the item of the earlier result.
 func (t *transcript) explainLoop(l Loop) Explanation {
-	i := slices.IndexFunc(t.all, func(s *step) bool {
-		return !s.person && s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args
-	})
-	if i < 0 {
-		return Explanation{Args: cutRunes(l.Args, maxExplained)}
-	}
-	now := t.all[i]
-	e := explainResult(now)
-	for _, s := range t.all[i+1:] {
-		if !s.person && s.batch != now.batch && (sameCall(now, s) || now.loose() != 0 && s.loose() == now.loose()) {
+	var now *step
+	for _, s := range slices.Backward(t.steps) {
+		switch {
+		case s.person:
+		case now == nil:
+			if s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args {
+				now = s
+			}
+		case s.batch != now.batch && (sameCall(now, s) || now.loose() != 0 && s.loose() == now.loose()):
+			e := explainResult(now)
 			e.Before = &s.item
-			break
+			return e
 		}
 	}
-	return e
+	if now == nil {
+		return Explanation{Args: cutRunes(l.Args, maxExplained)}
+	}
+	return explainResult(now)
 }

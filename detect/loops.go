@@ -127,32 +127,45 @@ func keepsStreak(now, person *step) bool {
 	return v.Outcome == Error && now.toolCall().kind == kindOther && !person.reportsChange() && !now.passes()
 }
 
-// findLoops judges the first n of the steps, the oldest first, and returns at most most loops. A
+// findLoops judges the first n of the steps, the oldest first, and returns at most maxLoops loops. A
 // step for which hasEarlier is false is not compared.
-func (h *history) findLoops(n, most int, hasEarlier func(*step) bool) []Loop {
-	type answered struct {
-		batch      int
-		tool, args string
-	}
+func (h *history) findLoops(n int, hasEarlier func(*step) bool) []Loop {
 	var loops []Loop
-	var found map[answered]bool // equal calls of one answer are one loop
-	for i := n - 1; i >= 0 && len(loops) < most; i-- {
-		s := h.steps[i]
-		if s.person || s.automatic || s.call.result.tool == "" || !hasEarlier(s) {
-			continue
+	var finder loopFinder
+	for i := n - 1; i >= 0 && len(loops) < maxLoops; i-- {
+		loop, ok := finder.judge(h.steps[i], hasEarlier, func(back int) *step { return h.at(i + back) })
+		if ok {
+			loops = append(loops, loop)
 		}
-		loop, ok := judgeStep(func(back int) *step { return h.at(i + back) })
-		call := answered{s.batch, s.call.result.tool, s.call.result.args}
-		if !ok || found[call] {
-			continue
-		}
-		if found == nil {
-			found = map[answered]bool{}
-		}
-		found[call], s.warned = true, true
-		loops = append(loops, loop)
 	}
 	return loops
+}
+
+// loopFinder judges steps, the oldest first. Equal calls of one answer are one loop.
+type loopFinder struct{ found map[answeredCall]bool }
+
+// answeredCall is a call of one answer.
+type answeredCall struct {
+	batch      int
+	tool, args string
+}
+
+// judge decides whether the step s is a loop. steps(i) is the i-th step before s. A step for which
+// hasEarlier is false is not compared.
+func (f *loopFinder) judge(s *step, hasEarlier func(*step) bool, steps func(back int) *step) (Loop, bool) {
+	if s.person || s.automatic || s.call.result.tool == "" || !hasEarlier(s) {
+		return Loop{}, false
+	}
+	loop, ok := judgeStep(steps)
+	call := answeredCall{s.batch, s.call.result.tool, s.call.result.args}
+	if !ok || f.found[call] {
+		return Loop{}, false
+	}
+	if f.found == nil {
+		f.found = map[answeredCall]bool{}
+	}
+	f.found[call], s.warned = true, true
+	return loop, true
 }
 
 // Loops returns the loops among the new tool results of a request with its whole history. warned
@@ -168,7 +181,7 @@ func (r *Results) Loops(
 	h := &history{req: req, res: r, fresh: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
 	h.fill()
 	h.first = h.next
-	return h.findLoops(len(h.steps), maxLoops, func(s *step) bool {
+	return h.findLoops(len(h.steps), func(s *step) bool {
 		return s.item >= from && !warned[s.callID] && h.hasEarlierCall(s)
 	})
 }

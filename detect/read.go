@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +25,7 @@ type Transcript struct {
 // list of messages. Read holds one transcript in memory. A line or a transcript with a fault does
 // not stop the others; the error names the line numbers. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error {
-	in := &reading{each: each, in: bufio.NewReaderSize(r, 256<<10), line: 1}
+	in := &reading{each: each, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
 	if bom, _ := in.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = in.in.Discard(3)
 	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
@@ -52,9 +54,10 @@ type reading struct {
 	faults     []error // the first faults
 	moreFaults []int   // lines of the other faults
 
-	line       int  // number of the line, from 1
-	any        bool // the text holds more than white space
-	skipLine   bool // the rest of the line is skipped
+	rest       int64 // bytes of the file that are unread; 0: unknown
+	line       int   // number of the line, from 1
+	any        bool  // the text holds more than white space
+	skipLine   bool  // the rest of the line is skipped
 	lineValues [][]byte
 	list       *list // the open array; nil: none
 	depth      int   // open brackets of the value
@@ -63,6 +66,38 @@ type reading struct {
 	raw        []byte // the value so far
 	start      int    // line on which the value begins
 	starts     []int  // later lines of the value that look like the begin of another value
+}
+
+// fileSize returns the size of a file, 0 for another reader.
+func fileSize(r io.Reader) int64 {
+	file, ok := r.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return 0
+	}
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		return info.Size()
+	}
+	return 0
+}
+
+// partSize is the number of bytes that are read at once.
+const partSize = 256 << 10
+
+// longValue is the number of bytes of a value from which the buffer gets room for the rest of the file.
+const longValue = 4 << 20
+
+// extend appends a part to a buffer. A buffer of tens of megabytes that grows by copies would need the
+// memory of both copies.
+func (r *reading) extend(buffer, part []byte) []byte {
+	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
+		if room > longValue && r.rest > 0 {
+			room += int(r.rest) + partSize // the present part holds more of the value
+		} else {
+			room = max(room, 2*cap(buffer))
+		}
+		buffer = slices.Grow(buffer, room-len(buffer))
+	}
+	return append(buffer, part...)
 }
 
 // list is an array on the top level: transcripts, or the messages of one transcript.
@@ -93,6 +128,7 @@ func (r *reading) all() error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		r.rest = max(r.rest-int64(len(part)), 0)
 		if len(part) > 0 {
 			if atStart {
 				r.resume(part)
@@ -135,19 +171,14 @@ var errCut = errors.New("the value does not end")
 // split reads a line, or a part of a long line.
 func (r *reading) split(part []byte) error {
 	from := 0 // start of the value in part
-	for k, c := range part {
+	for k := 0; k < len(part); k++ {
+		c := part[k]
 		switch {
-		case r.skipLine && c != '\n':
+		case r.skipLine:
+			return nil
 		case r.inString:
-			switch {
-			case c == '\n':
+			if k = r.stringEnd(part, k); r.inString && part[len(part)-1] == '\n' {
 				r.broken(r.start, errors.New("a text does not end on its line"))
-			case r.escaped:
-				r.escaped = false
-			case c == '\\':
-				r.escaped = true
-			case c == '"':
-				r.inString = false
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case r.depth > 0:
@@ -160,7 +191,7 @@ func (r *reading) split(part []byte) error {
 				r.depth--
 			}
 			if r.depth == 0 {
-				if err := r.value(append(r.raw, part[from:k+1]...)); err != nil {
+				if err := r.value(r.extend(r.raw, part[from:k+1])); err != nil {
 					return err
 				}
 			}
@@ -172,9 +203,31 @@ func (r *reading) split(part []byte) error {
 		}
 	}
 	if r.depth > 0 {
-		r.raw = append(r.raw, part[from:]...)
+		r.raw = r.extend(r.raw, part[from:])
 	}
 	return nil
+}
+
+// stringEnd returns the offset of the quote that ends the open string, from offset k on. Without the
+// quote, stringEnd returns the end of the part, and the string stays open.
+func (r *reading) stringEnd(part []byte, k int) int {
+	if r.escaped {
+		r.escaped = false
+		k++
+	}
+	for at := k; ; {
+		i := bytes.IndexByte(part[at:], '"')
+		end := at + i
+		if i < 0 {
+			end = len(part)
+		}
+		text := part[k:end]
+		if escaped := (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1; i < 0 || !escaped {
+			r.inString, r.escaped = i < 0, i < 0 && escaped
+			return end
+		}
+		at = end + 1
+	}
 }
 
 // between reads a character outside of a value.
@@ -182,7 +235,11 @@ func (r *reading) between(c byte) error {
 	r.any = true
 	switch {
 	case c == '{' && (r.list == nil || !r.list.comma):
-		r.depth, r.raw, r.start, r.starts = 1, r.raw[:0], r.line, nil
+		r.depth, r.start, r.starts = 1, r.line, nil
+		if r.list == nil {
+			r.raw = nil // a transcript keeps its bytes
+		}
+		r.raw = r.raw[:0]
 	case c == '[':
 		if r.list != nil {
 			r.broken(r.list.start, errCut)
@@ -219,11 +276,12 @@ func (r *reading) broken(line int, why error) {
 
 // value accepts a complete value.
 func (r *reading) value(raw []byte) error {
-	r.raw = raw[:0]
 	if r.list == nil {
-		r.lineValues = append(r.lineValues, bytes.Clone(raw)) // until the line is known to hold nothing else
+		r.raw = nil
+		r.lineValues = append(r.lineValues, raw) // until the line is known to hold nothing else
 		return nil
 	}
+	r.raw = raw[:0]
 	r.list.n++
 	r.list.comma = true
 	rec, err := wire.ReadRecording(raw)
@@ -234,9 +292,10 @@ func (r *reading) value(raw []byte) error {
 		if len(r.list.messages) > len(`{"messages":[`) {
 			r.list.messages = append(r.list.messages, ',')
 		}
-		r.list.messages = append(r.list.messages, raw...)
+		r.list.messages = r.extend(r.list.messages, raw)
 		return nil
 	}
+	r.raw = nil // a transcript keeps its bytes
 	return r.emit(raw, rec, err)
 }
 
@@ -264,7 +323,7 @@ func (r *reading) endList() error {
 		return nil
 	}
 	r.start = l.start
-	raw := append(l.messages, "]}"...)
+	raw := r.extend(l.messages, []byte("]}"))
 	rec, err := wire.ReadRecording(raw)
 	return r.emit(raw, rec, err)
 }

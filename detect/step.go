@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"precept/internal/wire"
 )
 
 // step is one answered call or the turn of a person.
@@ -12,6 +14,7 @@ type step struct {
 	call *judgedCall // nil for the turn of a person
 
 	item      int
+	nth       int // index of the result in the item
 	batch     int // number of the answer with the call: the calls of one answer were made before any of their results
 	callID    string
 	beside    uint64 // hash of the content that accompanies the text, in the result or after the result
@@ -23,6 +26,31 @@ type step struct {
 	person bool
 	turn   personTurn
 	memo   stepMemo
+	from   *wire.Request // the request with the text of the step, after drop
+}
+
+// drop drops the texts of a step that was judged. A text that is needed later is read from the request
+// again. Old steps keep the result of each judgement.
+func (s *step) drop(req *wire.Request) {
+	s.from = req
+	if s.person {
+		s.turn.words = ""
+		return
+	}
+	s.outcome()
+	s.identity()
+	s.loose()
+	c := s.call
+	c.result.args, c.result.text = "", ""
+	c.analysis = toolCall{phrases: c.analysis.phrases, kind: c.analysis.kind}
+}
+
+// text returns the text of the result.
+func (s *step) text() string {
+	if s.from == nil {
+		return s.call.result.text
+	}
+	return trimLabel(s.from.Item(s.item).Results[s.nth])
 }
 
 // personTurn holds a user's words in a step, and whether the words reopen the task.
@@ -42,6 +70,7 @@ type stepMemo struct {
 	hasWords                 bool     // words are known
 	hasCall, hasOutcome      bool     // the fields below are known: from the call, from the outcome
 	mayChange, repeats       bool     // changing: may have side effects; repeats: is meant to be repeated
+	passes, hasPasses        bool     // the failure may end without a change
 	silent                   bool     // a shell command that did not report its success
 	timePassed               bool     // time passed: a wait between commands or inside of a command
 }
@@ -133,11 +162,16 @@ func (s *step) reopens() bool {
 }
 
 // passes reports whether the failure of a step may end without a change.
-func (s *step) passes() bool { return wording().isTransient(s.outcome(), s.call.result.text) }
+func (s *step) passes() bool {
+	if !s.memo.hasPasses {
+		s.memo.passes, s.memo.hasPasses = wording().isTransient(s.outcome(), s.text()), true
+	}
+	return s.memo.passes
+}
 
 func (s *step) result() uint64 {
 	if !s.memo.hasSum {
-		text := s.call.result.text
+		text := s.text()
 		if call := s.toolCall(); call.kind == kindExec {
 			text = call.phrases.unframe(text).body
 		}
@@ -156,7 +190,11 @@ func (s *step) cannotLoop() bool {
 // reportsChange reports whether the person says that something changed.
 func (s *step) reportsChange() bool {
 	if !s.turn.parsed {
-		s.turn.parsed, s.turn.reopens = true, wording().mentionsChange(s.turn.words)
+		words := s.turn.words
+		if s.from != nil {
+			words, _ = personWords(s.from, s.item)
+		}
+		s.turn.parsed, s.turn.reopens = true, wording().mentionsChange(words)
 	}
 	return s.turn.reopens
 }

@@ -70,6 +70,12 @@ func (r *Request) Item(i int) *Item {
 	return r.memo.items[i]
 }
 
+// Forget drops the decoded items. A later use decodes an item again.
+func (r *Request) Forget() {
+	clear(r.memo.items)
+	r.memo.split, r.memo.splitOf = nil, 0
+}
+
 func (r *Request) decode(it *Item, at span) {
 	switch r.Dialect {
 	case Chat:

@@ -17,10 +17,13 @@ type Recording struct {
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
 var ErrNoRecording = errors.New("it is not an object with messages or input")
 
-// ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. Only Source
-// and ID refer to raw.
+// ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. The recording
+// refers to raw.
 func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
+	if len(raw) > maxBody {
+		return rec, &Uninspected{label.UninspectedSize}
+	}
 	s := scanner{b: raw}
 	if end := s.value(s.blank(0), 0); s.deep {
 		return rec, &Uninspected{label.UninspectedDepth}
@@ -38,7 +41,11 @@ func ReadRecording(raw []byte) (Recording, error) {
 	if list.empty() {
 		return rec, ErrNoRecording
 	}
-	req, err := Parse(d, appendBody(make([]byte, 0, list.end-list.start+16), d, list.of(raw)))
+	p := &parser{scan: scanner{b: raw}, dialect: d, at: places{list: list}}
+	if raw[list.start] == '[' {
+		p.itemList(list.start)
+	}
+	req, err := p.request(len(raw), nil)
 	if err != nil {
 		return rec, fmt.Errorf("its list is not to be read: %w", err)
 	}
