@@ -36,7 +36,7 @@ func floors() [][]string {
 func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
-		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
+		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},
@@ -45,9 +45,9 @@ func order() map[string][][]string {
 }
 
 // sideways lists the imports between two folders of one floor that are allowed. A session's record
-// holds its assignment, which is a type of the experiment.
+// holds its assignment, which is a type of the experiment. A fault of a key names the nearest key.
 func sideways() map[string]string {
-	return map[string]string{"internal/session": "bandit/trial"}
+	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell"}
 }
 
 // place is the position of a package: its floor, its folder, and its row inside the folder.

@@ -238,19 +238,6 @@ func TestSystemAgents(t *testing.T) {
 	}
 }
 
-// The fault of a misspelt key names the nearest key, and no distant one.
-func TestMisspeltKeyNamesTheNearestKey(t *testing.T) {
-	names := []string{"epsilon", "control", "holdout", "salt"}
-	for misspelt, want := range map[string]string{
-		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
-		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
-	} {
-		if got := Nearest(misspelt, names); got != want {
-			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)
-		}
-	}
-}
-
 func TestBrokenYAMLNamesItsLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {

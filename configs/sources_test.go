@@ -208,15 +208,3 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 		}
 	}
 }
-
-// A misspelt name matches a name within two letters, or within one letter for short names.
-func TestNearNameAllowsTwoWrongLetters(t *testing.T) {
-	names := []string{"log", "keys", "bandit", "listen"}
-	for name, want := range map[string]string{
-		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
-	} {
-		if got := configs.Nearest(name, names); got != want {
-			t.Errorf("%q is near %q, want %q", name, got, want)
-		}
-	}
-}

@@ -82,15 +82,3 @@ func TestSecretInJSON(t *testing.T) {
 		t.Fatalf("got body %s, error %v, want no error and string(b) = `{\"Set\":\"(hidden)\",\"Unset\":\"\"}`", b, err)
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	cases := []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"listen", "lisen", 1}, {"kitten", "sitting", 3}, {"same", "same", 0}}
-	for _, tc := range cases {
-		if got := editDistance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}

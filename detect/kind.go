@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"precept/internal/spell"
 )
 
 // Kind is the kind of a failure. Many tools word one kind in different ways.
@@ -49,33 +51,11 @@ func KnownKinds() []KindInfo { return slices.Clone(kindRows().kinds) }
 func NearestKind(name string) (nearest Kind, known bool) {
 	best := len(name) + 64
 	for _, k := range kindRows().kinds {
-		if d := editDistance(name, string(k.Name)); d < best {
+		if d := spell.Distance(name, string(k.Name)); d < best {
 			nearest, best = k.Name, d
 		}
 	}
 	return nearest, best == 0
-}
-
-// editDistance returns the number of inserted, deleted and replaced bytes between two names
-// (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // kindsText is the table of kinds: lines "kind", "also" or "rest" with the name, the broader kind and the meaning, in

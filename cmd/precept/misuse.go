@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"precept/configs"
+	"precept/internal/spell"
 )
 
 // arguments turns an error about arguments into a usage error.
@@ -34,7 +34,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		for _, verb := range c.Commands() {
 			names = append(names, verb.Name())
 		}
-		if near := configs.Nearest(args[0], names); near != "" {
+		if near := spell.Nearest(args[0], names); near != "" {
 			return fmt.Sprintf(
 				"%q is not a verb of %s; did you mean %s?", args[0], c.CommandPath(), near,
 			)
@@ -52,7 +52,7 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := configs.Nearest(wrong.GetSpecifiedName(), names); near != "" {
+	if near := spell.Nearest(wrong.GetSpecifiedName(), names); near != "" {
 		return "did you mean --" + near + "? "
 	}
 	return ""

@@ -1,0 +1,37 @@
+// Package spell finds the name that a misspelt name most likely means.
+package spell
+
+// Nearest returns the name that is closest to a misspelt name, empty if none is near: at most two
+// wrong letters, and one letter in three.
+func Nearest(name string, names []string) string {
+	best, distance := "", 3
+	if len(name) < 4 {
+		distance = 2
+	}
+	for _, k := range names {
+		if n := Distance(name, k); n < distance {
+			best, distance = k, n
+		}
+	}
+	return best
+}
+
+// Distance returns the number of inserted, deleted and replaced bytes between two names (Levenshtein).
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

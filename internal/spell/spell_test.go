@@ -1,0 +1,51 @@
+package spell_test
+
+import (
+	"fmt"
+	"testing"
+
+	"precept/internal/spell"
+)
+
+// The name that a misspelt key most likely means.
+func ExampleNearest() {
+	fmt.Println(spell.Nearest("lissten", []string{"listen", "lessons"}))
+	// Output: listen
+}
+
+// A misspelt name matches a name within two letters, or within one letter for short names.
+func TestNearestAllowsTwoWrongLetters(t *testing.T) {
+	names := []string{"log", "keys", "bandit", "listen"}
+	for name, want := range map[string]string{
+		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
+	} {
+		if got := spell.Nearest(name, names); got != want {
+			t.Errorf("%q is near %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	cases := []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"listen", "lisen", 1}, {"kitten", "sitting", 3}, {"same", "same", 0}}
+	for _, tc := range cases {
+		if got := spell.Distance(tc.a, tc.b); got != tc.want {
+			t.Errorf("%q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
+// A misspelt key means the nearest key, and no distant key.
+func TestNearestNamesNoDistantKey(t *testing.T) {
+	names := []string{"epsilon", "control", "holdout", "salt"}
+	for misspelt, want := range map[string]string{
+		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
+		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
+	} {
+		if got := spell.Nearest(misspelt, names); got != want {
+			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)
+		}
+	}
+}
