@@ -32,6 +32,9 @@ func (m *matcher) listItem(i int) hit {
 	} else {
 		h = m.value(p, class, shape{})
 	}
+	if h.kind != none && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
+		return hit{}
+	}
 	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
 		return hit{}
 	}
@@ -89,11 +92,11 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	name := s[start:end]
-	class := classOfWord(name)
+	class := classOfKey(name)
+	m.mark(start, end, class)
 	if !class.isSecret() || len(name) < len("password") {
 		return hit{}
 	}
-	m.mark(start, end, class)
 	if class != passwordClass {
 		if at(s, end) != ' ' {
 			return hit{}
@@ -248,6 +251,9 @@ func (m *matcher) valueAfterName(start, end int) int {
 		if at := bytes.Index(rest, []byte(link)); at >= 0 && bytes.IndexByte(rest[:at], '.') < 0 {
 			return end + at + len(link)
 		}
+	}
+	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(at(s, end+to+len(" to "))) { // was changed to "..."
+		return end + to + len(" to ")
 	}
 	line := s[bytes.LastIndexByte(s[max(m.last, start-farthest):start], '\n')+1+max(m.last, start-farthest) : start]
 	stop := p

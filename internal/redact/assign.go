@@ -63,7 +63,7 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	case len(name) == len("key") && class == bareKeyClass && keyOf(s[m.last:start]): // api key: ...
 		return secretClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
-		return secretClass
+		return keyNameClass
 	}
 	return class
 }

@@ -33,7 +33,7 @@ var classOf = func() (t [256]uint16) {
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)
 	set(uppers, upperByte)
-	set(" :=!]*", signByte)
+	set(" :=!]*?+.", signByte)
 	for b := range 0x100 {
 		if b >= 0x80 {
 			t[b] |= localByte

@@ -1,10 +1,15 @@
 package redact
 
+import (
+	"bytes"
+	"slices"
+)
+
 // Keys whose mark is a sign between two parts: a dot, or the colon of a bot's token.
 
 // dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
 func (m *matcher) dotted(i int) hit {
-	const discord, discordTime, discordMAC, terraform, terraformLeast, airtable, vault = 23, 6, 27, 14, 60, 17, 24
+	const discord, discordTime, discordMAC, terraform, terraformLeast, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.s
 	switch {
 	case at(s, i+discordTime+1) == '.':
@@ -17,6 +22,12 @@ func (m *matcher) dotted(i int) hit {
 		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
 		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformLeast {
 			return hit{start, end, secret}
+		}
+	case startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-"): // Authress
+		start := m.runStart(i, authress, nameByte)
+		owner, _, _ := bytes.Cut(s[start:i], []byte("_"))
+		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(owner)) {
+			return hit{start, span(s, end, nameByte|base64Byte), secret}
 		}
 	case startsWith(s, i-airtable, "pat"):
 		if end := span(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.last && startsWord(s, i-airtable) {
@@ -35,6 +46,16 @@ func (m *matcher) botToken(i int) hit {
 	const shortest, longest, key = 6, 16, 32
 	start, end := m.runStart(i, longest+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
 	if n := i - start; n < shortest || n > longest || !startsWord(m.s, start) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
+		return hit{}
+	}
+	return hit{start, end, secret}
+}
+
+// appToken matches the number and the secret of a Facebook app around the sign at i.
+func (m *matcher) appToken(i int) hit {
+	const shortest, longest, least, most = 15, 16, 27, 40
+	start, end := m.runStart(i, longest+1, digitByte), runEnd(m.s, i+1, most+1, tokenByte)
+	if n := i - start; n < shortest || n > longest || !startsWord(m.s, start) || end-i-1 < least || end-i-1 > most || !isMixed(m.s[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}

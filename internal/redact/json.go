@@ -87,6 +87,9 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 			if key != nil {
 				class = classOfKey(key)
 			}
+			if class == secretClass { // a number with the name of a token is an id
+				class = noClass
+			}
 			if out, found := r.text(w.src[i:end], class); found {
 				w.replace(i, end, out, true)
 			}

@@ -55,10 +55,11 @@ func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 // A random value has 16 to 1,000 bytes, changes often between letters and digits, and holds token characters only.
 func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
-	checkKept(t, "token="+randomText(15), "token="+randomText(15)+" x", "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=1234567890123456", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
+	checkRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
+	checkKept(t, "token="+randomText(11), "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=12345678901234", "token=1111111111111112", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
 		"token=http://a1b2c3d4e5f6g7h8", "token=TheConfigurationOfTheSubscription", "token=snake_case_name_of_it2")
 	checkRedacted(t, "secret", `{"token":"`+randomText(16)+`"}`)
-	checkKept(t, `"token": `+randomText(16)+`(`, `token="`+randomText(15)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
+	checkKept(t, `"token": `+randomText(16)+`(`, `token="`+randomText(11)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
 	checkRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 

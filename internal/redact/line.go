@@ -24,7 +24,7 @@ func (m *matcher) startsLine(start int, colon bool) bool {
 		return true
 	}
 	switch string(bytes.ToLower(bytes.Trim(line, " \t"))) {
-	case "", "export", "set", "env", "arg", "-", "$", "$env:":
+	case "", "export", "set", "env", "arg", "-", "*", "$", "$env:":
 		return true
 	}
 	return false

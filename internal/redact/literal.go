@@ -17,10 +17,14 @@ func isStrong(v []byte) bool {
 }
 
 // isLiteral reports whether a password is literal, instead of a variable, a template or a mask: $X,
-// ${X}, {{x}}, <x>, %X%, [x], ****.
+// ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@,
+// __x__, ****.
 func isLiteral(v []byte) bool {
 	const opening, closing = "$%*{<([", "$%*}>)]"
 	if len(v) == 0 {
+		return false
+	}
+	if bytes.HasPrefix(v, []byte("#{")) || bytes.HasPrefix(v, []byte("@")) && v[len(v)-1] == '@' || bytes.HasPrefix(v, []byte("__")) && bytes.HasSuffix(v, []byte("__")) {
 		return false
 	}
 	kind := strings.IndexByte(opening, v[0])
@@ -68,7 +72,7 @@ func isPlaceholder(v []byte) bool {
 	low := bytes.ToLower(v)
 	first, _, _ := bytes.Cut(low, []byte("|")) // required|min:8
 	switch string(first) {
-	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort",
+	case "password", "passwd", "pass", "pwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort",
 		"nullable", "sometimes", "confirmed", "changeme", "change_me", "change-me", "replaceme", "placeholder", "redacted", "undefined":
 		return true
 	}

@@ -95,7 +95,7 @@ var nameEndings = func() (t endings) {
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds"},
+		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds"},
 		{bareKeyClass, "=key"},
 		{keyNameClass, "key"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},

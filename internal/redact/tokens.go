@@ -76,9 +76,12 @@ func (m *matcher) twilio(i int) hit {
 }
 
 func (m *matcher) sendgrid(i int) hit {
-	const half = 16
+	const half, whole = 16, 66
 	if !startsWith(m.s, i, "SG.") {
 		return hit{}
+	}
+	if end := runEnd(m.s, i+3, whole, nameByte|base64Byte); end-i-3 == whole && hasDigit(m.s[i:end]) && startsWord(m.s, i) && i >= m.last {
+		return hit{i, span(m.s, end, nameByte|base64Byte), sendgridKey}
 	}
 	h := m.token(i, 3, tokenByte, half, sendgridKey)
 	if h.kind == none || h.end == len(m.s) {

@@ -33,6 +33,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		ok = basicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		ok = isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+	case secretClass:
+		ok = isRandom(v) || isShortToken(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -165,6 +167,16 @@ func isRandom(v []byte) bool {
 		prev = class
 	}
 	return distinct >= 8 && isMixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
+}
+
+// isShortToken reports whether the value of a token's name is a token of less than 16 letters and
+// digits, or of digits alone.
+func isShortToken(v []byte) bool {
+	const shortest, longest, leastDigits, mostDigits = 12, 16, 15, 32
+	if span(v, 0, digitByte) == len(v) {
+		return len(v) >= leastDigits && len(v) <= mostDigits && bytes.Count(v, v[:1]) < len(v)/2
+	}
+	return len(v) >= shortest && len(v) < longest && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.
