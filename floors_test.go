@@ -39,7 +39,7 @@ func order() map[string][][]string {
 		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
-		"proxy":    {{"proxy/trace"}, {"proxy/resolve"}, {"proxy"}},
+		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
 		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
 	}
 }

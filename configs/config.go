@@ -29,6 +29,7 @@ type Config struct {
 	Learning     Learning            `yaml:"learning"`
 	Reward       Reward              `yaml:"reward"`
 	Report       Report              `yaml:"report"`
+	Hooks        Hooks               `yaml:"hooks"`
 	Distill      Distill             `yaml:"distill"`
 	Writ         Writ                `yaml:"writ"`
 	Ledger       Ledger              `yaml:"ledger"`
@@ -153,6 +154,18 @@ type Reward struct {
 // Report configures the additions to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
+}
+
+// Hooks holds the secrets of the webhooks that report the ends of work.
+type Hooks struct {
+	GitHub []Hook `yaml:"github"`
+	GitLab []Hook `yaml:"gitlab"`
+}
+
+// Hook is the secret of a webhook and the tenant that owns the events with this secret.
+type Hook struct {
+	Tenant string `yaml:"tenant"` // "": default
+	Secret Secret `yaml:"secret" alone:"yes"`
 }
 
 // Distill configures the distiller.

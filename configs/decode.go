@@ -113,6 +113,12 @@ func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n a
 	d.sources[path] = d.where(n)
 	switch v.Kind() {
 	case reflect.Struct:
+		if _, scalar := scalarText(n); scalar {
+			if i := aloneField(v.Type()); i >= 0 {
+				d.scalar(path, v.Field(i), v.Type().Field(i).Tag, n)
+				return
+			}
+		}
 		d.section(path, v, n)
 	case reflect.Map:
 		d.mapping(path, v, tag, n)
@@ -151,6 +157,11 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
+	case isSection(v.Type().Elem()) && aloneField(v.Type().Elem()) >= 0: // one entry in place of a list of one
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(path, elem, tag, n)
+		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))
+		return
 	case isSection(v.Type().Elem()):
 		d.fault(path, n, "", "is not a list; write - {name: ..., ...} below it")
 		return

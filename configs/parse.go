@@ -72,7 +72,7 @@ func (f Fault) network() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
 	switch section {
-	case "listen", "admin", "upstream", "upstreams", "routes", "tenancy", "keys", "otel", "distill":
+	case "listen", "admin", "upstream", "upstreams", "routes", "tenancy", "keys", "hooks", "otel", "distill":
 		return !f.unknown
 	default:
 		return false
@@ -154,6 +154,12 @@ func (d *decoder) outside(c *Config, f field, text string) {
 	if kind == reflect.Slice && !isSection(f.typ.Elem()) &&
 		!strings.HasPrefix(strings.TrimSpace(text), "[") {
 		d.commas(f.path, v, f.tag, nil, text)
+		return
+	}
+	if alone := aloneField(f.typ.Elem()); kind == reflect.Slice && alone >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
+		elem := reflect.New(f.typ.Elem()).Elem()
+		d.text(f.path, elem.Field(alone), f.tag, nil, text)
+		v.Set(reflect.Append(reflect.MakeSlice(f.typ, 0, 1), elem))
 		return
 	}
 	if n, ok := d.parse(text); ok {

@@ -29,6 +29,20 @@ type field struct {
 // isSection reports whether t holds further keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
+// aloneField returns the index of the field of a section that a scalar in place of the section sets, -1
+// without such a field.
+func aloneField(t reflect.Type) int {
+	if !isSection(t) {
+		return -1
+	}
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("alone") != "" {
+			return i
+		}
+	}
+	return -1
+}
+
 // yamlName returns the key of a struct field.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")

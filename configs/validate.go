@@ -26,6 +26,8 @@ func (v *validator) run() {
 	v.addresses()
 	v.upstreams()
 	v.keys()
+	v.hooks("hooks.github", c.Hooks.GitHub)
+	v.hooks("hooks.gitlab", c.Hooks.GitLab)
 	v.patterns()
 	v.tags()
 	v.tokens("admin.tokens", c.Admin.Tokens)
@@ -99,6 +101,26 @@ func (v *validator) keys() {
 		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is the same as another key's")
 		v.must(k.Tenant != "", path+".tenant", "", "is missing; say whose key it is")
 		names[k.Name], hashes[k.KeySHA256] = true, true
+	}
+}
+
+// hooks checks the secrets of webhooks: each secret names one tenant.
+func (v *validator) hooks(key string, hooks []Hook) {
+	c, secrets := v.config, map[Secret]bool{}
+	for i, h := range hooks {
+		path := entry(key, i)
+		v.must(h.Secret != "", path+".secret", "", "is empty; openssl rand -hex 32 makes a secret, which the webhook's settings get too")
+		v.must(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is the secret of another webhook of the list; give each its own")
+		secrets[h.Secret] = true
+		switch c.Tenancy {
+		case "single":
+			v.must(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; leave the tenant out")
+		case "keys":
+			listed := slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Tenant == h.Tenant })
+			v.must(listed, path+".tenant", h.Tenant, "is no tenant of keys; name one of them")
+		default:
+			v.must(h.Tenant != "", path+".tenant", "", "is missing; say whose sessions the webhook rates")
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
+	"precept/proxy/hooks"
 	"precept/store"
 )
 
@@ -31,6 +32,7 @@ type Metrics struct {
 	rejected    prometheus.Counter
 	side        *prometheus.CounterVec
 	writs       *prometheus.CounterVec
+	hooks       *prometheus.CounterVec
 	tokens      *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
 	usage       *prometheus.HistogramVec
@@ -70,6 +72,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by result.", "command", "result"),
+		hooks:       vec("precept_hooks_total", "Deliveries of webhooks, by service and result.", "service", "result"),
 		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
 		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
@@ -108,6 +111,11 @@ func (m *Metrics) startAtZero() {
 	for _, source := range [...]string{feedback.SourceUser, feedback.SourceSystem} {
 		for _, kind := range [...]string{feedback.TypeApproval, feedback.TypeRejection, feedback.TypeCorrection, feedback.TypeScore} {
 			m.feedback.WithLabelValues(source, kind, string(store.Joined))
+		}
+	}
+	for _, service := range [...]hooks.Service{hooks.GitHub, hooks.GitLab} {
+		for _, result := range label.HookResults() {
+			m.hooks.WithLabelValues(string(service), string(result))
 		}
 	}
 	for _, phase := range [...]string{"read", "decide", "splice"} {

@@ -17,6 +17,7 @@ import (
 	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/internal/work"
 	"precept/proxy/resolve"
 	"precept/proxy/trace"
 	"precept/store"
@@ -85,6 +86,8 @@ type Recorder interface {
 // Feedback stores the feedback of clients about sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
+	// RateWork stores feedback on the sessions that showed a commit, a branch or a pull request.
+	RateWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
 // Bank keeps the lessons of agents.

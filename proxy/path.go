@@ -90,7 +90,7 @@ func (p paths) endpoint(path string) (own string, ok bool) {
 			continue
 		}
 		switch {
-		case name == "feedback", name == "lessons" && p.lessons:
+		case name == "feedback", name == "lessons" && p.lessons, name == "hooks":
 			own = "/" + strings.Join(append([]string{"v1", name}, segments[i+1:]...), "/")
 		case (name == "healthz" || name == "readyz") && i == len(segments)-1:
 			own = "/" + name
@@ -107,7 +107,7 @@ func (p paths) endpoint(path string) (own string, ok bool) {
 // mayBeOwn reports whether a path can hold the name of an endpoint of precept. Most paths do not, and
 // need no further look.
 func mayBeOwn(path string) bool {
-	for _, part := range [...]string{"feedback", "lessons", "healthz", "readyz", "%"} {
+	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
 			return true
 		}

@@ -44,6 +44,8 @@ type Proxy struct {
 	resolver *resolve.Resolver
 	lessons  agentLessons
 	commands *commandQueue
+
+	deliveries deliveries // of webhooks
 }
 
 // New returns a data listener. New starts no goroutine.

@@ -49,6 +49,8 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 		"/healthz":     {http.MethodGet: alive, http.MethodHead: alive},
 		"/readyz":      {http.MethodGet: p.ready, http.MethodHead: p.ready},
 		"/v1/feedback": {http.MethodPost: p.feedback},
+
+		"/v1/hooks/:id": {http.MethodPost: p.hook},
 	}
 	if p.opts.Bank != nil {
 		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.withOwnLessons(ownLessons.list), http.MethodPost: p.withOwnLessons(ownLessons.create)}
@@ -76,9 +78,9 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 		_, rest, _ := strings.Cut(after, "/")
 		path = "/" + rest
 	}
-	for _, own := range [...]string{"/healthz", "/readyz", "/v1/feedback", "/v1/lessons"} {
+	for _, own := range [...]string{"/healthz", "/readyz", "/v1/feedback", "/v1/lessons", "/v1/hooks"} {
 		below, ok := strings.CutPrefix(path, own)
-		if !ok || endpoints[own] == nil || below != "" && below[0] != '/' {
+		if !ok || endpoints[own] == nil && endpoints[own+"/:id"] == nil || below != "" && below[0] != '/' {
 			continue
 		}
 		clientOf(c.Response()).own = true
@@ -86,7 +88,7 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 		switch {
 		case strings.Count(below, "/") == 1 && endpoints[own+"/:id"] != nil:
 			methods = endpoints[own+"/:id"]
-		case below != "":
+		case below != "" || methods == nil:
 			return refusal(wire.None, http.StatusNotFound, "precept answers "+own+" itself and has nothing at this path below it; correct the path")
 		}
 		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")

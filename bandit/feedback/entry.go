@@ -39,6 +39,13 @@ const (
 	labelPoor       = "poor"
 )
 
+// The stages of work that webhooks report. The end of a pull request replaces all checks. Until then the
+// checks count as one rater with the lowest score: one failed check is a failed check.
+const (
+	StageCheck = "check"
+	StageEnd   = "end"
+)
+
 // Entry is one stored feedback of a session. Tier is set when the feedback is accepted: 1 user, 2
 // verifier (system), 3 implicit.
 type Entry struct {
@@ -55,6 +62,7 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
+	Stage      string          `json:"stage,omitempty"` // of a webhook: StageCheck or StageEnd
 	Via        string          `json:"via,omitempty"`  // session or run that the feedback names, if different from the owner: a member of the run, or its run
 	Hash       string          `json:"hash,omitempty"` // ContentHash; breaks ties between entries with equal id and time
 }
@@ -71,6 +79,9 @@ func (e *Entry) ContentHash() string {
 		h.Write([]byte(s))
 	}
 	h.Write([]byte(e.Via))
+	if e.Stage != "" { // entries without a stage keep the hash of earlier releases
+		h.Write([]byte("\x00" + e.Stage))
+	}
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -111,7 +122,7 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 // OfMember returns the entry of a member as the reward of the unit counts it: score and weight
 // without the text. Entries of several members differ by id, and each member is a separate rater.
 func (e *Entry) OfMember(member string) Entry {
-	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Via: member}
+	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, Via: member}
 	if e.Rater != "" {
 		out.Rater = shortHash("rater", e.Rater)
 	}

@@ -47,7 +47,27 @@ func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) 
 		}
 	}
 	maps.DeleteFunc(byID, func(_ string, e Entry) bool { return top == 0 || e.Tier != top })
-	return top, latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.Via })
+	byRater = latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.Via })
+	joinChecks(byRater)
+	return top, byRater
+}
+
+// joinChecks removes the checks of work that ended, and keeps the lowest of the other checks.
+func joinChecks(byRater map[string]Entry) {
+	ends, lowest := map[string]bool{}, map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(byRater)) {
+		e := byRater[key]
+		least, some := lowest[e.Via]
+		switch {
+		case e.Stage == StageEnd:
+			ends[e.Via] = true
+		case e.Stage == StageCheck && (!some || e.Score < byRater[least].Score):
+			lowest[e.Via] = key
+		}
+	}
+	maps.DeleteFunc(byRater, func(key string, e Entry) bool {
+		return e.Stage == StageCheck && (ends[e.Via] || lowest[e.Via] != key)
+	})
 }
 
 // latest keeps the latest entry of each key.

@@ -183,3 +183,22 @@ const (
 func DropReasons() []Reason {
 	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly}
 }
+
+// HookResult is the value of the label result of precept_hooks_total.
+type HookResult string
+
+// The results of a webhook's delivery.
+const (
+	HookRated        HookResult = "rated"        // sessions got feedback
+	HookIgnored      HookResult = "ignored"      // the event is no end of work
+	HookUnknown      HookResult = "unknown"      // no session showed the work
+	HookDuplicate    HookResult = "duplicate"    // the delivery came before
+	HookUnauthorized HookResult = "unauthorized" // no secret signed the delivery
+	HookMalformed    HookResult = "malformed"    // the body is no payload of the service
+	HookFailed       HookResult = "failed"       // the store cannot be written
+)
+
+// HookResults returns all results of precept_hooks_total.
+func HookResults() []HookResult {
+	return []HookResult{HookRated, HookIgnored, HookUnknown, HookDuplicate, HookUnauthorized, HookMalformed, HookFailed}
+}

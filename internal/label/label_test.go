@@ -24,6 +24,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		"Side":        texts(label.SideReasons()),
 		"Dropped":     texts(label.DropReasons()),
 		"Unread":      texts(label.UnreadReasons()),
+		"Hook":        texts(label.HookResults()),
 	}
 	declared := map[string][]string{}
 	for name, value := range constants(t, "label.go") {
@@ -95,7 +96,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 }
 
 func prefixes() []string {
-	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread"}
+	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook"}
 }
 
 // constants returns the string constants of a file, by name.

@@ -147,13 +147,14 @@ func newDocWorld(t *testing.T) *docWorld {
 	}
 	server := storetest.StartRedis(t, "--requirepass", "documents")
 	data := filepath.Join(dir, "data")
-	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token"}, "--upstream", harness.Brief(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
+	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.Brief(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
 	visit(t, p)
+	request(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	w := &docWorld{dir: dir, redis: server.Addr, say: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
 		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
-	w.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents",
+	w.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents", "GITHUB_WEBHOOK_SECRET=documents-hook",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
 	w.run(t, docBlock{text: `printf 'data\nci-data\nout\n' > .gitignore
 git init -q -b main && git add . && git commit -qm begin
@@ -177,12 +178,17 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 // visit is a session of one turn.
 func visit(t *testing.T, p *harness.Process) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(
-		`{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`))
+	request(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
+}
+
+// request sends a request of a session.
+func request(t *testing.T, p *harness.Process, session, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Precept-Session", "ci-42")
+	req.Header.Set("Precept-Session", session)
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

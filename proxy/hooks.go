@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/bandit/feedback"
+	"precept/configs"
+	"precept/internal/label"
+	"precept/internal/wire"
+	"precept/proxy/hooks"
+	"precept/store"
+)
+
+// hookLimit bounds the body of a webhook.
+const hookLimit = 8 << 20
+
+// hooked is the answer to a delivery.
+type hooked struct {
+	Status string  `json:"status"` // joined or ignored
+	Reason string  `json:"reason,omitempty"`
+	Events []rated `json:"events,omitempty"`
+}
+
+// hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that
+// signed the delivery, whatever the payload says. Services show the answer to the owner of the webhook.
+func (p *Proxy) hook(c echo.Context) error {
+	service, set := hooks.Service(c.Param("id")), p.set.Load()
+	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
+	switch {
+	case !known:
+		return refusal(wire.None, http.StatusNotFound, "precept takes webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
+	case len(secrets) == 0:
+		return refusal(wire.None, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the secret of the webhook to the configuration of precept")
+	}
+	count := func(result label.HookResult) {
+		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
+	}
+	body, err := bodyOf(c, hookLimit, "the body of a webhook may have 8 MiB; send fewer kinds of events")
+	if err != nil {
+		return err
+	}
+	header, now, log := c.Request().Header, p.opts.Now(), p.opts.log(clientOf(c.Response()))
+	tenant, ok := "", false
+	for i := range secrets {
+		if hooks.Signed(service, header, body, secrets[i].Secret.Reveal(), now) {
+			tenant, ok = secrets[i].Tenant, true
+		}
+	}
+	if !ok {
+		count(label.HookUnauthorized)
+		log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets", "service", service, "key", "hooks."+string(service))
+		return refusal(wire.None, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
+	}
+	if tenant == "" {
+		tenant = "default"
+	}
+	marks := deliveryMarks(service, tenant, hooks.Delivery(header), body)
+	if p.deliveries.seen(marks) {
+		count(label.HookDuplicate)
+		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: "this delivery came before"})
+	}
+	events, reason, err := hooks.Parse(service, header, body)
+	switch {
+	case err != nil:
+		count(label.HookMalformed)
+		return refusal(wire.None, http.StatusBadRequest, err.Error()+"; choose the content type application/json")
+	case len(events) == 0:
+		count(label.HookIgnored)
+		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: reason})
+	case !set.cfg.Learning.Enabled || set.optOut.Tenant(tenant):
+		count(label.HookIgnored)
+		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: "learning is off for this tenant"})
+	}
+	a := hooked{Status: string(store.Ignored)}
+	for i := range events {
+		r := p.rateEvent(c, service, tenant, &events[i], now)
+		if r.code == http.StatusServiceUnavailable {
+			count(label.HookFailed)
+			return refusal(wire.None, r.code, r.Error)
+		}
+		if r.Status == string(store.Joined) {
+			a.Status = r.Status
+		}
+		a.Events = append(a.Events, r)
+	}
+	if a.Status != string(store.Joined) {
+		count(label.HookUnknown)
+		a.Reason = a.Events[0].Error
+		return c.JSON(http.StatusOK, a)
+	}
+	p.deliveries.add(marks)
+	count(label.HookRated)
+	log.Info("a webhook rated sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(a.Events[0].Sessions), "runs", len(a.Events[0].Runs))
+	return c.JSON(http.StatusAccepted, a)
+}
+
+// rateEvent rates the sessions of the first group of references that a session showed. The time of the
+// entry is the time of the event: events that arrive in another order, or twice, give the same reward.
+func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) rated {
+	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
+	entry := feedback.Entry{
+		ID: e.ID(service), At: now, Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: e.Outcome.Score(), Tier: feedback.TierVerifier,
+		Rater: string(service), Stage: feedback.StageEnd, Details: details,
+	}
+	if e.Outcome.IsCheck() {
+		entry.Rater, entry.Stage = string(service)+" "+e.Check, feedback.StageCheck
+	}
+	if !e.At.IsZero() && e.At.Before(now) {
+		entry.At = e.At
+	}
+	post := feedback.Post{Entry: entry}
+	answer := rated{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
+	for _, group := range e.Subjects {
+		done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, group, entry)
+		if err == nil {
+			p.opts.Metrics.feedback.WithLabelValues(entry.Source, entry.Type, string(done.Status)).Inc()
+			return rated{ID: entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status), Sessions: done.Work.Sessions, Runs: done.Work.Runs}
+		}
+		if fault, ok := errors.AsType[*store.WorkError](err); ok {
+			answer = rated{ID: entry.ID, Status: "refused", Error: fault.Advice}
+			continue
+		}
+		return p.notStored(c, post, err)
+	}
+	return answer
+}
+
+// maxDeliveries bounds the remembered deliveries. A repetition of an older one changes nothing either,
+// because its entry has the same id and the same time.
+const maxDeliveries = 4096
+
+// deliveryMark is a hash of a delivery.
+type deliveryMark [sha256.Size]byte
+
+// deliveryMarks returns the marks of a delivery: of its id, and of its body, because no signature of
+// GitHub covers the id.
+func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
+	from := string(service) + "\x00" + tenant + "\x00"
+	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
+	if id != "" {
+		marks = append(marks, sha256.Sum256([]byte(from+"id\x00"+id)))
+	}
+	return marks
+}
+
+// deliveries remembers the newest deliveries that rated sessions.
+type deliveries struct {
+	mu    sync.Mutex
+	marks map[deliveryMark]bool
+	order []deliveryMark
+}
+
+func (d *deliveries) seen(marks []deliveryMark) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range marks {
+		if d.marks[m] {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *deliveries) add(marks []deliveryMark) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.marks == nil {
+		d.marks = map[deliveryMark]bool{}
+	}
+	for _, m := range marks {
+		if !d.marks[m] {
+			d.marks[m] = true
+			d.order = append(d.order, m)
+		}
+	}
+	for len(d.order) > maxDeliveries {
+		delete(d.marks, d.order[0])
+		d.order = d.order[1:]
+	}
+}

@@ -1,0 +1,172 @@
+package hooks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"precept/internal/work"
+)
+
+// githubPayload holds the fields of GitHub's events that precept reads.
+type githubPayload struct {
+	Action     string           `json:"action"`
+	Repository githubRepository `json:"repository"`
+	Request    githubRequest    `json:"pull_request"`
+	CheckRun   githubCheck      `json:"check_run"`
+	CheckSuite githubCheck      `json:"check_suite"`
+	Workflow   githubCheck      `json:"workflow_run"`
+
+	// Of a status.
+	SHA       string `json:"sha"`
+	State     string `json:"state"`
+	Context   string `json:"context"`
+	UpdatedAt string `json:"updated_at"`
+	Branches  []struct {
+		Name string `json:"name"`
+	} `json:"branches"`
+
+	// Of a push.
+	Ref     string `json:"ref"`
+	Commits []struct {
+		Message   string `json:"message"`
+		Timestamp string `json:"timestamp"`
+	} `json:"commits"`
+}
+
+type githubRepository struct {
+	FullName      string `json:"full_name"`
+	DefaultBranch string `json:"default_branch"`
+}
+
+type githubRequest struct {
+	Number    int    `json:"number"`
+	Title     string `json:"title"`
+	Body      string `json:"body"`
+	Merged    bool   `json:"merged"`
+	ClosedAt  string `json:"closed_at"`
+	UpdatedAt string `json:"updated_at"`
+	Head      struct {
+		Ref        string           `json:"ref"`
+		SHA        string           `json:"sha"`
+		Repository githubRepository `json:"repo"` // null if the fork is deleted
+	} `json:"head"`
+}
+
+type githubCheck struct {
+	Name        string `json:"name"`
+	Conclusion  string `json:"conclusion"`
+	HeadSHA     string `json:"head_sha"`
+	HeadBranch  string `json:"head_branch"`
+	CompletedAt string `json:"completed_at"`
+	UpdatedAt   string `json:"updated_at"`
+	App         struct {
+		Slug string `json:"slug"`
+	} `json:"app"`
+	Suite struct {
+		HeadBranch string `json:"head_branch"`
+	} `json:"check_suite"`
+	Requests []struct {
+		Number int `json:"number"`
+	} `json:"pull_requests"`
+}
+
+func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
+	if strings.HasPrefix(h.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil, "", fmt.Errorf("the form does not decode: %w", err)
+		}
+		body = []byte(form.Get("payload"))
+	}
+	var p githubPayload
+	event := h.Get("X-GitHub-Event")
+	read := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
+	if !read { // fields of other events may have other types
+		var object map[string]json.RawMessage
+		err = json.Unmarshal(body, &object)
+	} else {
+		err = json.Unmarshal(body, &p)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the payload is not an event of GitHub: %w", err)
+	}
+	switch {
+	case event == "pull_request" && p.Action == "closed":
+		return p.closed(), "", nil
+	case event == "check_run" && p.Action == "completed":
+		p.CheckRun.HeadBranch = p.CheckRun.Suite.HeadBranch
+		return p.checked(&p.CheckRun)
+	case event == "check_suite" && p.Action == "completed":
+		p.CheckSuite.Name = "suite " + p.CheckSuite.App.Slug
+		return p.checked(&p.CheckSuite)
+	case event == "workflow_run" && p.Action == "completed":
+		p.Workflow.Name = "workflow " + p.Workflow.Name
+		return p.checked(&p.Workflow)
+	case event == "status":
+		c := githubCheck{Name: "status " + p.Context, Conclusion: p.State, HeadSHA: p.SHA, UpdatedAt: p.UpdatedAt}
+		if len(p.Branches) == 1 {
+			c.HeadBranch = p.Branches[0].Name
+		}
+		return p.checked(&c)
+	case event == "push":
+		return p.pushed()
+	}
+	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " is no end of work", nil
+}
+
+// closed returns the end of a pull request. A merged revert also ends the reverted pull request.
+func (p *githubPayload) closed() []Event {
+	pr, in := &p.Request, p.Repository.FullName
+	e := Event{Outcome: Closed, Repository: in, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
+	if pr.Merged {
+		e.Outcome = Merged
+	}
+	from := pr.Head.Repository
+	e.Subjects = subjects(group(request(in, pr.Number), commit(pr.Head.SHA, in), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
+	events := []Event{e}
+	if n := revertedRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
+		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})
+	}
+	return events
+}
+
+// checked returns the end of a check: of the sessions that showed the commit, else of those of its pull
+// requests, else of those of its branch.
+func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
+	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
+	switch c.Conclusion {
+	case "success":
+		e.Outcome = CheckPassed
+	case "failure", "timed_out", "startup_failure", "error":
+		e.Outcome = CheckFailed
+	default:
+		return nil, "the check neither passed nor failed", nil
+	}
+	var requests []work.Ref
+	for _, pr := range c.Requests {
+		requests = append(requests, group(request(e.Repository, pr.Number))...)
+	}
+	e.Subjects = subjects(
+		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, e.Repository)))
+	return []Event{e}, "", nil
+}
+
+// pushed returns the reverts that reach the default branch.
+func (p *githubPayload) pushed() ([]Event, string, error) {
+	if p.Ref != "refs/heads/"+p.Repository.DefaultBranch {
+		return nil, "the push is not to the default branch", nil
+	}
+	var messages []string
+	at := ""
+	for _, c := range p.Commits {
+		messages, at = append(messages, c.Message), c.Timestamp
+	}
+	if events := revertsOf(messages, p.Repository.FullName, parseTime(at)); len(events) > 0 {
+		return events, "", nil
+	}
+	return nil, "the push reverts nothing", nil
+}

@@ -1,0 +1,128 @@
+package hooks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// gitlabPayload holds the fields of GitLab's events that precept reads.
+type gitlabPayload struct {
+	Project gitlabProject `json:"project"`
+	Ref     string        `json:"ref"`
+	Commits []struct {
+		Message   string `json:"message"`
+		Timestamp string `json:"timestamp"`
+	} `json:"commits"`
+	Request struct {
+		IID int `json:"iid"`
+	} `json:"merge_request"`
+	Object struct {
+		IID          int             `json:"iid"`
+		Action       string          `json:"action"`
+		Title        string          `json:"title"`
+		Description  string          `json:"description"`
+		SourceBranch string          `json:"source_branch"`
+		Source       json.RawMessage `json:"source"` // of a merge request, its project; of a pipeline, a word
+		UpdatedAt    string          `json:"updated_at"`
+		LastCommit   struct {
+			ID string `json:"id"`
+		} `json:"last_commit"`
+
+		// Of a pipeline.
+		Ref        string `json:"ref"`
+		Tag        bool   `json:"tag"`
+		SHA        string `json:"sha"`
+		Status     string `json:"status"`
+		FinishedAt string `json:"finished_at"`
+	} `json:"object_attributes"`
+}
+
+type gitlabProject struct {
+	Path          string `json:"path_with_namespace"`
+	DefaultBranch string `json:"default_branch"`
+}
+
+func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
+	var p gitlabPayload
+	var head struct {
+		Kind string `json:"object_kind"`
+	}
+	err = json.Unmarshal(body, &head)
+	if err == nil && slices.Contains([]string{"merge_request", "pipeline", "push"}, head.Kind) {
+		err = json.Unmarshal(body, &p)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the payload is not an event of GitLab: %w", err)
+	}
+	switch head.Kind {
+	case "merge_request":
+		return p.request()
+	case "pipeline":
+		return p.pipeline()
+	case "push":
+		return p.pushed()
+	case "build":
+		return nil, "a job counts with its pipeline; send pipeline events", nil
+	}
+	return nil, strings.TrimSpace("the event "+head.Kind) + " is no end of work", nil
+}
+
+// request returns the end of a merge request. A merged revert also ends the reverted merge request.
+func (p *gitlabPayload) request() ([]Event, string, error) {
+	o, in := &p.Object, p.Project.Path
+	e := Event{Outcome: Closed, Repository: in, At: parseTime(o.UpdatedAt)}
+	switch o.Action {
+	case "merge":
+		e.Outcome = Merged
+	case "close":
+	default:
+		return nil, "the merge request is neither merged nor closed", nil
+	}
+	var from gitlabProject
+	_ = json.Unmarshal(o.Source, &from) // without a project, the branch counts in any repository
+	e.Subjects = subjects(group(request(in, o.IID), commit(o.LastCommit.ID, in), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
+	events := []Event{e}
+	if n := revertedRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
+		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})
+	}
+	return events, "", nil
+}
+
+// pipeline returns the end of a pipeline.
+func (p *gitlabPayload) pipeline() ([]Event, string, error) {
+	o, in := &p.Object, p.Project.Path
+	e := Event{Repository: in, Check: "pipeline", At: parseTime(o.FinishedAt)}
+	switch o.Status {
+	case "success":
+		e.Outcome = CheckPassed
+	case "failed":
+		e.Outcome = CheckFailed
+	default:
+		return nil, "the pipeline neither passed nor failed", nil
+	}
+	of := o.Ref
+	if o.Tag {
+		of = ""
+	}
+	e.Subjects = subjects(group(commit(o.SHA, in)), group(request(in, p.Request.IID)), group(branch(of, p.Project.DefaultBranch, in)))
+	return []Event{e}, "", nil
+}
+
+// pushed returns the reverts that reach the default branch.
+func (p *gitlabPayload) pushed() ([]Event, string, error) {
+	if p.Ref != "refs/heads/"+p.Project.DefaultBranch {
+		return nil, "the push is not to the default branch", nil
+	}
+	var messages []string
+	at := ""
+	for _, c := range p.Commits {
+		messages, at = append(messages, c.Message), c.Timestamp
+	}
+	if events := revertsOf(messages, p.Project.Path, parseTime(at)); len(events) > 0 {
+		return events, "", nil
+	}
+	return nil, "the push reverts nothing", nil
+}

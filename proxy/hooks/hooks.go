@@ -1,0 +1,241 @@
+// Package hooks reads the webhooks of GitHub and GitLab: the signature of a delivery, and the ends of
+// work in the payload. The package has no clock and no I/O.
+package hooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"precept/internal/work"
+)
+
+// Service is a sender of webhooks.
+type Service string
+
+// The services.
+const (
+	GitHub Service = "github"
+	GitLab Service = "gitlab"
+)
+
+// Outcome is an end of work.
+type Outcome string
+
+// The outcomes.
+const (
+	Merged      Outcome = "merged"
+	Closed      Outcome = "closed" // without a merge
+	Reverted    Outcome = "reverted"
+	CheckPassed Outcome = "check_passed"
+	CheckFailed Outcome = "check_failed"
+)
+
+// Score returns the reward of an outcome.
+func (o Outcome) Score() float64 {
+	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
+}
+
+// IsCheck reports whether the outcome is a check, which counts until the pull request ends.
+func (o Outcome) IsCheck() bool { return o == CheckPassed || o == CheckFailed }
+
+// Event is one end of work.
+type Event struct {
+	Outcome    Outcome
+	Repository string
+	Check      string // name of the check
+	// Subjects are groups of references. The event rates the sessions of the first known group.
+	Subjects [][]work.Ref
+	At       time.Time // as the service states it; zero if unknown
+}
+
+// ID returns an id of the event. A repetition has an equal id.
+func (e *Event) ID(service Service) string {
+	h := sha256.New()
+	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
+	for _, group := range e.Subjects {
+		for _, ref := range group {
+			parts = append(parts, ref.Key(), ref.Name)
+		}
+	}
+	for _, part := range parts {
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return "hook_" + hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// maxAge is the largest difference between the time of a signed delivery of GitLab and the clock.
+const maxAge = 5 * time.Minute
+
+// Signed reports whether the secret signed a delivery: by X-Hub-Signature-256 of GitHub, by
+// webhook-signature of GitLab's signing token, or by X-Gitlab-Token.
+func Signed(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
+	if secret == "" {
+		return false
+	}
+	if service == GitHub {
+		given, err := hex.DecodeString(strings.TrimPrefix(h.Get("X-Hub-Signature-256"), "sha256="))
+		return err == nil && hmac.Equal(given, digest([]byte(secret), body))
+	}
+	if signatures := h.Get("Webhook-Signature"); signatures != "" {
+		return signedByGitLab(h, signatures, body, secret, now)
+	}
+	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths take equal time
+	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
+}
+
+// signedByGitLab checks the signatures of GitLab, in the form of standardwebhooks.com.
+func signedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
+	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
+	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
+		return false
+	}
+	keys := [][]byte{[]byte(secret)}
+	if coded, ok := strings.CutPrefix(secret, "whsec_"); ok {
+		if key, err := base64.StdEncoding.DecodeString(coded); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	text := append([]byte(h.Get("Webhook-Id")+"."+h.Get("Webhook-Timestamp")+"."), body...)
+	for signature := range strings.FieldsSeq(signatures) {
+		given, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signature, "v1,"))
+		for _, key := range keys {
+			if err == nil && hmac.Equal(given, digest(key, text)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func digest(key, text []byte) []byte {
+	m := hmac.New(sha256.New, key)
+	m.Write(text)
+	return m.Sum(nil)
+}
+
+// Delivery returns the id of a delivery, "" if the service sent none. A repeated delivery keeps its id.
+func Delivery(h http.Header) string {
+	for _, name := range [...]string{"X-GitHub-Delivery", "Webhook-Id", "Idempotency-Key", "X-Gitlab-Event-UUID"} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// Parse returns the events of a delivery, or the reason for ignoring the delivery. The error means a
+// body of another form.
+func Parse(service Service, h http.Header, body []byte) (events []Event, ignored string, err error) {
+	if service == GitHub {
+		return parseGitHub(h, body)
+	}
+	return parseGitLab(h, body)
+}
+
+// group returns the valid references of a list.
+func group(refs ...func() (work.Ref, bool)) (list []work.Ref) {
+	for _, f := range refs {
+		if ref, ok := f(); ok {
+			list = append(list, ref)
+		}
+	}
+	return list
+}
+
+func commit(hash, repository string) func() (work.Ref, bool) {
+	return func() (work.Ref, bool) { return work.OfCommit(hash, work.CleanPath(repository)) }
+}
+
+// branch returns the reference of a branch. The default branch of a repository belongs to everyone.
+func branch(name, defaultName, repository string) func() (work.Ref, bool) {
+	return func() (work.Ref, bool) {
+		ref, ok := work.OfBranch(name, work.CleanPath(repository))
+		return ref, ok && name != defaultName
+	}
+}
+
+func request(repository string, number int) func() (work.Ref, bool) {
+	return func() (work.Ref, bool) {
+		return work.OfPullRequest(work.CleanPath(repository), strconv.Itoa(number))
+	}
+}
+
+// subjects returns the groups that are not empty.
+func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
+	for _, g := range groups {
+		if len(g) > 0 {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// maxReverts bounds the reverted commits of one push.
+const maxReverts = 20
+
+// revertsOf returns an event for each commit and pull request that the messages of commits revert.
+func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
+	for _, message := range messages[:min(len(messages), maxReverts)] {
+		refs := group(commit(between(message, "This reverts commit ", ".\n "), repository), request(repository, revertedRequest(message)))
+		if strings.HasPrefix(message, "Revert ") && len(refs) > 0 {
+			events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(refs), At: at})
+		}
+	}
+	return events
+}
+
+// revertedRequest returns the number of the pull request that a text reverts: Reverts acme/shop#12,
+// This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...". 0: none.
+func revertedRequest(text string) int {
+	title, _, _ := strings.Cut(text, "\n")
+	places := []string{after(text, "Reverts "), after(text, "This reverts merge request ")}
+	if strings.HasPrefix(title, "Revert ") {
+		at := strings.LastIndex(title, "(#")
+		places = append(places, title[max(at, 0):], after(title, "pull request "))
+	}
+	for _, place := range places {
+		place, _, _ = strings.Cut(place, "\n")
+		i := strings.IndexAny(place, "#!")
+		if i < 0 || strings.Contains(place[:i], " ") {
+			continue
+		}
+		digits := place[i+1:]
+		if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+			digits = digits[:end]
+		}
+		if n, err := strconv.Atoi(digits); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+func after(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
+
+// between returns the text after begin, up to one of the characters of end.
+func between(text, begin, end string) string {
+	rest := after(text, begin)
+	if i := strings.IndexAny(rest, end); i >= 0 {
+		return rest[:i]
+	}
+	return rest
+}
+
+// parseTime reads a time of GitHub or GitLab.
+func parseTime(texts ...string) time.Time {
+	for _, text := range texts {
+		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {
+			if at, err := time.Parse(layout, text); err == nil {
+				return at.UTC()
+			}
+		}
+	}
+	return time.Time{}
+}

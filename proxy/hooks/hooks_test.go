@@ -1,0 +1,202 @@
+package hooks_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/proxy/hooks"
+)
+
+const full = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+
+func payload(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// shown is an event in one line.
+func shown(events []hooks.Event) string {
+	var lines []string
+	for _, e := range events {
+		line := fmt.Sprint(e.Outcome, " ", e.Outcome.Score())
+		for _, group := range e.Subjects {
+			line += ";"
+			for _, ref := range group {
+				line += " " + string(ref.Kind) + " " + ref.Name + "@" + ref.Repository
+			}
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A merge of GitHub names the pull request, its last commit and its branch.
+func ExampleParse() {
+	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
+	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
+	for _, ref := range events[0].Subjects[0] {
+		fmt.Println(events[0].Outcome, events[0].Outcome.Score(), ref.Kind, ref.Name[:2])
+	}
+	// Output:
+	// merged 1 pull_request 12
+	// merged 1 commit 3f
+	// merged 1 branch fi
+}
+
+func TestEventsOfPayloads(t *testing.T) {
+	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
+	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
+	swap := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	const all = "; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@acme/shop"
+	const steps = "; commit " + full + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
+	for name, k := range map[string]struct {
+		service     hooks.Service
+		event, body string
+		want        string // events, or ignored
+	}{
+		"closed without a merge":  {hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
+		"opened":                  {hooks.GitHub, "pull_request", swap(merged, `"closed","number"`, `"opened","number"`), "ignored"},
+		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
+		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@"},
+		"a revert": {hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
+			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
+		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + steps},
+		"check failed":    {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
+		"check cancelled": {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
+		"check begun":     {hooks.GitHub, "check_run", swap(check, `"action":"completed"`, `"action":"created"`), "ignored"},
+		"suite":           {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + full + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
+		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + full + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
+		"status":          {hooks.GitHub, "status", `{"sha":"` + full + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + full + "@acme/shop; branch fix/x@acme/shop"},
+		"pending status":  {hooks.GitHub, "status", `{"sha":"` + full + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
+		"reverting push": {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + full + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
+			"reverted 0; commit " + full + "@acme/shop pull_request 12@acme/shop"},
+		"push to a branch":  {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + full + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"push":              {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"ping":              {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
+		"GitLab merged":     {hooks.GitLab, "", request, "merged 1" + all},
+		"GitLab closed":     {hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`), "closed 0" + all},
+		"GitLab updated":    {hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"update"`), "ignored"},
+		"GitLab revert":     {hooks.GitLab, "", swap(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
+		"GitLab failed":     {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
+		"GitLab passed":     {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
+		"GitLab running":    {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
+		"GitLab push":       {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + full + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + full + "@acme/shop"},
+		"GitLab's note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
+		"an empty object":   {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
+		"hostile numbers":   {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
+		"payload in a form": {hooks.GitHub, "pull_request form", "payload=" + url.QueryEscape(merged), "merged 1" + all},
+	} {
+		h := http.Header{}
+		event, form, _ := strings.Cut(k.event, " ")
+		h.Set("X-GitHub-Event", event)
+		if form != "" {
+			h.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
+		got := shown(events)
+		if reason != "" {
+			got = "ignored"
+		}
+		if err != nil || got != k.want {
+			t.Errorf("%s: got %s (%s, %v), want %s", name, got, reason, err, k.want)
+		}
+	}
+	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
+		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
+			t.Errorf("the body %q of GitHub is accepted, want an error", body)
+		}
+	}
+}
+
+func sum(key, text string) []byte {
+	m := hmac.New(sha256.New, []byte(key))
+	m.Write([]byte(text))
+	return m.Sum(nil)
+}
+
+// Only the configured secret signs, over the whole body, and a signed delivery of GitLab is young.
+func TestSignatures(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
+	github := func(signature string) http.Header {
+		h := http.Header{}
+		h.Set("X-Hub-Signature-256", signature)
+		return h
+	}
+	gitlab := func(key string, at time.Time) http.Header {
+		h, stamp := http.Header{}, strconv.FormatInt(at.Unix(), 10)
+		h.Set("Webhook-Id", "msg_1")
+		h.Set("Webhook-Timestamp", stamp)
+		h.Set("Webhook-Signature", "v1,AAAA v1,"+base64.StdEncoding.EncodeToString(sum(key, "msg_1."+stamp+"."+body)))
+		return h
+	}
+	token := func(text string) http.Header { h := http.Header{}; h.Set("X-Gitlab-Token", text); return h }
+	right := "sha256=" + hex.EncodeToString(sum(secret, body))
+	for name, k := range map[string]struct {
+		service hooks.Service
+		header  http.Header
+		body    string
+		secret  string
+		want    bool
+	}{
+		"GitHub":                        {hooks.GitHub, github(right), body, secret, true},
+		"another body":                  {hooks.GitHub, github(right), `{"a":2}`, secret, false},
+		"another secret":                {hooks.GitHub, github(right), body, "other", false},
+		"without a signature":           {hooks.GitHub, http.Header{}, body, secret, false},
+		"a cut signature":               {hooks.GitHub, github(right[:40]), body, secret, false},
+		"no hex":                        {hooks.GitHub, github("sha256=zz"), body, secret, false},
+		"an empty secret":               {hooks.GitHub, github("sha256=" + hex.EncodeToString(sum("", body))), body, "", false},
+		"GitLab's token at GitHub's":    {hooks.GitHub, token(secret), body, secret, false},
+		"GitLab's token":                {hooks.GitLab, token(secret), body, secret, true},
+		"a wrong token":                 {hooks.GitLab, token("other"), body, secret, false},
+		"without a token":               {hooks.GitLab, http.Header{}, body, secret, false},
+		"GitLab's signature":            {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
+		"a coded signing token":         {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
+		"an old signature":              {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
+		"a signature of another secret": {hooks.GitLab, gitlab("other", now), body, secret, false},
+	} {
+		if got := hooks.Signed(k.service, k.header, []byte(k.body), k.secret, now); got != k.want {
+			t.Errorf("%s: signed is %v, want %v", name, got, k.want)
+		}
+	}
+}
+
+// FuzzParse checks that no payload makes Parse panic or return an event with a name that git does not accept.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
+		f.Add(payload(f, name))
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, event := range []string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"} {
+			for _, service := range []hooks.Service{hooks.GitHub, hooks.GitLab} {
+				events, _, _ := hooks.Parse(service, http.Header{"X-Github-Event": {event}}, []byte(body))
+				if len(events) > 20 {
+					t.Errorf("got %d events, want at most 20", len(events))
+				}
+				for i := range events {
+					for _, group := range events[i].Subjects {
+						for _, ref := range group {
+							if strings.ContainsAny(ref.Name, " \n\x00") {
+								t.Errorf("the reference %q holds blanks or control characters", ref.Name)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package proxy_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// delivers sends a payload as GitHub does, signed with a secret.
+func (r *rig) delivers(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
+	t.Helper()
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(payload))
+	h := http.Header{"Content-Type": {"application/json"}}
+	h.Set("X-GitHub-Event", event)
+	h.Set("X-GitHub-Delivery", id)
+	h.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
+	res, body := r.send(t, "POST", "/v1/hooks/github", h, payload)
+	if err := json.Unmarshal(body, &a); err != nil {
+		t.Fatalf("the answer %s is no JSON: %v", body, err)
+	}
+	return res.StatusCode, a
+}
+
+type hookAnswer struct {
+	Status, Reason string
+	Events         []struct {
+		Session string `json:"session_id"`
+		Error   string
+	}
+	Error          struct{ Message string }
+}
+
+func hookPayload(t *testing.T, name string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile("hooks/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(pairs...).Replace(string(text))
+}
+
+// A check, then a merge rate the session; a repetition, an unknown pull request and a wrong secret do not.
+func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
+	flags := certain()
+	flags["hooks.github"] = "s3cret"
+	r := newRig(t, newUpstream(t, nil), "", nil, flags)
+	r.commits(t, named("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
+	merged := hookPayload(t, "github_pull_request_merged.json")
+	for _, k := range []struct {
+		name, secret, event, id, payload string
+		code                             int
+		status                           string
+	}{
+		{"wrong secret", "other", "pull_request", "1", merged, 401, ""},
+		{"ping", "s3cret", "ping", "2", `{"zen":"x"}`, 200, "ignored"},
+		{"no JSON", "s3cret", "pull_request", "3", `{"action":`, 400, ""},
+		{"check", "s3cret", "check_run", "4", hookPayload(t, "github_check_run.json"), 202, "joined"},
+		{"merge", "s3cret", "pull_request", "5", merged, 202, "joined"},
+		{"the same delivery", "s3cret", "pull_request", "5", merged, 200, "ignored"},
+		{"the same body under another id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
+		{"of others", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
+	} {
+		code, a := r.delivers(t, k.secret, k.event, k.id, k.payload)
+		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
+			t.Errorf("%s: got %d %+v, want %d %q", k.name, code, a, k.code, k.status)
+		}
+		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
+			t.Errorf("%s: got %+v, want the session a", k.name, a.Events)
+		}
+	}
+}
+
+// GitLab's token opens GitLab's path only, and paths without a configured secret answer with the remedy.
+func TestWebhookOfGitLab(t *testing.T) {
+	flags := certain()
+	flags["hooks.gitlab"] = "s3cret"
+	r := newRig(t, newUpstream(t, nil), "", nil, flags)
+	r.commits(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
+	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/hooks/gitlab/": 200, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
+		if path == "/hooks/gitlab/" {
+			continue
+		}
+		if res, body := r.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
+			t.Errorf("%s: got %d %s, want %d", path, res.StatusCode, body, want)
+		}
+	}
+	if res, body := r.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
+		t.Errorf("under another base URL, the second time: got %d %s, want 200", res.StatusCode, body)
+	}
+	if res, _ := r.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
+		t.Errorf("GET: got %d, want 405", res.StatusCode)
+	}
+	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", http.Header{"X-Gitlab-Token": {"other"}}, "{}"); res.StatusCode != 401 {
+		t.Errorf("wrong token: got %d, want 401", res.StatusCode)
+	}
+	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
+		t.Errorf("a long body: got %d, want 413", res.StatusCode)
+	}
+}
+
+// A webhook rates sessions of the tenant of its secret only.
+func TestWebhookBelongsToTheTenantOfItsSecret(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{
+		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
+	})
+	r.commits(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if code, a := r.delivers(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
+		t.Errorf("got %d %+v for a session of another tenant, want 200 ignored", code, a)
+	}
+}
