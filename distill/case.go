@@ -314,6 +314,9 @@ func (c *Case) add(o *Case) {
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
 	c.Once += o.Once
+	if c.Known != "" { // a known failure has several wordings
+		c.Phrases, c.Kinds = added(slices.Clip(c.Phrases), o.Phrases...), added(slices.Clip(c.Kinds), o.Kinds...)
+	}
 	if o.Sessions > 0 {
 		c.Terms.add(&o.Terms)
 		c.Names.add(&o.Names)

@@ -303,18 +303,24 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// sent returns the words of a call's short values: an error that repeats them is private to the
-// session.
+// sent returns the words of a call's short values, also the values as one word: an error that repeats them is
+// private to the session.
 func sent(a *arguments) map[string]bool {
 	out := map[string]bool{}
-	for _, v := range a.object {
-		if t, ok := v.(string); ok && len(t) < 80 {
-			words := strings.FieldsFunc(strings.ToLower(t), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-			if len(words) <= 4 {
-				for _, w := range words {
-					out[w] = true
-				}
-			}
+	values := a.values()
+	for _, v := range a.object { // values leaves short texts out
+		if t, ok := v.(string); ok {
+			values = append(values, t)
+		}
+	}
+	for _, t := range values {
+		words := strings.FieldsFunc(strings.ToLower(t), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		if len(t) >= 80 || len(words) > 4 {
+			continue
+		}
+		out[strings.ToLower(strings.TrimSpace(t))] = true
+		for _, w := range words {
+			out[w] = true
 		}
 	}
 	return out

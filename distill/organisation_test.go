@@ -187,3 +187,37 @@ type fullBank struct{ distill.Bank }
 func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
+
+// An error that repeats a value of the call, at any depth, is quoted without the value.
+func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
+		took("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
+	b.distil()
+	l := b.lesson("give-region-to-find-titles")
+	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
+		t.Errorf("got the lesson below, want the words of the error without the values of the call:\n%s", l.Raw)
+	}
+}
+
+// A value inside of a list that the error names is a value that the error offers.
+func TestErrorOffersAValueInsideOfAList(t *testing.T) {
+	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
+	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
+		b := newBench(t)
+		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), took("pay_order", pay(next)))
+		b.distil()
+		equal(t, "lessons after "+next, b.slugs(), slug)
+	}
+}
+
+// A lesson about a known failure fires on each wording of the sessions.
+func TestKnownFailureFiresOnEachWordingOfTheSessions(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))
+	b.session("two", user("More news."), refused("news", `{"q":"quays"}`, "Authentication required"))
+	b.distil()
+	got := b.lesson("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
+	slices.Sort(got)
+	equal(t, "triggers", got, []string{"API key is required", "Authentication required"})
+}

@@ -145,6 +145,20 @@ func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
 	return Fix{}, false
 }
 
+// offersPart reports whether an error names the new part of a list or an object: a value that the refused call
+// did not hold.
+func offersPart(errorText string, from, to any) bool {
+	old := arguments{object: map[string]any{"": from}}
+	had := strings.ToLower(strings.Join(old.values(), "\n"))
+	next := arguments{object: map[string]any{"": to}}
+	fresh := slices.DeleteFunc(next.values(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
+	switch to.(type) {
+	case []any, map[string]any:
+		return len(fresh) == 1 && containsPhrase(errorText, strings.ToLower(fresh[0]), true)
+	}
+	return false
+}
+
 // asksForBoth reports whether an error demands two parameters: the error contains both names, or
 // calls one of them required or missing.
 func asksForBoth(errorText, a, b string) bool {
@@ -163,6 +177,8 @@ func (r *reading) changedParameter(s *step, param string, from, to any, looked [
 	case isQuantity(from) && isQuantity(to) && listed("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
 	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(afterEcho(body, strings.ToLower(a)), strings.ToLower(b)):
+		return Fix{Kind: fixOffered}, true
+	case offersPart(body, from, to):
 		return Fix{Kind: fixOffered}, true
 	case subset(b, a) && toolDoes(s.tool, "looks"):
 		return Fix{Kind: fixNarrow}, true
