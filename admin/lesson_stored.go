@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	g "maragu.dev/gomponents"
@@ -132,7 +134,36 @@ func (x *tried) whole(f frame) g.Node {
 			examples(f, b.Near.Examples),
 		}
 	}
-	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), near}
+	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Like), near}
+}
+
+// likeness returns the sessions in which the lesson would have fired by likeness.
+func likeness(f frame, l *backtest.Like) g.Node {
+	if l.Captured == 0 {
+		return nil
+	}
+	if l.Captured < lesson.LikeSessions {
+		return quiet(g.Textf("Likeness is off: there are %d captured sessions, and likeness needs %d. ", l.Captured, lesson.LikeSessions),
+			code("precept import"), g.Text(" adds past transcripts."))
+	}
+	effect := "The lesson is injected in such sessions, as an arm of its own."
+	if !l.Injected {
+		effect = "These are suggestions, and nothing is injected: write like: true into the lesson, and set match.like to on, to inject the lesson."
+	}
+	return g.Group{
+		h.P(g.Text("By likeness the lesson would have fired in "), h.Strong(g.Text(count(l.Sessions))),
+			g.Text(plural(l.Sessions, " other session. ", " other sessions. ")+effect)),
+		g.If(len(l.Examples) > 0, grid(
+			labelled("Sentences that resemble the lesson"), columns(words("Sentence"), words("Shared words"), numbers("Score"), numbers("Threshold"), words("Session")),
+			some(l.Examples, lastRow, func(e backtest.LikeExample) g.Node {
+				return h.Tr(
+					rowHead(quoted(e.Sentence)), wordCells(quoted(strings.Join(e.Words, ", "))),
+					numberCells(fmt.Sprintf("%.2f", e.Score), fmt.Sprintf("%.2f", e.Threshold)),
+					wordCells(h.A(h.Href(f.Link("/sessions", "session", e.Session)), code(e.Session))),
+				)
+			}),
+		)),
+	}
 }
 
 // firedIn returns the number of stored sessions in which a lesson would have fired.

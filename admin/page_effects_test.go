@@ -196,6 +196,10 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try it")
 	holds(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!In no other one", "!Such as")
+	holds(t, "likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
+		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
+	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
+	holds(t, "few", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
 	holds(t, "unread", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Survey = unread{} }),
 		"The captured sessions cannot be read: no disk.", "!It would have fired")
 }

@@ -32,8 +32,8 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 		Short: "Count the captured sessions in which lessons would have fired",
 		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug of the bank " +
 			"or a LESSON.md file outside of the bank. The result: the number of sessions in which the " +
-			"lesson would have fired, the matching words, and the mean reward of these sessions. The " +
-			"mean reward covers rewarded sessions only and is not an effect of the lesson; only a " +
+			"lesson would have fired, the matching words, the other sessions in which the lesson would " +
+			"have fired by likeness, and the mean reward. The mean reward covers rewarded sessions only and is not an effect of the lesson; only a " +
 			"holdout measures the effect. Targets by role and skill count as met, because captured " +
 			"sessions do not contain role and skill. Backtest can run at the same time as a server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -52,7 +52,13 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		run, err := runBacktest(c.Context(), w.err, w.tools, cfg, lessons, f.tenant, since)
+		var others *lesson.Book
+		if cfg.Match.Like != configs.LikeOff {
+			if others, _, err = readBook(c.Context(), w.tools, cfg); err != nil {
+				return err
+			}
+		}
+		run, err := w.runBacktest(c.Context(), cfg, lessons, backtested{f.tenant, since, others})
 		if err != nil {
 			return err
 		}
@@ -100,12 +106,16 @@ func (w *invocation) named(
 	return out, nil
 }
 
+// backtested selects the sessions of a backtest, and matches by likeness among the lessons of a book.
+type backtested struct {
+	tenant string
+	since  time.Time
+	among  *lesson.Book // nil: exact matches only
+}
+
 // runBacktest matches lessons against the captured sessions, one session at a time.
-func runBacktest(
-	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, lessons []*lesson.Lesson, tenant string,
-	since time.Time,
-) (*backtest.Run, error) {
-	e, err := tools.OpenStored(ctx, cfg)
+func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, by backtested) (*backtest.Run, error) {
+	e, err := w.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +124,17 @@ func runBacktest(
 	if err != nil {
 		return nil, err
 	}
-	watch := newProgress(console, tools, "sessions", st["sessions"])
+	watch := newProgress(w.err, w.tools, "sessions", st["sessions"])
 	defer watch.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
-	err = e.EachSession(ctx, tenant, since, time.Time{}, func(r session.Row, a session.Applied) error {
+	if by.among != nil {
+		traffic, err := server.ReadTraffic(ctx, e, w.tools.Now(), nil)
+		if err != nil {
+			return nil, err
+		}
+		run.Resemble(server.LikenessOf(cfg, by.among, traffic))
+	}
+	err = e.EachSession(ctx, by.tenant, by.since, time.Time{}, func(r session.Row, a session.Applied) error {
 		watch.add(1)
 		s, err := server.Captured(ctx, e, r, a)
 		if err != nil || s == nil {
@@ -161,6 +178,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	if len(r.Examples) > 0 {
 		fmt.Fprintf(out, "  examples: %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
+	printLikeness(out, &r.Like)
 	if r.Near.Sessions > 0 {
 		fmt.Fprintf(out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
 	}
@@ -168,6 +186,30 @@ func printBacktest(out io.Writer, r backtest.Result) {
 		fmt.Fprintf(out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))
 	}
 }
+
+// printLikeness prints the sessions in which likeness would have fired. Without likeness it prints
+// nothing.
+func printLikeness(out io.Writer, l *backtest.Like) {
+	switch {
+	case l.Captured == 0:
+		return
+	case l.Captured < lesson.LikeSessions:
+		fmt.Fprintf(out, "  by likeness: off below %d captured sessions, and there are %d\n", lesson.LikeSessions, l.Captured)
+		return
+	}
+	effect := "injected"
+	if !l.Injected {
+		effect = "suggested, never injected; like: true in the lesson and match.like: on inject the lesson"
+	}
+	fmt.Fprintf(out, "  by likeness in %s (%s)\n", amount(l.Sessions, "other"), effect)
+	for _, e := range l.Examples {
+		fmt.Fprintf(out, "  %6.2f  of %.2f, by %s: %s: %s\n", e.Score, e.Threshold, report.Printable(strings.Join(e.Words, ", ")),
+			report.Printable(e.Session), report.Printable(shorten(e.Sentence, maxShownSentence)))
+	}
+}
+
+// maxShownSentence is the number of characters of a sentence in the answer for people.
+const maxShownSentence = 120
 
 func share(n, of int) string {
 	if of == 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +49,7 @@ func (w *invocation) lessonsLint() *cobra.Command {
 		checks := lesson.Checks{Now: w.tools.Now(), Secrets: server.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !alone && !storeless(cfg) {
-			run, err := runBacktest(c.Context(), w.err, w.tools, cfg, book.Lessons(), "", time.Time{})
+			run, err := w.runBacktest(c.Context(), cfg, book.Lessons(), backtested{})
 			if err != nil {
 				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
 			}

@@ -44,6 +44,7 @@ type Result struct {
 	Rewards  MeanRewards `json:"worth"`
 	Examples []string    `json:"examples"` // names of some sessions with a match
 	Near     Near        `json:"near_misses"`
+	Like     Like        `json:"likeness"`
 }
 
 // Near counts the sessions that contain a trigger of a lesson without a match.
@@ -51,6 +52,23 @@ type Near struct {
 	Sessions int      `json:"sessions"`
 	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
 	Examples []string `json:"examples"` // names of some of them
+}
+
+// Like holds the sessions in which a lesson would have matched by likeness, without an exact match.
+type Like struct {
+	Captured int           `json:"captured"` // sessions behind the threshold; likeness is off below 200
+	Injected bool          `json:"injected"` // false: the lesson is suggested, and never injected by likeness
+	Sessions int           `json:"sessions"`
+	Examples []LikeExample `json:"examples"` // the highest scores first
+}
+
+// LikeExample is a session in which a lesson would have matched by likeness.
+type LikeExample struct {
+	Session   string   `json:"session"`
+	Sentence  string   `json:"sentence"`
+	Words     []string `json:"words"` // words of the sentence that the lesson shares
+	Score     float64  `json:"score"`
+	Threshold float64  `json:"threshold"`
 }
 
 // MeanRewards holds the mean rewards of the sessions with a match and of the other sessions, among
@@ -68,6 +86,7 @@ const maxExamples = 10
 // Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
 type Run struct {
 	book      *lesson.Book
+	like      likeness
 	tagger    *lesson.Tagger
 	counts    map[string]*count
 	scattered []scattered
@@ -119,6 +138,7 @@ func (f *found) add(s *Session, words map[string]bool, most int) {
 type count struct {
 	lesson      *lesson.Lesson // with all targets, in its own state
 	fired, near found
+	like        Like
 }
 
 // New returns a run over lessons in any state. Without a tagger, lessons match without tags.
@@ -128,7 +148,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	for _, l := range lessons {
 		bare = append(bare, stripped(l))
 		r.scattered = append(r.scattered, scatteredOf(l)...)
-		r.counts[l.Slug] = &count{l, found{words: map[string]int{}}, found{words: map[string]int{}}}
+		r.counts[l.Slug] = &count{lesson: l, fired: found{words: map[string]int{}}, near: found{words: map[string]int{}}}
 	}
 	r.book = lesson.NewBook(bare)
 	return r
@@ -137,7 +157,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 // stripped returns an active copy of a lesson without role and skill in its targets, which stored
 // sessions do not have.
 func stripped(l *lesson.Lesson) *lesson.Lesson {
-	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
+	c := &lesson.Lesson{Slug: l.Slug, Title: l.Title, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
 	for _, t := range l.Trigger.Targets {
 		c.Trigger.Targets = append(c.Trigger.Targets, lesson.Target{Operator: t.Operator})
@@ -165,6 +185,7 @@ func (r *Run) Add(s *Session) {
 		}
 	}
 	r.missed(queries, fired, s)
+	r.resembled(queries, fired, s)
 	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
 		all := r.seen[tenant]
 		all.add(s)
@@ -183,7 +204,10 @@ func (r *Run) Of(slug string) Result {
 	}
 	all := r.seen[c.lesson.Scope.Tenant]
 	rest := tally{told: all.told - c.fired.sessions.told, rewards: all.rewards - c.fired.sessions.rewards}
+	like := c.like
+	like.Captured, like.Examples = r.like.sessions, append([]LikeExample{}, like.Examples...)
 	out := Result{
+		Like: like,
 		Slug: slug, Sessions: all.count, Silent: []string{},
 		Fired: c.fired.sessions.count, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
 		Rewards: MeanRewards{c.fired.sessions.mean(), c.fired.sessions.told, rest.mean(), rest.told},

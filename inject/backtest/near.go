@@ -48,7 +48,7 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s
 		said := wordsOf(strings.Join(q.Words, " "))
 		for _, k := range r.scattered {
 			if holdsAll(said, k.words) {
-				note(k.slug, fmt.Sprintf("all words of %q stand there, and not as this phrase", k.phrase))
+				note(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
 			}
 		}
 	}

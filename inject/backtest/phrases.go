@@ -137,9 +137,14 @@ func excerpt(q *lesson.Query, phrase string) string {
 		for line := range strings.Lines(text) {
 			if at := strings.Index(strings.ToLower(line), phrase); at >= 0 {
 				from := max(0, min(at, len(line))-maxExcerpt/4)
-				return strings.TrimSpace(strings.ToValidUTF8(line[from:min(len(line), from+maxExcerpt)], ""))
+				return firstBytes(line[from:], maxExcerpt)
 			}
 		}
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(texts[0][:min(len(texts[0]), maxExcerpt)], ""))
+	return firstBytes(texts[0], maxExcerpt)
+}
+
+// firstBytes returns at most the first most bytes of a text, without a cut character.
+func firstBytes(text string, most int) string {
+	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }

@@ -60,14 +60,13 @@ type likeIndex struct {
 	scratch    sync.Pool // of *likeScratch
 }
 
-// newLikeIndex compiles lessons.
-func newLikeIndex(lessons []*Lesson, traffic *Traffic, rate float64) *likeIndex {
+// newLikeIndex compiles lessons, without thresholds.
+func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons}
 	for i, l := range lessons {
 		x.compile(int32(i), l) //nolint:gosec // a lesson count
 	}
 	x.scratch.New = func() any { return x.newScratch() }
-	x.thresholds = traffic.thresholds(x, rate)
 	return x
 }
 

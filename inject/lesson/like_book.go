@@ -14,8 +14,33 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 		lessons = append(lessons, b.compiled[i].lesson)
 	}
 	next := *b
-	next.like = newLikeIndex(lessons, t, rate)
+	next.like = newLikeIndex(lessons, t)
+	next.like.thresholds = t.thresholds(next.like, rate, b.exact)
 	return &next
+}
+
+// exact returns the lessons with a phrase that a text contains, whatever their conditions.
+func (b *Book) exact(text string, from source) []int32 {
+	s, _ := b.scratch.Get().(*scratch)
+	defer func() {
+		s.reset()
+		b.scratch.Put(s)
+	}()
+	s.left = mostWork
+	where := int32(inWords)
+	if from == fromErrors {
+		where = 1
+	}
+	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, where)
+	var out []int32
+	for _, id := range s.phrases {
+		for _, o := range b.phrases[id].owners {
+			if o.role == roleKeyword || o.role == roleError && from == fromErrors {
+				out = append(out, o.lesson)
+			}
+		}
+	}
+	return out
 }
 
 // WithoutLikeness returns a copy of the book that matches exactly only.

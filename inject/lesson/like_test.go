@@ -105,14 +105,14 @@ func TestThresholdIsReachedByTheRateOfTheWindows(t *testing.T) {
 			lessons = append(lessons, p.lesson)
 		}
 		traffic := captured(t, 400)
-		x := newLikeIndex(lessons, traffic, rate)
+		x := NewBook(lessons).WithLikeness(traffic, rate).like
 		reached := make([]int, len(lessons))
 		s := x.newScratch()
-		for key, n := range traffic.windows[fromWords] {
+		for key, w := range traffic.windows[fromWords] {
 			s.left = likeWork
 			for _, r := range x.score(s, strings.Fields(key), fromWords) {
 				if r.score >= x.thresholds[r.lesson] {
-					reached[r.lesson] += n
+					reached[r.lesson] += w.number
 				}
 			}
 		}
@@ -254,5 +254,19 @@ func BenchmarkLikeness(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// A lesson with many exact matches has no threshold above all similar texts.
+func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
+	all, traffic := paraphrases(t), captured(t, 190)
+	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
+	l := all[i].lesson
+	for range 20 {
+		traffic.Add([]Query{{Words: []string{"Please " + l.Trigger.Keywords[0] + "."}}})
+	}
+	b := NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005)
+	if hits := b.Match(&Query{Words: []string{all[i].words}}); len(hits) != 1 {
+		t.Errorf("%q has %d matches, want 1", all[i].words, len(hits))
 	}
 }

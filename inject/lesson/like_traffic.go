@@ -22,18 +22,29 @@ const (
 // thresholds are computed. A Traffic is not safe for concurrent writing; the readers share it.
 type Traffic struct {
 	sessions int
-	total    int                     // windows, repeated windows included
-	found    map[string]int          // sessions by stem
-	windows  [sources]map[string]int // number of windows by their stems, joined by blanks
+	total    int                                // windows, repeated windows included
+	found    map[string]int                     // sessions by stem
+	windows  [sources]map[string]*trafficWindow // by their stems, joined by blanks
+}
+
+// trafficWindow is a captured window.
+type trafficWindow struct {
+	text   string // of the first of the windows with equal stems
+	number int
 }
 
 // NewTraffic returns an empty Traffic.
 func NewTraffic() *Traffic {
-	return &Traffic{found: map[string]int{}, windows: [sources]map[string]int{{}, {}}}
+	return &Traffic{found: map[string]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
 }
 
 // Sessions returns the number of sessions.
-func (t *Traffic) Sessions() int { return t.sessions }
+func (t *Traffic) Sessions() int {
+	if t == nil {
+		return 0
+	}
+	return t.sessions
+}
 
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.total }
@@ -59,7 +70,11 @@ func (t *Traffic) Add(queries []Query) {
 					continue
 				}
 				t.total++
-				t.windows[text.from][strings.Join(w.stems, " ")]++
+				key := strings.Join(w.stems, " ")
+				if t.windows[text.from][key] == nil {
+					t.windows[text.from][key] = &trafficWindow{text: strings.Clone(w.text)}
+				}
+				t.windows[text.from][key].number++
 			}
 		}
 	}
@@ -103,16 +118,25 @@ func (t *Traffic) information(stem string) float32 {
 }
 
 // thresholds returns for each lesson of the index the lowest score that at most the share rate of the
-// windows reaches.
-func (t *Traffic) thresholds(x *likeIndex, rate float64) []float32 {
+// windows reaches. A window that matches the lesson exactly does not count: a lesson with many exact
+// matches would otherwise have a threshold above all similar windows. exact yields the lessons that
+// match a window exactly.
+func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string, from source) []int32) []float32 {
 	most := int(rate * float64(t.total))
 	best := make([][]scored, len(x.lessons))
 	s := x.newScratch()
 	for from, windows := range t.windows {
-		for key, n := range windows {
+		for key, w := range windows {
 			s.left = math.MaxInt
-			for _, r := range x.score(s, strings.Fields(key), source(from)) { //nolint:gosec // one of sources
-				best[r.lesson] = keepBest(best[r.lesson], scored{r.score, n}, most)
+			scores := x.score(s, strings.Fields(key), source(from)) //nolint:gosec // one of sources
+			if len(scores) == 0 {
+				continue
+			}
+			matched := exact(w.text, source(from)) //nolint:gosec // one of sources
+			for _, r := range scores {
+				if !slices.Contains(matched, r.lesson) {
+					best[r.lesson] = keepBest(best[r.lesson], scored{r.score, w.number}, most)
+				}
 			}
 		}
 	}

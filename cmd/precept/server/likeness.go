@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"precept/configs"
@@ -26,7 +27,32 @@ type likeness struct {
 	lessons *library
 	backend any // Evidence, or a store that keeps nothing
 	config  func() *configs.Config
-	traffic *lesson.Traffic // nil: not read yet
+	read    atomic.Pointer[trafficRead] // nil: not read yet
+}
+
+// trafficRead is the traffic of the captured sessions, and the time at which they were read.
+type trafficRead struct {
+	at      time.Time
+	traffic *lesson.Traffic
+}
+
+// recent returns the traffic, read again after an hour, or after a minute while there are too few
+// sessions. The worker and the pages share the traffic.
+func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
+	now, every := l.lessons.now(), likeEveryFew
+	r := l.read.Load()
+	if r != nil && r.traffic.Enough() {
+		every = likeEvery
+	}
+	if r != nil && now.Sub(r.at) < every {
+		return r.traffic, nil
+	}
+	traffic, err := ReadTraffic(ctx, e, now, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.read.Store(&trafficRead{now, traffic})
+	return traffic, nil
 }
 
 // ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets the
@@ -63,33 +89,26 @@ func (l *likeness) run(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	var read time.Time
+	var used *lesson.Traffic
 	var rate float64
 	for ctx.Err() == nil {
-		cfg, now := l.config(), l.lessons.now()
+		cfg, pause := l.config(), likeLook
 		wanted := cfg.Match.Like == configs.LikeOn && l.lessons.book.Load().AsksForLikeness()
-		every := likeEvery
-		if !l.traffic.Enough() {
-			every = likeEveryFew
-		}
-		fresh := false
-		if wanted && (read.IsZero() || now.Sub(read) >= every) {
-			read = now
-			traffic, err := ReadTraffic(ctx, e, now, nil)
-			if err == nil {
-				l.traffic, fresh = traffic, true
-			} else if ctx.Err() == nil {
-				l.lessons.failures.failed(label.StepLessons, err)
-			}
-		}
 		if b := l.lessons.book.Load(); !wanted && b.MatchesByLikeness() {
 			l.lessons.book.CompareAndSwap(b, b.WithoutLikeness())
 		}
-		if wanted && l.traffic.Enough() {
-			l.lessons.resemble(l.traffic, cfg.Match.LikeRate, fresh || cfg.Match.LikeRate != rate)
-			rate = cfg.Match.LikeRate
+		if wanted {
+			traffic, err := l.recent(ctx, e)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				l.lessons.failures.failed(label.StepLessons, err)
+				pause = likeEveryFew
+			case traffic.Enough():
+				l.lessons.resemble(traffic, cfg.Match.LikeRate, traffic != used || cfg.Match.LikeRate != rate)
+				used, rate = traffic, cfg.Match.LikeRate
+			}
 		}
-		_ = Pause(ctx, likeLook) // ends with ctx
+		_ = Pause(ctx, pause) // ends with ctx
 	}
 	return nil
 }

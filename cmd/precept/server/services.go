@@ -12,6 +12,7 @@ import (
 	"precept/admin"
 	"precept/bandit/feedback"
 	"precept/bandit/report"
+	"precept/configs"
 	"precept/distill"
 	"precept/inject/backtest"
 	"precept/inject/bank"
@@ -42,6 +43,7 @@ type services struct {
 	archive  *store.Archive
 	learner  *learn.Learner
 	lessons  *library
+	similar  *likeness
 	proxy    *proxy.Proxy
 	memory   string // why precept runs from memory; "": the store is durable
 }
@@ -212,7 +214,15 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 	if !ok {
 		return backtest.Result{}, errors.New("the store keeps nothing: precept runs from memory")
 	}
-	run, now := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.tools.Now()
+	run, cfg := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.similar.config()
+	if cfg.Match.Like != configs.LikeOff {
+		traffic, err := s.similar.recent(ctx, e)
+		if err != nil {
+			return backtest.Result{}, err
+		}
+		run.Resemble(LikenessOf(cfg, s.lessons.book.Load(), traffic))
+	}
+	now := s.tools.Now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			captured, err := Captured(ctx, e, r, a)
@@ -230,6 +240,11 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 		return backtest.Result{}, err
 	}
 	return run.Results()[0], nil
+}
+
+// LikenessOf returns the likeness of a backtest over the lessons of a book.
+func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.Likeness {
+	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
 
 // newestFirst walks back through time, at most the given number of days: the last day first, then

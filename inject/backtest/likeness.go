@@ -1,0 +1,74 @@
+package backtest
+
+import (
+	"cmp"
+	"slices"
+
+	"precept/inject/lesson"
+)
+
+// maxSentence is the number of bytes of a sentence that an example shows.
+const maxSentence = 300
+
+// Likeness configures matches by likeness in a Run.
+type Likeness struct {
+	Others  []*lesson.Lesson // lessons of the bank: a text matches only the lesson that it resembles most
+	Traffic *lesson.Traffic
+	Rate    float64 // match.like_rate
+	On      bool    // match.like is on: lessons that ask for likeness are injected
+}
+
+// likeness is the part of a run for matches by likeness.
+type likeness struct {
+	book     *lesson.Book // nil: matches by likeness are not counted
+	sessions int          // captured sessions behind the thresholds
+}
+
+// Resemble counts matches by likeness as well, in the sessions that are added later. With too few
+// captured sessions there are no such matches.
+func (r *Run) Resemble(by Likeness) {
+	all := make([]*lesson.Lesson, 0, len(by.Others)+len(r.counts))
+	for _, c := range r.counts {
+		all = append(all, stripped(c.lesson))
+		c.like.Injected = by.On && c.lesson.Trigger.Like
+	}
+	for _, l := range by.Others {
+		if r.counts[l.Slug] == nil && l.State.Fires() {
+			all = append(all, stripped(l))
+		}
+	}
+	r.like.sessions = by.Traffic.Sessions()
+	if by.Traffic.Enough() {
+		r.like.book = lesson.NewBook(all).WithLikeness(by.Traffic, by.Rate)
+	}
+}
+
+// resembled counts a session for the lessons that match by likeness only.
+func (r *Run) resembled(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+	if r.like.book == nil {
+		return
+	}
+	best := map[string]*lesson.Resemblance{}
+	for i := range queries {
+		for _, h := range r.like.book.Match(&queries[i]) {
+			slug := h.Lesson.Slug
+			if h.Like == nil || r.counts[slug] == nil || fired[slug] != nil {
+				continue
+			}
+			if old := best[slug]; old == nil || old.Score < h.Like.Score {
+				best[slug] = h.Like
+			}
+		}
+	}
+	for slug, like := range best {
+		r.counts[slug].like.add(s, like)
+	}
+}
+
+// add counts a session, and keeps the examples with the highest scores.
+func (l *Like) add(s *Session, r *lesson.Resemblance) {
+	l.Sessions++
+	l.Examples = append(l.Examples, LikeExample{s.Name, firstBytes(r.Window, maxSentence), r.Words, r.Score, r.Threshold})
+	slices.SortStableFunc(l.Examples, func(a, b LikeExample) int { return cmp.Compare(b.Score, a.Score) })
+	l.Examples = l.Examples[:min(len(l.Examples), maxExamples)]
+}

@@ -1,0 +1,84 @@
+package backtest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+// endpointLesson is a lesson with two phrases, which the sentence of similarSession resembles.
+func endpointLesson() *lesson.Lesson {
+	return &lesson.Lesson{
+		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,
+		Trigger: lesson.Trigger{Description: "The user asks for another name of an endpoint.", Keywords: []string{"rename the endpoint", "remove the endpoint"}},
+	}
+}
+
+const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
+
+// likeRun backtests lessons on sessions about opening hours, and the sentences of further sessions.
+func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
+	var sessions []*backtest.Session
+	for i := range lesson.LikeSessions {
+		sentences = append(sentences, fmt.Sprintf("Answer question %d about the opening hours of our shop.", i))
+	}
+	by.Traffic, by.Rate = lesson.NewTraffic(), 0.005
+	for i, s := range sentences {
+		sessions = append(sessions, &backtest.Session{Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", s)}})
+		by.Traffic.Add(backtest.Queries(sessions[i].Exchanges))
+	}
+	run := backtest.New(tested, nil)
+	run.Resemble(by)
+	for _, s := range sessions {
+		run.Add(s)
+	}
+	return run
+}
+
+func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
+	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").Of("keep-old-endpoints")
+	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
+		t.Fatalf("%+v", r)
+	}
+	e := r.Like.Examples[0]
+	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
+	other := &lesson.Lesson{
+		Slug: "call-orders-purchases", Title: "Call orders purchases.", State: lesson.Active,
+		Trigger: lesson.Trigger{Description: "The user wants orders to be called purchases.", Keywords: []string{"orders called purchases"}},
+	}
+	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
+	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).Of("keep-old-endpoints"); r.Like.Sessions != 0 {
+		t.Errorf("the sentence resembles another lesson more, and counts: %+v", r.Like)
+	}
+}
+
+func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
+	for _, c := range []struct{ asks, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+		l := endpointLesson()
+		l.Trigger.Like = c.asks
+		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).Of(l.Slug); r.Like.Injected != c.injected {
+			t.Errorf("asks %v, setting %v: injected is %v", c.asks, c.on, r.Like.Injected)
+		}
+	}
+}
+
+func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
+	run := backtest.New([]*lesson.Lesson{endpointLesson()}, nil)
+	traffic := lesson.NewTraffic()
+	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{said("chat", similarSentence)}}
+	traffic.Add(backtest.Queries(s.Exchanges))
+	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
+	run.Add(s)
+	if r := run.Of("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
+		t.Errorf("%+v", r.Like)
+	}
+}
