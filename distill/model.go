@@ -20,7 +20,9 @@ type model struct {
 }
 
 // NewModel returns a judge that asks a model.
-func NewModel(o ClientOptions, p Prompts) Judge {
+func NewModel(o ClientOptions, p Prompts) Judge { return newModel(o, p) }
+
+func newModel(o ClientOptions, p Prompts) *model {
 	at := *o.HTTP // redirects are not followed: sessions go only to the configured place
 	at.Timeout = cmp.Or(at.Timeout, 2*time.Minute)
 	at.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

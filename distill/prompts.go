@@ -16,11 +16,11 @@ import (
 var defaultPrompts embed.FS
 
 // Prompts holds the prompts of a judge, by question.
-type Prompts struct{ Evaluate, Outcome, Success, Failure string }
+type Prompts struct{ Evaluate, Outcome, Success, Failure, Phrases string }
 
 // files returns the field of each prompt file.
 func (p *Prompts) files() map[string]*string {
-	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure}
+	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure, "phrases.md": &p.Phrases}
 }
 
 // maxPrompt bounds a prompt file, in bytes.

@@ -24,26 +24,34 @@ type phrasesAnswer struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
+	Tokens    int64                     `json:"tokens"`   // of the judge
+	Refused   int                       `json:"refused"`  // phrases of the judge that fire in too many sessions, or are known
 	Accepted  []string                  `json:"accepted"` // phrases that were added to the lesson
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
 
 func (w *invocation) lessonsPhrases() *cobra.Command {
 	var accept []string
-	var asJSON bool
+	var judge, asJSON bool
 	c := &cobra.Command{
 		Use:   "phrases SLUG",
 		Short: "Propose phrases for a lesson from captured near misses",
 		Long: "Phrases reads the captured sessions for sentences that resemble a lesson and contain none " +
 			"of its phrases. Phrases prints, for each proposed phrase, the sessions in which the phrase " +
-			"would fire, with excerpts. --accept adds proposals to the keywords of the lesson; an approved " +
-			"lesson is then quarantined until `precept lessons approve SLUG`. The verb needs 200 " +
-			"captured sessions.",
+			"would fire, with excerpts. With --judge, the model of distill.judge proposes phrases as " +
+			"well; the judge reads the lesson and at most 40 of the sentences, redacted. --accept adds " +
+			"phrases to the keywords of the lesson; an approved lesson is then quarantined until " +
+			"`precept lessons approve SLUG`. The verb needs 200 captured sessions.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	c.Flags().StringSliceVar(&accept, "accept", nil, "add these proposals to the lesson, by number or by phrase: 1,3")
+	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; proposals of near misses also by number: 1,3")
+	c.Flags().BoolVar(&judge, "judge", false, "ask the model of distill.judge for phrases as well")
 	addJSON(c, &asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
+	return w.configured(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		if err := checkJudge(cfg, judge, accept); err != nil {
+			return err
+		}
 		book, _, err := loadBook(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
@@ -67,12 +75,21 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 			active.State = lesson.Active
 			book = lesson.NewBook(append(slices.DeleteFunc(book.Lessons(), func(o *lesson.Lesson) bool { return o == l }), active))
 		}
+		near := backtest.NearMisses(book.WithLikeness(traffic, cfg.Match.LikeRate), l, sessions)
 		answer := phrasesAnswer{
 			Slug: l.Slug, Sessions: traffic.Sessions(), State: l.State, Accepted: []string{},
-			Proposals: append([]backtest.PhraseProposal{}, backtest.Phrases(book.WithLikeness(traffic, cfg.Match.LikeRate), l, sessions)...),
+			Proposals: append([]backtest.PhraseProposal{}, backtest.Phrases(near, sessions)...),
+		}
+		if judge {
+			if err := w.askPhrases(c.Context(), cfg, l, near, sessions, &answer); err != nil {
+				return err
+			}
 		}
 		if len(accept) > 0 {
-			if err := w.acceptPhrases(c.Context(), cfg, l, accept, &answer); err != nil {
+			if err := answer.accept(accept, sessions); err != nil {
+				return err
+			}
+			if err := w.addPhrases(c.Context(), cfg, l, &answer); err != nil {
 				return err
 			}
 		}
@@ -97,18 +114,74 @@ func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (session
 	return sessions, traffic, err
 }
 
-// acceptPhrases adds proposals to the keywords of the lesson.
-func (w *invocation) acceptPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, accept []string, answer *phrasesAnswer) error {
-	for _, name := range accept {
-		i := slices.IndexFunc(answer.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
-		if i < 0 && len(answer.Proposals) == 0 {
-			return misuse(fmt.Errorf("proposal %q does not exist: there are no proposals for %s", name, l.Slug))
-		}
-		if i < 0 {
-			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(answer.Proposals)))
-		}
-		answer.Accepted = append(answer.Accepted, answer.Proposals[i].Phrase)
+// checkJudge reports flags and settings that exclude a question to a judge. The answers of a model may
+// differ, so a number of one answer may name another phrase in the next answer.
+func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
+	if !judge {
+		return nil
 	}
+	switch {
+	case len(accept) > 0:
+		return misuse(errors.New("--judge and --accept exclude each other; omit --judge and give the phrases: --accept \"first phrase,second phrase\""))
+	case cfg.Distill.Judge == "rules":
+		return misuse(errors.New("--judge needs a model, and distill.judge is rules; set distill.judge and distill.model, or add --distill-judge URL --distill-model M"))
+	case cfg.Distill.Model == "":
+		return misuse(errors.New("--judge needs a model; set distill.model, or add --distill-model M"))
+	}
+	return nil
+}
+
+// askPhrases adds the proposals of the judge. A phrase that fires in too many sessions, or that a near
+// miss proposes already, is left out.
+func (w *invocation) askPhrases(
+	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.Captured, answer *phrasesAnswer,
+) error {
+	var sentences []string
+	for i := range near {
+		sentences = append(sentences, near[i].Window)
+	}
+	phrases, used, err := w.tools.AskPhrases(ctx, cfg, l, sentences)
+	answer.Tokens = used.Input + used.Output
+	if err != nil {
+		return fmt.Errorf("ask the judge for phrases: %w", err)
+	}
+	for _, phrase := range phrases {
+		p := backtest.PhraseOf(phrase, "judge", sessions)
+		known := slices.ContainsFunc(answer.Proposals, func(o backtest.PhraseProposal) bool { return o.Phrase == phrase })
+		if p.Broad() || known {
+			answer.Refused++
+			continue
+		}
+		p.Number = len(answer.Proposals) + 1
+		answer.Proposals = append(answer.Proposals, p)
+	}
+	return nil
+}
+
+// accept adds the accepted phrases to the answer: the number of a proposal, or a phrase, with its
+// backtest.
+func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) error {
+	for _, name := range accept {
+		name = strings.Join(strings.Fields(name), " ")
+		i := slices.IndexFunc(a.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
+		_, err := strconv.Atoi(name)
+		switch {
+		case i < 0 && (err == nil || name == "") && len(a.Proposals) == 0:
+			return misuse(fmt.Errorf("proposal %q does not exist: there are no proposals for %s", name, a.Slug))
+		case i < 0 && (err == nil || name == ""):
+			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(a.Proposals)))
+		case i < 0:
+			i = len(a.Proposals)
+			a.Proposals = append(a.Proposals, backtest.PhraseOf(name, "person", sessions))
+			a.Proposals[i].Number = i + 1
+		}
+		a.Accepted = append(a.Accepted, a.Proposals[i].Phrase)
+	}
+	return nil
+}
+
+// addPhrases adds the accepted phrases to the keywords of the lesson.
+func (w *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesAnswer) error {
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		for _, phrase := range answer.Accepted {
 			if !slices.Contains(l.Trigger.Keywords, phrase) {
@@ -136,13 +209,20 @@ func (w *invocation) acceptPhrases(ctx context.Context, cfg *configs.Config, l *
 }
 
 func printPhrases(out io.Writer, a *phrasesAnswer) {
+	if a.Refused > 0 {
+		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", amount(a.Refused, "phrase"))
+	}
 	if len(a.Proposals) == 0 {
 		fmt.Fprintf(out, "no near misses of %s in %s\n", a.Slug, amount(a.Sessions, "session"))
 	}
 	for i := range a.Proposals {
 		p := &a.Proposals[i]
-		fmt.Fprintf(out, "%2d  %s\n    fires in %d of %s%s; shares %s\n", p.Number, report.Printable(p.Phrase),
-			p.Fired, amount(p.Sessions, "session"), share(p.Fired, p.Sessions), report.Printable(strings.Join(p.Words, ", ")))
+		by := "of the " + p.By
+		if len(p.Words) > 0 {
+			by = "shares " + strings.Join(p.Words, ", ")
+		}
+		fmt.Fprintf(out, "%2d  %s\n    fires in %d of %s%s; %s\n", p.Number, report.Printable(p.Phrase),
+			p.Fired, amount(p.Sessions, "session"), share(p.Fired, p.Sessions), report.Printable(by))
 		for _, e := range p.Examples[:min(len(p.Examples), 3)] {
 			fmt.Fprintf(out, "    %s: %s\n", report.Printable(e.Session), report.Printable(e.Excerpt))
 		}
@@ -155,6 +235,6 @@ func printPhrases(out io.Writer, a *phrasesAnswer) {
 		}
 		fmt.Fprintln(out)
 	case len(a.Proposals) > 0:
-		fmt.Fprintf(out, "add phrases with precept lessons phrases %s --accept 1,2\n", a.Slug)
+		fmt.Fprintf(out, "add phrases with precept lessons phrases %s --accept %q\n", a.Slug, a.Proposals[len(a.Proposals)-1].Phrase)
 	}
 }

@@ -23,6 +23,7 @@ const (
 // sessions in which the phrase would fire the lesson.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
+	By       string          `json:"by"`     // near_misses, judge, or person
 	Phrase   string          `json:"phrase"`
 	Score    float64         `json:"score"` // highest likeness of a sentence with the phrase
 	Words    []string        `json:"words"` // words that the sentence shares with the lesson
@@ -43,11 +44,12 @@ type Captured struct {
 	Queries []lesson.Query
 }
 
-// Phrases proposes phrases for a lesson, from the sentences that resemble the lesson and contain none of
-// its phrases. The book has the lesson and the thresholds of the captured sessions.
-func Phrases(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []PhraseProposal {
+// NearMisses returns the sentences that resemble a lesson in texts without its phrases, the most similar
+// first, each once. The book has the lesson and the thresholds of the captured sessions.
+func NearMisses(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{stripped(one)})
-	found := map[string]*PhraseProposal{}
+	var out []lesson.Resemblance
+	seen := map[string]bool{}
 	for i := range sessions {
 		for j := range sessions[i].Queries {
 			q := &sessions[i].Queries[j]
@@ -55,21 +57,31 @@ func Phrases(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []Phras
 				continue
 			}
 			for _, r := range book.Likeness(q, one.Slug, nearShare) {
-				phrase := span(r.Window, r.Words)
-				if phrase == "" {
-					continue
-				}
-				if p := found[phrase]; p == nil || p.Score < r.Score {
-					found[phrase] = &PhraseProposal{Phrase: phrase, Score: r.Score, Words: r.Words}
+				if !seen[r.Window] {
+					seen[r.Window] = true
+					out = append(out, r)
 				}
 			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b lesson.Resemblance) int { return cmp.Compare(b.Score, a.Score) })
+	return out
+}
+
+// Phrases proposes phrases for a lesson out of its near misses.
+func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
+	found := map[string]*PhraseProposal{}
+	for i := range near {
+		r := &near[i]
+		if phrase := span(r.Window, r.Words); phrase != "" && found[phrase] == nil {
+			found[phrase] = &PhraseProposal{Phrase: phrase, By: "near_misses", Score: r.Score, Words: r.Words}
 		}
 	}
 	var out []PhraseProposal
 	for _, phrase := range slices.Sorted(maps.Keys(found)) {
 		p := found[phrase]
 		p.count(sessions)
-		if p.Fired > 0 && float64(p.Fired) <= max(1, broadShare*float64(p.Sessions)) {
+		if p.Fired > 0 && !p.Broad() {
 			out = append(out, *p)
 		}
 	}
@@ -81,6 +93,18 @@ func Phrases(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []Phras
 		out[i].Number = i + 1
 	}
 	return out
+}
+
+// PhraseOf returns a phrase of a judge or a person, with its backtest.
+func PhraseOf(phrase, by string, sessions []Captured) PhraseProposal {
+	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
+	p.count(sessions)
+	return p
+}
+
+// Broad reports whether the phrase fires in too many of the sessions to be a proposal.
+func (p *PhraseProposal) Broad() bool {
+	return float64(p.Fired) > max(1, broadShare*float64(p.Sessions))
 }
 
 // count sets the sessions in which the phrase fires.

@@ -129,6 +129,9 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		if i == 77 {
 			words = "Please rename that endpoint soon."
 		}
+		if i == 88 {
+			words = "We call that endpoint a new name, so rename it."
+		}
 		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":%s},{"role":"assistant","content":"ok"}]}`+"\n", i, quote(words))
 	}
 	for name, text := range map[string]string{file: similarLesson, past: lines.String()} {
@@ -140,18 +143,39 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	var answer struct {
 		Proposals []backtest.PhraseProposal `json:"proposals"`
 		Accepted  []string                  `json:"accepted"`
+		Refused   int                       `json:"refused"`
 	}
 	at := []string{"--json", "--data-dir", dir, "--lessons", lessons}
 	out := harness.MustVerb(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, at...)...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if p := answer.Proposals; len(p) != 1 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
+	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
 		t.Errorf("proposals: %s", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
 		t.Errorf("got error %v, edited %s, want no error and string(edited) = %q", err, edited, want)
+	}
+	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(asked), "call that endpoint") {
+			http.Error(w, "the question lacks the near miss", http.StatusBadRequest)
+			return
+		}
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"{\"phrases\":[\"endpoint a new name\",\"opening hours\"]}"}}]}`)
+	}))
+	defer judge.Close()
+	asked := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, at...)
+	out = harness.MustVerb(t, append(asked, "--distill-judge", judge.URL, "--distill-model", "m")...)
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
+		t.Errorf("proposals: %s", out)
+	}
+	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
+		t.Errorf("exit code %d: %s", code, complaints)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {

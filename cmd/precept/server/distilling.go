@@ -159,11 +159,26 @@ func (w *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("distill.prompts: %w", err)
 	}
-	return distill.NewModel(distill.ClientOptions{
+	return distill.NewModel(w.judgeClient(cfg), prompts), nil
+}
+
+// judgeClient returns the access to the API of the configured judge.
+func (w *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
+	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
 		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
 		Now:  w.Now, Wait: Pause,
-	}, prompts), nil
+	}
+}
+
+// AskPhrases asks the configured judge for phrases of a lesson, with sentences that resemble the
+// lesson.
+func (w *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
+	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
+	if err != nil {
+		return nil, distill.Usage{}, fmt.Errorf("distill.prompts: %w", err)
+	}
+	return distill.AskPhrases(ctx, w.judgeClient(cfg), prompts, l, sentences)
 }
 
 // Once distils the sessions that are new.

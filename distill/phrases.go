@@ -1,0 +1,74 @@
+package distill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"precept/inject/lesson"
+)
+
+// Limits of the question for phrases, and of its answer.
+const (
+	maxPhrases       = 10
+	maxSentences     = 40
+	maxSentenceBytes = 300
+)
+
+// AskPhrases asks a model for further phrases of a lesson. The sentences are from captured sessions and
+// resemble the lesson. A returned phrase is none of the lesson's triggers, has more than common words,
+// and has no id, path or host. The caller tests the phrases on captured sessions, and a person accepts them.
+func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
+	var got struct {
+		Phrases []string `json:"phrases"`
+	}
+	m := newModel(o, p)
+	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(object{"phrases": texts(maxPhrases)}), &got)
+	switch {
+	case errors.Is(err, errSetAside):
+		return nil, used, fmt.Errorf("the judge refuses the sentences of the near misses (too long, or filtered content): %w", err)
+	case err != nil:
+		return nil, used, err
+	}
+	known := map[string]bool{}
+	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
+		known[lesson.Plain(phrase)] = true
+	}
+	var out []string
+	for _, phrase := range triggers(distinctPhrases(got.Phrases, maxPhrases)) {
+		phrase = strings.ToLower(redacted(phrase))
+		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || known[lesson.Plain(phrase)] || strings.Contains(phrase, "[redacted:") {
+			continue
+		}
+		out = append(out, phrase)
+	}
+	return slices.Compact(out), used, nil
+}
+
+// phraseQuestion returns the lesson and the sentences in the form that a judge reads. Captured text is
+// redacted before it is stored; the second redaction covers the lesson, and texts of older versions.
+func phraseQuestion(l *lesson.Lesson, sentences []string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))
+	for _, list := range []struct {
+		name    string
+		phrases []string
+	}{
+		{"Phrases of users", l.Trigger.Keywords},
+		{"Phrases of errors", l.Trigger.ErrorPatterns},
+		{"Kinds of errors", l.Trigger.ErrorKinds},
+		{"The lesson does not fire with", l.Trigger.NotKeywords},
+	} {
+		if len(list.phrases) > 0 {
+			fmt.Fprintf(&out, "%s: %q\n", list.name, list.phrases[:min(len(list.phrases), maxSentences)])
+		}
+	}
+	out.WriteString("</lesson>\n\n<sentences>\n")
+	for _, s := range sentences[:min(len(sentences), maxSentences)] {
+		out.WriteString("- " + oneLine(strings.ReplaceAll(s, "</sentences>", ""), maxSentenceBytes) + "\n")
+	}
+	out.WriteString("</sentences>")
+	return redacted(out.String())
+}
