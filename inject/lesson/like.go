@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"precept/detect"
 )
 
 // Weights and bounds of a score, chosen by measurements on testdata/likeness.tsv.
@@ -18,6 +20,8 @@ const (
 
 	leastLike        = 0.55 // least score of a match, whatever the threshold
 	leastInformation = 5    // least sum of the weights of the shared stems
+	rareInformation  = 4.3  // sum of the weights from which a lower score suffices
+	forRare          = 0.07 // the difference
 	leastHead        = 2.5  // least weight of a stem that suffices alone
 	perDoubling      = 0.04 // added to leastLike for each doubling of the windows of a text above freeWindows
 	freeWindows      = 4    // number of windows without an addition
@@ -56,13 +60,15 @@ type likeIndex struct {
 	parts      []likePart
 	last       [sources][]int32 // part with all stems, by lesson
 	lessons    []*Lesson
-	thresholds []float32 // by lesson
-	scratch    sync.Pool // of *likeScratch
+	thresholds []float32               // by lesson
+	kinds      map[detect.Kind][]int32 // lessons without error kinds, by the kinds of their error patterns
+	about      map[int32][]string      // stems of the title, the description and the keywords, by lesson in kinds
+	scratch    sync.Pool               // of *likeScratch
 }
 
 // newLikeIndex compiles lessons, without thresholds.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
-	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons}
+	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, kinds: map[detect.Kind][]int32{}, about: map[int32][]string{}}
 	for i, l := range lessons {
 		x.compile(int32(i), l) //nolint:gosec // a lesson count
 	}
@@ -99,8 +105,16 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 			inPhrases[s]++
 		}
 	}
-	add(titleWeight, l.Title, everywhere)
-	add(descriptionWeight, l.Trigger.Description, everywhere)
+	about := everywhere
+	if len(l.Trigger.Keywords) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0 {
+		about = inErrors // the lesson is about errors only
+	}
+	add(titleWeight, l.Title, about)
+	add(descriptionWeight, l.Trigger.Description, about)
+	for _, k := range patternKinds(l) {
+		x.kinds[k] = append(x.kinds[k], lesson)
+		x.about[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
+	}
 	for from := range sources {
 		var in [sources]bool
 		in[from] = true
@@ -112,6 +126,19 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 			x.terms[s].heads = append(x.terms[s].heads, lesson)
 		}
 	}
+}
+
+// patternKinds returns the kinds of the error patterns of a lesson that names no error kinds.
+func patternKinds(l *Lesson) (kinds []detect.Kind) {
+	if len(l.Trigger.ErrorKinds) > 0 {
+		return nil
+	}
+	for _, p := range l.Trigger.ErrorPatterns {
+		if found := detect.Kinds(p, detect.Judgement{Outcome: detect.Error}); len(found) > 0 && !slices.Contains(kinds, found[0]) {
+			kinds = append(kinds, found[0])
+		}
+	}
+	return kinds
 }
 
 // add adds a part and its stems.
@@ -150,6 +177,7 @@ func (x *likeIndex) newScratch() *likeScratch {
 type likeScore struct {
 	lesson int32
 	score  float32
+	mass   float32 // sum of the weights of the shared stems
 }
 
 // score returns the likeness of a window, by its distinct stems, and each lesson that shares enough
@@ -189,7 +217,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	for _, l := range s.lessons {
 		if all := x.last[from][l]; s.left >= 0 && x.suffices(l, all, s, stems) {
 			explained := math.Sqrt(float64(s.mass[all] / window))
-			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained)})
+			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), s.mass[all]})
 		}
 		s.cover[l] = 0
 	}
@@ -241,12 +269,52 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
 			break
 		}
-		r, ok := x.bestOf(s, t)
+		r, ok := x.ofKind(t)
+		if !ok {
+			r, ok = x.bestOf(s, t)
+		}
 		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// frequentKind is the share of the captured sessions above which a kind of error says too little.
+const frequentKind = 0.05
+
+// ofKind returns the lesson whose error patterns have the kind of an error in another wording, and
+// that has a word of the error in its title, description or keywords: of several lessons, the lesson
+// with most of these words.
+func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
+	for _, k := range t.kinds {
+		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
+			continue
+		}
+		for _, l := range x.kinds[k] {
+			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: leastLike, index: l}
+			for w := range windowsOf(t.text) {
+				for word, stem := range wordStems(w.text) {
+					if _, ok := slices.BinarySearch(x.about[l], stem); ok && !slices.Contains(r.Words, word) {
+						r.Words, r.Window = append(r.Words, word), strings.TrimSpace(w.text)
+					}
+				}
+			}
+			if len(r.Words) > len(best.Words) {
+				best, found = r, true
+			}
+		}
+		if found {
+			break
+		}
+	}
+	return best, found
+}
+
+// compares reports whether the words of a text are compared with a lesson. An error with a kind finds
+// the lessons of its kind, and says little about the lessons of other kinds.
+func (x *likeIndex) compares(t *likeText, lesson int32) bool {
+	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
 // bestOf returns the lesson that resembles a text most, if the score suffices.
@@ -257,18 +325,18 @@ func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 	windows := 0
 	for w := range windowsOf(t.text) {
 		windows++
-		scores := x.score(s, w.stems, t.from)
+		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(of likeScore) bool { return !x.compares(&t, of.lesson) })
 		if len(scores) == 0 {
 			continue
 		}
 		top := slices.MaxFunc(scores, func(a, b likeScore) int {
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(b.lesson, a.lesson))
 		})
-		if r := top.score / x.least(top.lesson, 1); r > ratio {
+		if r := top.score / x.least(&top, 1); r > ratio {
 			best, at, ratio = top, w, r
 		}
 	}
-	if ratio == 0 || best.score < x.least(best.lesson, windows) {
+	if ratio == 0 || best.score < x.least(&best, windows) {
 		return Resemblance{}, false
 	}
 	return x.resemblance(best, at, windows, t), true
@@ -277,7 +345,7 @@ func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 func (x *likeIndex) resemblance(of likeScore, w window, windows int, t likeText) Resemblance {
 	r := Resemblance{
 		Lesson: x.lessons[of.lesson], CallID: t.callID, Window: strings.TrimSpace(w.text), Score: float64(of.score),
-		Threshold: float64(x.least(of.lesson, windows)), index: of.lesson,
+		Threshold: float64(x.least(&of, windows)), index: of.lesson,
 	}
 	for word, stem := range wordStems(w.text) {
 		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.last[t.from][of.lesson]) && !slices.Contains(r.Words, word) {
@@ -297,7 +365,7 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 		for _, w := range windows {
 			s.left = likeWork
 			for _, of := range x.score(s, w.stems, t.from) {
-				if of.lesson == lesson && of.score >= share*x.least(lesson, len(windows)) {
+				if of.lesson == lesson && x.compares(&t, lesson) && of.score >= share*x.least(&of, len(windows)) {
 					out = append(out, x.resemblance(of, w, len(windows), t))
 				}
 			}
@@ -308,7 +376,10 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 }
 
 // least returns the least score that a lesson needs for a match in a text with this number of windows.
-func (x *likeIndex) least(lesson int32, windows int) float32 {
-	more := perDoubling * math.Log2(max(1, float64(windows)/freeWindows))
-	return max(x.thresholds[lesson], float32(leastLike+more))
+func (x *likeIndex) least(of *likeScore, windows int) float32 {
+	least := leastLike + perDoubling*math.Log2(max(1, float64(windows)/freeWindows))
+	if of.mass >= rareInformation {
+		least -= forRare
+	}
+	return max(x.thresholds[of.lesson], float32(least))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"precept/detect"
 )
 
 // paraphrase is a lesson with words of a person that contain none of its phrases as written.
@@ -268,5 +270,74 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	b := NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005)
 	if hits := b.Match(&Query{Words: []string{all[i].words}}); len(hits) != 1 {
 		t.Errorf("%q has %d matches, want 1", all[i].words, len(hits))
+	}
+}
+
+// An author who knows one wording of an error reaches the other wordings of the same kind of error.
+func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
+	port := &Lesson{
+		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
+		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, Like: true},
+	}
+	of := func(traffic *Traffic, l *Lesson, text string) []Hit {
+		kinds := detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
+		return NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
+	}
+	const other = "Something is already running on port 3000."
+	if hits := of(captured(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
+		t.Errorf("%q: %+v", other, hits)
+	}
+	frequent := captured(t, 180)
+	for range 30 {
+		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
+	}
+	if hits := of(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
+		t.Errorf("a kind of error that is frequent in the traffic fires %+v", hits)
+	}
+	if hits := of(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
+		t.Errorf("an error of the kind without a word of the lesson fires %+v", hits)
+	}
+	named := port.Clone()
+	named.Trigger.ErrorKinds = []string{"dns"}
+	if hits := of(captured(t, 210), named, other); len(hits) != 0 {
+		t.Errorf("a lesson that names its kinds fires on another kind: %+v", hits)
+	}
+}
+
+func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
+	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
+	b := NewBook([]*Lesson{l}).WithLikeness(captured(t, 210), 0.005)
+	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
+		t.Errorf("%+v", hits)
+	}
+	if hits := b.Match(&Query{Errors: []ErrorText{{CallID: "c", Text: "the docker daemon did not start"}}}); len(hits) != 1 {
+		t.Errorf("the error has %d matches, want 1", len(hits))
+	}
+}
+
+func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
+	for name, want := range map[string][]string{
+		"LockedFlagError": {"Locked", "Flag", "Error"}, "tenant_id": {"tenant", "id"}, "GitHub": {"GitHub"}, "HTTPServer": {"HTTPServer"}, "plain": {"plain"},
+	} {
+		var got []string
+		for field := range strings.SplitSeq(name, "_") {
+			got = slices.AppendSeq(got, nameParts(field))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
+		if stems := stemsOf(same[0]); !slices.Contains(stems, likeStem(same[1])) {
+			t.Errorf("%s has the stems %q", same[0], stems)
+		}
+	}
+}
+
+func TestPairsOfWordsHaveTheMeaningOfOneWord(t *testing.T) {
+	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
+		if stems := stemsOf(pair); !slices.Contains(stems, likeStem(word)) {
+			t.Errorf("%q has the stems %q, without %q", pair, stems, word)
+		}
 	}
 }

@@ -79,6 +79,7 @@ func stemsOf(text string) []string {
 // wordStems yields the meaningful words of a text with their stems. The name of a file is one word.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
+		before := "" // the previous word
 		for field := range strings.FieldsSeq(compatible(text)) {
 			if name := fileName(field); name != "" {
 				if !yield(name, name) {
@@ -86,13 +87,47 @@ func wordStems(text string) iter.Seq2[string, string] {
 				}
 				continue
 			}
-			for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return kindOf(r) == signKind && r != '\'' && r != '’' }) {
-				if s := likeStem(w); s != "" && !yield(w, s) {
-					return
+			for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == signKind && r != '\'' && r != '’' }) {
+				for part := range nameParts(w) {
+					if s := pairStem(before, part); s != "" && !yield(part, s) {
+						return
+					}
+					before = part
+					if s := likeStem(part); s != "" && !yield(part, s) {
+						return
+					}
 				}
 			}
 		}
 	}
+}
+
+// nameParts yields the words of a name in camel case, such as LockedFlagError. Names of products,
+// such as GitHub, are one word.
+func nameParts(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from := 0
+		if !productNames()[strings.ToLower(name)] {
+			for i := 1; i < len(name); i++ {
+				if lower, upper := name[i-1], name[i]; 'a' <= lower && lower <= 'z' && 'A' <= upper && upper <= 'Z' {
+					if !yield(name[from:i]) {
+						return
+					}
+					from = i
+				}
+			}
+		}
+		yield(name[from:])
+	}
+}
+
+// pairStem returns the stem of two words with one meaning, such as "money back"; empty for other words.
+func pairStem(first, second string) string {
+	meaning := wordPairs[strings.ToLower(first)+" "+strings.ToLower(second)]
+	if meaning == "" {
+		return ""
+	}
+	return canonical(englishStem(meaning))
 }
 
 // fileName returns the name of the file in a field such as src/main.go or "package-lock.json", in

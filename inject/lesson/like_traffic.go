@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"precept/detect"
 )
 
 // Limits of the captured traffic that likeness learns from.
@@ -24,6 +26,7 @@ type Traffic struct {
 	sessions int
 	total    int                                // windows, repeated windows included
 	found    map[string]int                     // sessions by stem
+	kinds    map[detect.Kind]int                // sessions by kind of error
 	windows  [sources]map[string]*trafficWindow // by their stems, joined by blanks
 }
 
@@ -35,7 +38,7 @@ type trafficWindow struct {
 
 // NewTraffic returns an empty Traffic.
 func NewTraffic() *Traffic {
-	return &Traffic{found: map[string]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
+	return &Traffic{found: map[string]int{}, kinds: map[detect.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
 }
 
 // Sessions returns the number of sessions.
@@ -58,8 +61,13 @@ func (t *Traffic) Add(queries []Query) {
 		return
 	}
 	t.sessions++
-	seen := map[string]bool{}
+	seen, kinds := map[string]bool{}, map[detect.Kind]bool{}
 	for i := range queries {
+		for _, e := range queries[i].Errors {
+			for _, k := range e.Kinds {
+				kinds[k] = true
+			}
+		}
 		for text := range queries[i].likeTexts {
 			left := maxTrafficWords
 			for w := range windowsOf(text.text) {
@@ -81,16 +89,20 @@ func (t *Traffic) Add(queries []Query) {
 	for s := range seen {
 		t.found[s]++
 	}
+	for k := range kinds {
+		t.kinds[k]++
+	}
 }
 
 // likeText is a text that is compared by likeness.
 type likeText struct {
 	text, callID string
 	from         source
+	kinds        []detect.Kind // of an error, the most specific first; nil: no kind, or a kind that says little
 }
 
 // likeTexts yields the texts of a query that are compared by likeness: the user's words, and the
-// errors without a kind.
+// errors.
 func (q *Query) likeTexts(yield func(likeText) bool) {
 	for _, w := range q.Words {
 		if !yield(likeText{text: w, from: fromWords}) {
@@ -98,10 +110,12 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 		}
 	}
 	for i := range q.Errors {
-		if len(q.Errors[i].Kinds) > 0 { // the kind finds its lessons, whatever the wording
-			continue
+		e := &q.Errors[i]
+		t := likeText{text: e.Text, callID: e.CallID, from: fromErrors}
+		if len(e.Kinds) > 0 && e.Kinds[0] != "uncaught-exception" && e.Kinds[0] != "build-failed" {
+			t.kinds = e.Kinds
 		}
-		if !yield(likeText{q.Errors[i].Text, q.Errors[i].CallID, fromErrors}) {
+		if !yield(t) {
 			return
 		}
 	}
@@ -112,7 +126,7 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 func (t *Traffic) information(stem string) float32 {
 	n, found := float64(t.sessions), float64(t.found[stem])
 	if commonWords()[stem] {
-		found = max(found, n/20)
+		found = max(found, n/10)
 	}
 	return float32(math.Log((n + 1) / (found + 1)))
 }

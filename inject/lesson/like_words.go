@@ -25,7 +25,7 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns words whose weight is at most the weight of a word of every twentieth session.
+// commonWords returns words whose weight is at most the weight of a word of every tenth session.
 // Without this limit, a word that is rare in captured sessions of one kind would weigh too much.
 //
 //nolint:gochecknoglobals // immutable, made at first use
@@ -55,26 +55,25 @@ func wordSet(words string) map[string]bool {
 // synonymLines lists words that people use for one thing in requests to an agent. The first word
 // of a line is the representative. A word with several frequent senses belongs to no line.
 const synonymLines = `
-fail failure break broken broke
+fail failure break broken broke red
 error exception fault
 fix repair mend
-suite spec
+test suite spec
 dependency library lib
 upgrade bump
 latest newest
-remove delete drop erase purge wipe
-find locate hunt grep
+remove delete drop erase purge wipe rid
+find locate hunt grep lookup
 usage reference caller occurrence
 directory folder dir
 config configuration setting settings conf
 repository repo
-codebase code_base
-database db
+database db postgres postgresql mysql mariadb sqlite
 deploy deployment rollout
 generate autogenerate codegen regenerate
 verify validate
 credential password secret
-migration migrate
+migration migrate alembic flyway liquibase
 documentation docs readme
 translate localize localise localization localisation i18n
 variable var
@@ -82,13 +81,13 @@ argument arg
 parameter param
 image picture photo
 cancel abort
-refund reimburse reimbursement
+refund reimburse reimbursement chargeback
 kill terminate
-slow sluggish
+slow sluggish fast speed performance optimize optimise latency
 log logging
 branch fork
 merge integrate
-chart graph diagram
+chart graph diagram plot visualize visualise histogram
 login signin
 website webpage site
 fetch retrieve
@@ -99,12 +98,52 @@ timezone tz
 licence license
 ci pipeline
 luggage baggage suitcase
-optimize optimise
-container docker dockerfile containerize
+container docker dockerfile dockerize containerize podman
 endpoint route
+release publish
+flaky flake intermittent sporadic unstable
+refactor restructure reorganize reorganise modularize
+flight plane airplane fly flying
+rebook reschedule
+email mail
+phone telephone
+lint linter eslint ruff pylint flake8
+format formatter prettier
+memory ram
+certificate cert tls ssl
+deny denied forbidden unauthorized unauthorised reject refuse
+lock frozen freeze
+limit maximum max quota
+exceed surpass
+large big huge
+stale outdated obsolete
+buy purchase
+price cost fee
+reduce shrink slim
+clean tidy cleanup
+mock stub fake
+security secure vulnerability vuln cve
+production prod
+environment env
+authenticate authentication auth
 crawl crawler scrape scraper
 screenreader a11y accessibility
 `
+
+// wordPairs lists pairs of words with one meaning, and a word with this meaning.
+//
+//nolint:gochecknoglobals // immutable
+var wordPairs = map[string]string{
+	"money back": "refund", "log in": "login", "sign in": "login", "look up": "lookup", "pull request": "pr", "merge request": "pr", "to date": "upgrade",
+	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
+}
+
+// productNames lists names in camel case that are one word.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var productNames = sync.OnceValue(func() map[string]bool {
+	return wordSet("github gitlab javascript typescript postgresql graphql mysql mariadb mongodb openai openapi youtube linkedin powershell macos ios whatsapp paypal wordpress")
+})
 
 //nolint:gochecknoglobals // immutable, made at first use
 var synonyms = sync.OnceValue(func() map[string]string {
