@@ -37,7 +37,7 @@ func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
 		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
-		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject"}},
+		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
 		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
@@ -120,7 +120,7 @@ func rooms() map[string][]string {
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
-		"github.com/dgraph-io/ristretto/v2":        {"internal/redact", "store"},
+		"github.com/dgraph-io/ristretto/v2":        {"inject/meaning", "internal/redact", "store"},
 		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test", "distill"},

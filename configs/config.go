@@ -86,6 +86,16 @@ type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
 	LikeRate float64  `yaml:"like_rate" min:"0" max:"0.1"`
+
+	Embeddings Embeddings `yaml:"embeddings"`
+}
+
+// Embeddings names the API that embeds lessons and user words, for matches by meaning. Without an
+// upstream there are no embeddings.
+type Embeddings struct {
+	Upstream string `yaml:"upstream" restart:"yes"`
+	Model    string `yaml:"model" restart:"yes"`
+	APIKey   Secret `yaml:"api_key" restart:"yes"`
 }
 
 // Values of match.like.

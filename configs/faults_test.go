@@ -152,6 +152,8 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"time", "limits: {header_timeout: 0s}", "limits.header_timeout|more than 0s"},
 		{"time, negative", "learning: {retention: -1s}", "learning.retention|at least 0s"},
 		{"tags", "tags: {a: []}", "tags.a|no words"},
+		{"embeddings", "match: {embeddings: {upstream: other, model: m}}", "match.embeddings.upstream|there are"},
+		{"embeddings, no model", "match: {embeddings: {upstream: openai}}", "match.embeddings.model|missing"},
 		{"otel", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
 		{"keys with one name", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: a, tenant: t, key_sha256: " + sum + "}]", "keys[1].name|another"},
 		{"trust for nobody", "ledger: {trust: own}", "ledger.agent|for one agent"},

@@ -37,7 +37,7 @@ func otherValue(n configs.Name) string {
 		"distill.gate": "auto", "writ.trust": "own", "ledger.trust": "own", "log.level": "warn", "log.format": "json", "otel.endpoint": "http://127.0.0.1:6", "otel.headers": "[\"a: b\"]",
 		"otel.sample":               "0.25",
 		"learning.opt_out_patterns": "*.pem", "bandit.epsilon": "0.25", "bandit.control": "0.25", "bandit.token_cost": "0.25",
-		"match.like": "suggest", "match.like_rate": "0.02", "limits.outbox_bytes": "2MiB", "learning.capture_limit": "2KiB",
+		"match.embeddings.upstream": "openai", "match.like": "suggest", "match.like_rate": "0.02", "limits.outbox_bytes": "2MiB", "learning.capture_limit": "2KiB",
 	}
 	switch v, ok := known[n.Path]; {
 	case ok:
@@ -66,6 +66,8 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}
 		case "ledger.trust":
 			with.Flags["ledger.agent"], want = "a", append(want, "ledger.agent")
+		case "match.embeddings.upstream":
+			with.Flags["match.embeddings.model"], want = "m", append(want, "match.embeddings.model")
 		case "distill.judge":
 			with.Flags["distill.model"], want = "m", append(want, "distill.model")
 		}
@@ -150,7 +152,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 	const canary = "canary${"
 	for path, secret := range map[string]bool{
 		"data_dir": false, "log.level": false, "learning.opt_out_agents": false,
-		"bandit.salt": true, "store.url": true, "distill.api_key": true, "admin.tokens": true, "admin.viewer_tokens": true, "otel.headers": true,
+		"bandit.salt": true, "store.url": true, "distill.api_key": true, "match.embeddings.api_key": true, "admin.tokens": true, "admin.viewer_tokens": true, "otel.headers": true,
 	} {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")

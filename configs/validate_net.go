@@ -75,6 +75,11 @@ func (v *validator) upstreams() {
 		_, known := c.Upstreams[*name]
 		v.must(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+listed(c.Upstreams))
 	}
+	if e := c.Match.Embeddings; e.Upstream != "" {
+		_, known := c.Upstreams[e.Upstream]
+		v.must(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+listed(c.Upstreams))
+		v.must(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the model of the embeddings")
+	}
 }
 
 // showURL returns a URL without user, password and query, which may be secret.

@@ -271,6 +271,7 @@ func joined(list []any) any {
 
 // run is a session of one agent behind an injector.
 type run struct {
+	meaning []lesson.Resemblance // matches by meaning
 	t       tb
 	a       *agent
 	in      *Injector
@@ -324,7 +325,7 @@ func (r *run) plan(body []byte) Plan {
 	if err != nil {
 		r.t.Fatalf("the body cannot be parsed: %v: %s", err, body)
 	}
-	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
+	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)
 	if err != nil {
 		r.t.Fatalf("%v", err)

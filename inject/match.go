@@ -41,13 +41,14 @@ func (w *work) lessons() {
 		return
 	}
 	q, spots := w.query()
-	if len(spots) == 0 {
+	if len(spots) == 0 && len(w.input.Meaning) == 0 {
 		return
 	}
 	var all []found
 	var there map[string]bool
 	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
+	hits = append(hits, w.meant(&q, spots)...)
 	for i, h := range hits {
 		if i == 0 {
 			there = elsewhere(w.input.Request)
@@ -84,6 +85,28 @@ func (w *work) lessons() {
 	picks := w.decide(actions, w.room(all))
 	w.insertPicks(all, picks)
 	w.report(all, picks)
+}
+
+// meaningSpot is the key of the place for lessons that match by meaning. No call has this id.
+const meaningSpot = "\x00meaning"
+
+// meant returns the lessons that match earlier words of the session by meaning. Their block is
+// inserted before the user's words, or at the top of the first tool result.
+func (w *work) meant(q *lesson.Query, spots map[string]spot) (hits []lesson.Hit) {
+	if len(w.input.Meaning) == 0 || q.Spent {
+		return nil
+	}
+	at, ok := w.top()
+	if !ok {
+		return nil
+	}
+	for _, r := range w.input.Meaning {
+		if h, ok := w.input.Book.Meant(q, r); ok {
+			h.CallID = meaningSpot
+			hits, spots[meaningSpot] = append(hits, h), at
+		}
+	}
+	return hits
 }
 
 // matched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness,

@@ -66,8 +66,9 @@ type Input struct {
 	Claim   session.Claim
 	Book    *lesson.Book
 	Beliefs bandit.Beliefs
-	Results *detect.Results // judgements of the turn's tool results so far; nil: none kept
-	Unit    *session.Record // unit of the session's coins; nil: the session itself. The unit's lock is taken inside of the session's lock
+	Results *detect.Results      // judgements of the turn's tool results so far; nil: none kept
+	Unit    *session.Record      // unit of the session's coins; nil: the session itself. The unit's lock is taken inside of the session's lock
+	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning
 	Now     time.Time
 }
 

@@ -36,6 +36,9 @@ func (t *turn) decide() {
 		return
 	}
 	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.who.tenant), &t.plan.results
+	if t.p.opts.Meaning != nil {
+		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
+	}
 	t.plan.insert = t.set.injector.Plan(rec, view)
 	t.session.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
 	t.p.resolver.AddTurn(rec, &t.query)

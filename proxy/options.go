@@ -37,9 +37,10 @@ type Options struct {
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil: no traces
 
-	Bank      Bank         // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
-	Consulted *Consulted   // number of matches of each lesson
-	Pending   PendingTexts // answers for the next turn, at whichever replica; nil: there is one replica
+	Bank      Bank                                     // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
+	Consulted *Consulted                               // number of matches of each lesson
+	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil: none
+	Pending   PendingTexts                             // answers for the next turn, at whichever replica; nil: there is one replica
 }
 
 // FleetKeys are the keys that all replicas on one store share.

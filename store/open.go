@@ -54,7 +54,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	handoff := &handoff{outbox: box, tools: with, hold: o.HoldBytes}
 	s.recorder = &recorder{
 		in: s.inbox, waiting: s.waiting, out: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		panicked: o.Panicked, sentiment: o.Sentiment,
+		panicked: o.Panicked, kept: o.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
 		be: o.Backend, handoff: handoff, tools: with,

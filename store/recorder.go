@@ -23,7 +23,8 @@ type recorder struct {
 	tally     *Tally
 	state     *state
 	panicked  func(step label.Step, value any)
-	sentiment bool // the user's words count as a signal
+	kept      func(x *sample.Exchange) // nil: not called
+	sentiment bool                     // the user's words count as a signal
 
 	redactor  *redact.Redactor // takes the numbers of the session of each exchange
 	spare     []Turn           // list for the next swap with the queue
@@ -107,6 +108,9 @@ func (r *recorder) admit(t Turn) {
 		return
 	}
 	r.out.redactTurn(r.redactor, x)
+	if r.kept != nil {
+		r.kept(x)
+	}
 	x.Seal() // once for outbox and backend; a panic here costs only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)

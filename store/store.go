@@ -37,6 +37,7 @@ type Options struct {
 	Failed       func(step label.Step, err error) // called for every failure; must not block
 	Panicked     func(step label.Step, value any) // called for every panic; must not block
 	Recovered    func()                           // called when the backend takes a write after a failed one; must not block; nil: not called
+	Kept         func(x *sample.Exchange)         // called for every kept exchange, redacted; must not block nor change x; nil: not called
 	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)

@@ -106,8 +106,8 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		}
 	}
 	about := everywhere
-	if len(l.Trigger.Keywords) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0 {
-		about = inErrors // the lesson is about errors only
+	if l.aboutErrors() {
+		about = inErrors
 	}
 	add(titleWeight, l.Title, about)
 	add(descriptionWeight, l.Trigger.Description, about)

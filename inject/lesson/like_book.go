@@ -1,6 +1,9 @@
 package lesson
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // WithLikeness returns a copy of the book whose lessons match by likeness as well. The threshold of
 // each lesson is a score that at most the share rate of the windows of the traffic reaches. With too
@@ -90,4 +93,50 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 		return nil
 	}
 	return b.like.near(q, int32(i), float32(near)) //nolint:gosec // a lesson count
+}
+
+// Meant returns the hit of a lesson that matches earlier words of a session by meaning, if the
+// conditions of the lesson hold for the request.
+func (b *Book) Meant(q *Query, r Resemblance) (Hit, bool) {
+	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == r.Lesson.Slug })
+	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&signs{}, q, "") {
+		return Hit{}, false
+	}
+	r.Lesson = b.compiled[i].lesson
+	return Hit{Lesson: r.Lesson, Like: &r}, true
+}
+
+// Forbids reports whether a text contains a phrase of not_keywords of a lesson.
+func (b *Book) Forbids(slug, text string) bool {
+	s, _ := b.scratch.Get().(*scratch)
+	defer func() {
+		s.reset()
+		b.scratch.Put(s)
+	}()
+	s.left = mostWork
+	b.scan(s, &Query{}, text, inWords)
+	return slices.ContainsFunc(s.touched, func(u int32) bool { return b.compiled[u].lesson.Slug == slug && s.seen[u].vetoed })
+}
+
+// Meaning returns the text of a lesson that is embedded; empty for a lesson without words of users.
+func (l *Lesson) Meaning() string {
+	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
+		return ""
+	}
+	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
+}
+
+// aboutErrors reports whether a lesson fires on errors only.
+func (l *Lesson) aboutErrors() bool {
+	return len(l.Trigger.Keywords) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
+}
+
+// Sentences returns the sentences and lines of a text with meaningful words.
+func Sentences(text string) (out []string) {
+	for w := range windowsOf(text) {
+		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {
+			out = append(out, s)
+		}
+	}
+	return out
 }

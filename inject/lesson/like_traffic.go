@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -51,6 +52,16 @@ func (t *Traffic) Sessions() int {
 
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.total }
+
+// Sentences returns at most n of the captured sentences of users, spread over all.
+func (t *Traffic) Sentences(n int) []string {
+	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
+	var out []string
+	for i := range min(n, len(keys)) {
+		out = append(out, strings.TrimSpace(t.windows[fromWords][keys[i*len(keys)/min(n, len(keys))]].text))
+	}
+	return out
+}
 
 // Enough reports whether the traffic suffices for likeness.
 func (t *Traffic) Enough() bool { return t != nil && t.sessions >= LikeSessions }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"precept/bandit/report"
@@ -184,5 +185,96 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
 	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
 		t.Errorf("exit code %d: %s", code, complaints)
+	}
+}
+
+// Words that share no word with a lesson fire the lesson in a later turn, through embeddings. The words
+// of a request that is not learned from are not sent, nor is a secret or the key of a client.
+func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
+	t.Parallel()
+	var sent strings.Builder
+	var mu sync.Mutex
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/v1/embeddings" {
+			_, _ = io.WriteString(w, harness.Said("u", "done"))
+			return
+		}
+		var q struct {
+			Input []string `json:"input"`
+		}
+		if err := json.Unmarshal(body, &q); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(&sent, r.Header, q.Input)
+		data := []any{}
+		for i, text := range q.Input {
+			vector := []int{0, 1}
+			if strings.Contains(text, "endpoint") || strings.Contains(text, "path of the orders") {
+				vector = []int{1, 0}
+			}
+			data = append(data, map[string]any{"index": i, "embedding": vector})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
+	}))
+	defer upstream.Close()
+	dir, lessons, past := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "past.jsonl")
+	var lines strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":"Answer question %d about the opening hours of our shop."},{"role":"assistant","content":"ok"}]}`+"\n", i, i)
+	}
+	for name, text := range map[string]string{filepath.Join(lessons, "keep-old-endpoints.md"): similarLesson, past: lines.String()} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harness.MustVerb(t, "import", past, "--data-dir", dir)
+	p := harness.Start(t, dir,
+		"--upstream", upstream.URL+"/v1", "--lessons", lessons, "--debug-headers", "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
+		"--match-embeddings-upstream", "default", "--match-embeddings-model", "small", "--match-embeddings-api-key", "sk-own",
+	)
+	ask := func(session, learn string, messages ...string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","messages":[`+strings.Join(messages, ",")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Precept-Session", session)
+		req.Header.Set("Precept-Learn", learn)
+		req.Header.Set("Authorization", "Bearer sk-client")
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.Header.Get("Precept-Lessons")
+	}
+	said := func(role, text string) string { return `{"role":"` + role + `","content":` + quote(text) + `}` }
+	ask("private", "off", said("user", "The path of the orders is a private matter."))
+	n := 0
+	p.Eventually("the lesson to fire by meaning", func() bool {
+		n++
+		session, turn := fmt.Sprint("session-", n/20), n%20
+		messages := []string{said("user", "Can the path of the orders say purchases? My password is hunter2-Xk9!")}
+		for i := range turn {
+			messages = append(messages, said("assistant", "done"), said("user", fmt.Sprint("Thanks. Next, number ", i)))
+		}
+		got := ask(session, "", messages...)
+		if turn == 0 && got != "" {
+			t.Errorf("the first turn has %s", got)
+		}
+		return got == "keep-old-endpoints~like"
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
+		if strings.Contains(sent.String(), secret) {
+			t.Errorf("%q was sent for embedding", secret)
+		}
+	}
+	if !strings.Contains(sent.String(), "Bearer sk-own") {
+		t.Errorf("the key of match.embeddings is missing: %.300s", sent.String())
 	}
 }

@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"precept/configs"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/inject/meaning"
 	"precept/internal/label"
 	"precept/internal/session"
 )
@@ -124,4 +126,27 @@ func (l *library) resemble(t *lesson.Traffic, rate float64, again bool) {
 	if l.book.CompareAndSwap(b, next) && again {
 		l.log.Info("matching by likeness is on", "sessions", t.Sessions(), "windows", t.Windows())
 	}
+}
+
+// newMeaning makes the matcher by meaning.
+func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.Matcher, error) {
+	by := cfg.Match.Embeddings
+	return meaning.New(meaning.Options{
+		Client: meaning.Client{
+			URL: cfg.AllUpstreams()[by.Upstream], Model: by.Model, Key: by.APIKey.Reveal(),
+			HTTP: &http.Client{
+				Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment},
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // texts go only to the configured place
+			},
+		},
+		Book: similar.lessons.book.Load, Rate: func() float64 { return similar.config().Match.LikeRate }, Wait: Pause,
+		Traffic: func(ctx context.Context) (*lesson.Traffic, error) {
+			e, ok := similar.backend.(Evidence)
+			if !ok || similar.config().Match.Like != configs.LikeOn {
+				return nil, nil //nolint:nilnil // no traffic: nothing is embedded
+			}
+			return similar.recent(ctx, e)
+		},
+		Failed: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
+	})
 }

@@ -52,7 +52,13 @@ type failures struct {
 // failed counts a step that failed and logs one line per step every ten seconds at most. All steps
 // that fail because the store is unavailable share one line a minute. A step that a stop interrupts
 // has not failed: the next start repeats the step.
-func (f *failures) failed(step label.Step, err error) {
+func (f *failures) failed(step label.Step, err error) { f.failedEvery(step, logEvery, err) }
+
+// logEvery is the usual interval between two log lines of a step.
+const logEvery = 10 * time.Second
+
+// failedEvery counts a failure, and logs at most one failure of the step within the interval.
+func (f *failures) failedEvery(step label.Step, every time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -63,7 +69,7 @@ func (f *failures) failed(step label.Step, err error) {
 		}
 		return
 	}
-	if f.quiet.allow(step) {
+	if f.quiet.allowEvery(step, every) {
 		f.log.Warn("a step failed; requests continue without it", "step", step, "error", err)
 	}
 }
@@ -98,7 +104,7 @@ func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
-func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, 10*time.Second) }
+func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logEvery) }
 
 func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	l.mu.Lock()

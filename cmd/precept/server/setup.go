@@ -10,7 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"precept/inject/lesson"
+	"precept/inject/meaning"
 	"precept/internal/redact"
+	"precept/internal/sample"
+	"precept/internal/session"
 	"precept/learn"
 	"precept/proxy"
 	"precept/proxy/trace"
@@ -106,6 +110,10 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		CountCache(registry, "exchanges", exchanges)
 		storeOptions.Exchanges = exchanges
 	}
+	var meant *meaning.Matcher // set below; nil: no embeddings
+	if cfg.Match.Embeddings.Upstream != "" {
+		storeOptions.Kept = func(x *sample.Exchange) { meant.Offer(x) }
+	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -135,6 +143,20 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Compare lessons that ask for likeness with the captured sessions.
 	similar := &likeness{lessons: lessons, backend: backend, config: s.shown.Load}
 	s.work("likeness", similar.run)
+
+	// Embed lessons and user words, where the configuration names an API of embeddings.
+	var matches func(session.ID) []lesson.Resemblance
+	if cfg.Match.Embeddings.Upstream != "" {
+		if meant, err = newMeaning(cfg, similar, failures); err != nil {
+			return err
+		}
+		s.onStop("embeddings", func() error {
+			meant.Close()
+			return nil
+		})
+		s.work("embeddings", meant.Run)
+		matches = meant.Matches
+	}
 
 	// Follow the ledger file: its entries become proposals of lessons.
 	if cfg.Ledger.File != "" {
@@ -168,7 +190,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the proxy, the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
-		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted,
+		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted, Meaning: matches,
 		Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
 		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known},
 	})

@@ -1,0 +1,107 @@
+package meaning
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Limits of a request for embeddings, and of its answer.
+const (
+	batch       = 64 // texts
+	maxAnswer   = 32 << 20
+	askFor      = 30 * time.Second
+	maxVectors  = 4096 // numbers of one vector
+	maxTextSize = 2000 // bytes
+)
+
+// Client asks an OpenAI-compatible API for embeddings.
+type Client struct {
+	URL   string // in the form of OPENAI_BASE_URL
+	Model string
+	Key   string // "": no key is sent
+	HTTP  *http.Client
+}
+
+// embed returns the unit vectors of at most batch texts. An error contains no text of the answer,
+// because a server may repeat the key.
+func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error) {
+	data, err := json.Marshal(map[string]any{"model": c.Model, "input": texts})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+"/embeddings", bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("match.embeddings.upstream: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Key)
+	}
+	res, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask for embeddings: %w", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the embeddings: %w", err)
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the server of embeddings answers %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
+	case len(raw) > maxAnswer:
+		return nil, fmt.Errorf("the embeddings are longer than %d bytes", maxAnswer)
+	}
+	return readVectors(raw, len(texts))
+}
+
+// errForm is the error of an answer that is not a list of embeddings.
+var errForm = errors.New("the answer is no list of embeddings with one vector of numbers for each text")
+
+// readVectors reads an answer with n vectors, and makes the length of each vector 1.
+func readVectors(raw []byte, n int) ([][]float32, error) {
+	var answer struct {
+		Data []struct {
+			Index  int       `json:"index"`
+			Vector []float32 `json:"embedding"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Data) != n {
+		return nil, errForm
+	}
+	out := make([][]float32, n)
+	for _, d := range answer.Data {
+		if d.Index < 0 || d.Index >= n || out[d.Index] != nil || len(d.Vector) > maxVectors || len(d.Vector) != len(answer.Data[0].Vector) {
+			return nil, errForm
+		}
+		length := math.Sqrt(float64(dot(d.Vector, d.Vector)))
+		if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {
+			return nil, errForm
+		}
+		for i := range d.Vector {
+			d.Vector[i] /= float32(length)
+		}
+		out[d.Index] = d.Vector
+	}
+	return out, nil
+}
+
+// dot returns the cosine of unit vectors; 0 for vectors of different models.
+func dot(a, b []float32) (sum float32) {
+	if len(a) != len(b) {
+		return 0
+	}
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}

@@ -1,0 +1,271 @@
+package meaning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
+
+	"precept/inject/backtest"
+	"precept/inject/lesson"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// Bounds of the work and of the memory.
+const (
+	waiting      = 256       // exchanges that wait for embeddings
+	maxSentences = 8         // of one exchange: half from the start, half from the end
+	maxSamples   = 400       // captured sentences behind the thresholds
+	maxLessons   = 2000      // lessons that are embedded
+	maxMatches   = 3         // of one session
+	vectorBytes  = 32 << 20  // cache of vectors
+	foundCount   = 10_000    // sessions with matches that were not used yet
+	foundFor     = time.Hour // a match is forgotten after this time
+	lookEvery    = time.Second
+	firstPause   = time.Second // after a failure; doubled for each further failure
+	longestPause = time.Minute
+)
+
+// margin is the distance of a match to the cosine of captured sentences, and least the lowest cosine
+// of a match.
+const (
+	margin = 0.03
+	least  = 0.3
+)
+
+// Options configure a Matcher. All fields are required.
+type Options struct {
+	Client  Client
+	Book    func() *lesson.Book
+	Traffic func(ctx context.Context) (*lesson.Traffic, error)
+	Rate    func() float64                                   // match.like_rate
+	Failed  func(err error)                                  // called for every failure and for every dropped exchange; must not block
+	Wait    func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
+}
+
+// Matcher finds lessons by meaning. All methods are safe for concurrent use.
+type Matcher struct {
+	o       Options
+	queue   chan sample.Exchange
+	vectors *ristretto.Cache[uint64, []float32]            // by the hash of the text
+	found   *ristretto.Cache[string, []lesson.Resemblance] // by session
+	seed    maphash.Seed
+	index   index // owned by Run
+}
+
+// index holds the embedded lessons of a book.
+type index struct {
+	book       *lesson.Book
+	hash       string // of the book
+	traffic    *lesson.Traffic
+	rate       float64
+	lessons    []*lesson.Lesson
+	vectors    [][]float32
+	thresholds []float32
+}
+
+// New returns a Matcher. Close ends its goroutines.
+func New(o Options) (*Matcher, error) {
+	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorBytes, BufferItems: 64, IgnoreInternalCost: true})
+	if err != nil {
+		return nil, fmt.Errorf("cache of embeddings: %w", err)
+	}
+	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * foundCount, MaxCost: foundCount, BufferItems: 64, IgnoreInternalCost: true})
+	if err != nil {
+		vectors.Close()
+		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
+	}
+	return &Matcher{o: o, queue: make(chan sample.Exchange, waiting), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
+}
+
+// Close ends the goroutines of the caches.
+func (m *Matcher) Close() {
+	m.vectors.Close()
+	m.found.Close()
+}
+
+var errFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
+
+// Offer takes the words of a kept exchange, redacted. Offer returns at once, and drops the exchange if
+// too many wait.
+func (m *Matcher) Offer(x *sample.Exchange) {
+	if len(x.New) == 0 {
+		return
+	}
+	select {
+	case m.queue <- sample.Exchange{Tenant: x.Tenant, Session: x.Session, Dialect: x.Dialect, New: x.New}:
+	default:
+		m.o.Failed(errFull)
+	}
+}
+
+// Matches returns the lessons that match earlier words of a session by meaning.
+func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
+	found, _ := m.found.Get(id.String())
+	return found
+}
+
+// Run embeds lessons and words until ctx ends. After a failure Run waits; the words that arrive
+// meanwhile wait in the queue, which drops the words beyond its length.
+func (m *Matcher) Run(ctx context.Context) error {
+	pause := firstPause
+	for ctx.Err() == nil {
+		err := m.step(ctx)
+		switch {
+		case err == nil:
+			pause = firstPause
+		case ctx.Err() == nil:
+			m.o.Failed(err)
+			_ = m.o.Wait(ctx, pause) // ends with ctx
+			pause = min(2*pause, longestPause)
+		}
+	}
+	return nil
+}
+
+// step embeds a changed book, and the words of one exchange if an exchange arrives in time.
+func (m *Matcher) step(ctx context.Context) error {
+	if err := m.refresh(ctx); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	select {
+	case x := <-m.queue:
+		return m.compare(ctx, &x)
+	case <-wait.Done():
+		return nil
+	}
+}
+
+// refresh embeds the lessons again if the book, the captured sessions or the rate changed.
+func (m *Matcher) refresh(ctx context.Context) error {
+	traffic, err := m.o.Traffic(ctx)
+	if err != nil {
+		return err
+	}
+	book, rate := m.o.Book(), m.o.Rate()
+	if traffic == m.index.traffic && rate == m.index.rate && (book == m.index.book || book.Hash() == m.index.hash) {
+		m.index.book = book
+		return nil
+	}
+	next := index{book: book, hash: book.Hash(), traffic: traffic, rate: rate}
+	if traffic.Enough() {
+		if err := m.embedLessons(ctx, &next); err != nil {
+			return err
+		}
+	}
+	m.index = next
+	return nil
+}
+
+// embedLessons sets the vectors and the thresholds of the lessons that ask for likeness.
+func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
+	var texts []string
+	for _, l := range next.book.Lessons() {
+		if text := l.Meaning(); text != "" && l.Trigger.Like && l.State.Fires() && len(texts) < maxLessons {
+			next.lessons, texts = append(next.lessons, l), append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	var err error
+	if next.vectors, err = m.embedAll(ctx, texts); err != nil {
+		return err
+	}
+	samples, err := m.embedAll(ctx, next.traffic.Sentences(maxSamples))
+	if err != nil {
+		return err
+	}
+	for _, v := range next.vectors {
+		next.thresholds = append(next.thresholds, threshold(v, samples, next.rate))
+	}
+	return nil
+}
+
+// threshold returns the cosine that at most the share rate of the samples reaches, plus a margin.
+func threshold(v []float32, samples [][]float32, rate float64) float32 {
+	cosines := make([]float32, 0, len(samples))
+	for _, s := range samples {
+		cosines = append(cosines, dot(v, s))
+	}
+	slices.Sort(cosines)
+	if n := len(cosines) - 1 - int(rate*float64(len(cosines))); n >= 0 {
+		return max(least, cosines[n]+margin)
+	}
+	return least
+}
+
+// compare embeds the sentences of an exchange, and notes at most one lesson for the session.
+func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
+	if len(m.index.lessons) == 0 {
+		return nil
+	}
+	var sentences []string
+	for _, q := range backtest.Queries([]sample.Exchange{*x}) {
+		for _, words := range q.Words {
+			sentences = append(sentences, lesson.Sentences(words)...)
+		}
+	}
+	if n := len(sentences); n > maxSentences {
+		sentences = slices.Delete(sentences, maxSentences/2, n-maxSentences/2)
+	}
+	vectors, err := m.embedAll(ctx, sentences)
+	if err != nil {
+		return err
+	}
+	best := lesson.Resemblance{Score: -1}
+	for i, v := range vectors {
+		for j, of := range m.index.vectors {
+			l, score, at := m.index.lessons[j], float64(dot(v, of)), float64(m.index.thresholds[j])
+			if score >= at && score-at > best.Score-best.Threshold && !m.index.book.Forbids(l.Slug, sentences[i]) {
+				best = lesson.Resemblance{Lesson: l, Score: score, Threshold: at}
+			}
+		}
+	}
+	if best.Lesson == nil {
+		return nil
+	}
+	old, _ := m.found.Get(x.Session)
+	if len(old) < maxMatches && !slices.ContainsFunc(old, func(r lesson.Resemblance) bool { return r.Lesson.Slug == best.Lesson.Slug }) {
+		m.found.SetWithTTL(x.Session, append(slices.Clone(old), best), 1, foundFor)
+	}
+	return nil
+}
+
+// embedAll returns the vectors of texts, from the cache or from the server.
+func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	var missing []int
+	for i, text := range texts {
+		texts[i] = text[:min(len(text), maxTextSize)]
+		if v, ok := m.vectors.Get(m.key(texts[i])); ok {
+			out[i] = v
+			continue
+		}
+		missing = append(missing, i)
+	}
+	for part := range slices.Chunk(missing, batch) {
+		var ask []string
+		for _, i := range part {
+			ask = append(ask, texts[i])
+		}
+		vectors, err := m.o.Client.embed(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range part {
+			out[i] = vectors[n]
+			m.vectors.Set(m.key(texts[i]), vectors[n], int64(4*len(vectors[n])))
+		}
+	}
+	return out, nil
+}
+
+func (m *Matcher) key(text string) uint64 { return maphash.String(m.seed, text) }

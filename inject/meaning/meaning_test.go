@@ -1,0 +1,239 @@
+package meaning_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/inject/lesson"
+	"precept/inject/meaning"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// model is a server of embeddings: texts about boats have one direction, all other texts another.
+type model struct {
+	mu     sync.Mutex
+	asked  []string
+	header http.Header
+	fault  func(w http.ResponseWriter) bool // answers instead; false: the usual answer
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var q struct {
+		Model string   `json:"model"`
+		Input []string `json:"input"`
+	}
+	if json.Unmarshal(body, &q) != nil || q.Model != "small" || r.URL.Path != "/v1/embeddings" {
+		http.Error(w, "no", http.StatusBadRequest)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked, m.header = append(m.asked, q.Input...), r.Header
+	if m.fault != nil && m.fault(w) {
+		return
+	}
+	var data []any
+	for i, text := range q.Input {
+		vector := []float32{0, 2}
+		if strings.Contains(text, "yacht") || strings.Contains(text, "boat") {
+			vector = []float32{3, 0}
+		}
+		data = append(data, map[string]any{"index": i, "embedding": vector})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
+}
+
+// start runs a matcher over one lesson about boats, with a number of captured sessions.
+func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
+	t.Helper()
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	traffic := lesson.NewTraffic()
+	for i := range sessions {
+		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question number %d about opening hours", i)}}})
+	}
+	l := &lesson.Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: lesson.Active, ContentHash: "h", Trigger: lesson.Trigger{Description: "The user rents a boat.", Keywords: []string{"rent a boat"}, Like: true}}
+	if change != nil {
+		change(l)
+	}
+	book, failed := lesson.NewBook([]*lesson.Lesson{l}), make(chan error, 1000)
+	matcher, err := meaning.New(meaning.Options{
+		Client: meaning.Client{URL: server.URL + "/v1", Model: "small", Key: "sk-canary", HTTP: server.Client()},
+		Book:   func() *lesson.Book { return book }, Rate: func() float64 { return 0.005 },
+		Traffic: func(context.Context) (*lesson.Traffic, error) { return traffic, nil },
+		Failed:  func(err error) { failed <- err },
+		Wait:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- matcher.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		matcher.Close()
+	})
+	return matcher, failed
+}
+
+func says(id session.ID, words string) *sample.Exchange {
+	item, _ := json.Marshal(map[string]string{"role": "user", "content": words})
+	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
+}
+
+// matchOf offers words until a match arrives.
+func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) lesson.Resemblance {
+	t.Helper()
+	for range 500 {
+		m.Offer(says(id, words))
+		if found := m.Matches(id); len(found) > 0 {
+			return found[0]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%q matches no lesson", words)
+	return lesson.Resemblance{}
+}
+
+func TestWordsOfTheSameMeaningMatch(t *testing.T) {
+	server := &model{}
+	m, _ := start(t, server, 200, nil)
+	r := matchOf(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
+	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
+		t.Errorf("%+v", r)
+	}
+	for range 20 { // each is embedded before the next
+		m.Offer(says(session.ID{2}, "When do you open on Sunday?"))
+	}
+	matchOf(t, m, session.ID{3}, "a yacht")
+	if found := m.Matches(session.ID{2}); len(found) != 0 {
+		t.Errorf("words of another meaning match %+v", found)
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if got := server.header.Get("Authorization"); got != "Bearer sk-canary" {
+		t.Errorf("the key is %q", got)
+	}
+	times := 0
+	for _, text := range server.asked {
+		if text == "When do you open on Sunday?" {
+			times++
+		}
+	}
+	if times == 0 || times > 3 { // the cache writes in the background
+		t.Errorf("equal sentences were embedded %d times", times)
+	}
+}
+
+func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
+	for name, change := range map[string]func(l *lesson.Lesson){
+		"does not ask":  func(l *lesson.Lesson) { l.Trigger.Like = false },
+		"is inactive":   func(l *lesson.Lesson) { l.State = lesson.Quarantined },
+		"is for errors": func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
+	} {
+		server := &model{}
+		m, _ := start(t, server, 200, change)
+		for range 50 {
+			m.Offer(says(session.ID{1}, "the yacht"))
+			time.Sleep(time.Millisecond)
+		}
+		server.mu.Lock()
+		if len(server.asked) > 0 {
+			t.Errorf("%s: %d texts are embedded", name, len(server.asked))
+		}
+		server.mu.Unlock()
+	}
+}
+
+func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
+	server := &model{}
+	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
+	for range 20 {
+		m.Offer(says(session.ID{1}, "I want a toy yacht"))
+	}
+	matchOf(t, m, session.ID{2}, "I want a yacht")
+	if found := m.Matches(session.ID{1}); len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestNothingIsSentWithTooFewSessions(t *testing.T) {
+	server := &model{}
+	m, _ := start(t, server, 199, nil)
+	for range 50 {
+		m.Offer(says(session.ID{1}, "the yacht"))
+		time.Sleep(time.Millisecond)
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if len(server.asked) > 0 {
+		t.Errorf("%d texts are embedded", len(server.asked))
+	}
+}
+
+func TestFailuresAreReportedWithoutTheKey(t *testing.T) {
+	for name, fault := range map[string]func(w http.ResponseWriter) bool{
+		"refusal": func(w http.ResponseWriter) bool {
+			http.Error(w, "invalid key sk-canary", http.StatusUnauthorized)
+			return true
+		},
+		"no JSON":    func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, "sk-canary"); return true },
+		"one vector": func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"data":[]}`); return true },
+		"zero vector": func(w http.ResponseWriter) bool {
+			_, _ = io.WriteString(w, `{"data":[{"embedding":[0,0]}]}`)
+			return true
+		},
+	} {
+		m, failed := start(t, &model{fault: fault}, 200, nil)
+		err := <-failed
+		if err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if found := m.Matches(session.ID{1}); len(found) != 0 {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
+func TestMatcherRecoversAfterAFailure(t *testing.T) {
+	n := 0
+	server := &model{fault: func(w http.ResponseWriter) bool {
+		if n++; n > 3 {
+			return false
+		}
+		http.Error(w, "overloaded", http.StatusServiceUnavailable)
+		return true
+	}}
+	m, _ := start(t, server, 200, nil)
+	matchOf(t, m, session.ID{1}, "the yacht")
+}
+
+func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
+	var failed []error
+	m, err := meaning.New(meaning.Options{Failed: func(err error) { failed = append(failed, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for range 300 { // Run was not called
+		m.Offer(says(session.ID{1}, "the yacht"))
+	}
+	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
+		t.Errorf("%d failures", len(failed))
+	}
+}
