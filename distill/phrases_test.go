@@ -83,6 +83,6 @@ func TestErrorsOfTheQuestionForPhrasesNameTheCause(t *testing.T) {
 		}
 	}
 	if _, err := askForPhrases(t, &server{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v, want ErrUnusable", err)
 	}
 }

@@ -72,14 +72,14 @@ func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
 	r := newRun(t, claude, similar(), similarBook(true), "s")
 	r.a.user("go", false)
 	if p := r.send(); len(p.Matched) != 0 {
-		t.Fatalf("%+v", p)
+		t.Fatalf("the first turn has %+v, want no match", p)
 	}
 	r.replied()
 	r.callOnce("list", "3 files", false)
 	l, _ := r.book.Get("caches")
 	r.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want caches~like injected", p)
 	}
 }
 

@@ -42,11 +42,11 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
 	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").Of("keep-old-endpoints")
 	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want one exact match and one match by likeness", r)
 	}
 	e := r.Like.Examples[0]
 	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want the sentence of session 0 with its shared words", e)
 	}
 }
 
@@ -79,6 +79,6 @@ func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
 	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
 	if r := run.Of("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
-		t.Errorf("%+v", r.Like)
+		t.Errorf("got %+v, want no match and one captured session", r.Like)
 	}
 }

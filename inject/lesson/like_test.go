@@ -285,7 +285,7 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 	}
 	const other = "Something is already running on port 3000."
 	if hits := of(captured(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
-		t.Errorf("%q: %+v", other, hits)
+		t.Errorf("%q matches %+v, want the lesson by likeness", other, hits)
 	}
 	frequent := captured(t, 180)
 	for range 30 {
@@ -308,7 +308,7 @@ func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
 	b := NewBook([]*Lesson{l}).WithLikeness(captured(t, 210), 0.005)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
-		t.Errorf("%+v", hits)
+		t.Errorf("user words match %+v, want no match", hits)
 	}
 	if hits := b.Match(&Query{Errors: []ErrorText{{CallID: "c", Text: "the docker daemon did not start"}}}); len(hits) != 1 {
 		t.Errorf("the error has %d matches, want 1", len(hits))

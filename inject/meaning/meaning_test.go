@@ -115,7 +115,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 	m, _ := start(t, server, 200, nil)
 	r := matchOf(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want moor-first above its threshold", r)
 	}
 	for range 20 { // each is embedded before the next
 		m.Offer(says(session.ID{2}, "When do you open on Sunday?"))
@@ -168,7 +168,7 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	}
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	if found := m.Matches(session.ID{1}); len(found) != 0 {
-		t.Errorf("%+v", found)
+		t.Errorf("got %+v, want no match", found)
 	}
 }
 
@@ -202,10 +202,10 @@ func TestFailuresAreReportedWithoutTheKey(t *testing.T) {
 		m, failed := start(t, &model{fault: fault}, 200, nil)
 		err := <-failed
 		if err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v, want an error without the key", name, err)
 		}
 		if found := m.Matches(session.ID{1}); len(found) != 0 {
-			t.Errorf("%s: %+v", name, found)
+			t.Errorf("%s: got %+v, want no match", name, found)
 		}
 	}
 }
