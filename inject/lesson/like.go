@@ -109,8 +109,11 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	if l.aboutErrors() {
 		about = inErrors
 	}
-	add(titleWeight, l.Title, about)
-	add(descriptionWeight, l.Trigger.Description, about)
+	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, about), add(descriptionWeight, l.Trigger.Description, about))) {
+		if inPhrases[s] > 0 { // the title or the description confirms the topic
+			inPhrases[s] += 2
+		}
+	}
 	for _, k := range patternKinds(l) {
 		x.kinds[k] = append(x.kinds[k], lesson)
 		x.about[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
@@ -323,7 +326,7 @@ func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 	var at window
 	var ratio float32 // of the score to the threshold
 	windows := 0
-	for w := range windowsOf(t.text) {
+	for w := range t.windows {
 		windows++
 		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(of likeScore) bool { return !x.compares(&t, of.lesson) })
 		if len(scores) == 0 {
@@ -361,7 +364,7 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance
 	for t := range q.likeTexts {
-		windows := slices.Collect(windowsOf(t.text))
+		windows := slices.Collect(t.windows)
 		for _, w := range windows {
 			s.left = likeWork
 			for _, of := range x.score(s, w.stems, t.from) {

@@ -44,6 +44,28 @@ func windowsOf(text string) iter.Seq[window] {
 	}
 }
 
+// isMarkup reports whether a line is one XML tag without blanks, such as <uploaded_files>.
+func isMarkup(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "<") && strings.HasSuffix(line, ">") && !strings.ContainsAny(line, " \t")
+}
+
+// isProhibition reports whether a sentence forbids something: "Do not install packages." A list item and
+// a courtesy may come first.
+func isProhibition(sentence string) bool {
+	words := strings.FieldsFunc(strings.ToLower(sentence[:min(len(sentence), 64)]), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' })
+	for len(words) > 0 && (words[0] == "please" || words[0] == "but" || words[0] == "and" || words[0] == "just" || words[0] == "you") {
+		words = words[1:]
+	}
+	switch {
+	case len(words) == 0:
+		return false
+	case words[0] == "don't", words[0] == "don’t", words[0] == "dont", words[0] == "never", words[0] == "avoid":
+		return true
+	}
+	return len(words) > 1 && words[1] == "not" && (words[0] == "do" || words[0] == "must" || words[0] == "should" || words[0] == "need")
+}
+
 // sortedSet sorts stems and removes duplicates, in place.
 func sortedSet(stems []string) []string {
 	slices.Sort(stems)

@@ -81,7 +81,7 @@ func (t *Traffic) Add(queries []Query) {
 		}
 		for text := range queries[i].likeTexts {
 			left := maxTrafficWords
-			for w := range windowsOf(text.text) {
+			for w := range text.windows {
 				for _, s := range w.stems {
 					seen[s] = true
 				}
@@ -110,6 +110,16 @@ type likeText struct {
 	text, callID string
 	from         source
 	kinds        []detect.Kind // of an error, the most specific first; nil: no kind, or a kind that says little
+}
+
+// windows yields the windows of a text that can need a lesson: a tag of a harness alone, and a
+// prohibition in the words of a user, need none.
+func (t *likeText) windows(yield func(window) bool) {
+	for w := range windowsOf(t.text) {
+		if !isMarkup(w.text) && !(t.from == fromWords && isProhibition(w.text)) && !yield(w) {
+			return
+		}
+	}
 }
 
 // likeTexts yields the texts of a query that are compared by likeness: the user's words, and the

@@ -32,7 +32,7 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 var commonWords = sync.OnceValue(func() map[string]bool {
 	const words = `add again all answer app back bad before best bit both build call change check code command come correct create current
 		data different down each end error even ever every everything example explain fail file find fine first fix follow full
-		function good great help here id import info information input issue item keep know last later left line list little long look main
+		function good great help here id import info information input issue item keep know last later latest left newest recent line list little long look main
 		many mean message more most move much name never new next no nothing now number old one only open order other output over
 		page part path place point possible print problem program project provide question read report request result right run same save
 		search second set show simple some start still stop system tell test text think time today try two type update version view
@@ -97,7 +97,7 @@ regex regexp
 timezone tz
 licence license
 ci pipeline
-luggage baggage suitcase
+luggage baggage suitcase bag
 container docker dockerfile dockerize containerize podman
 endpoint route
 release publish
@@ -134,7 +134,7 @@ screenreader a11y accessibility
 //
 //nolint:gochecknoglobals // immutable
 var wordPairs = map[string]string{
-	"money back": "refund", "log in": "login", "sign in": "login", "look up": "lookup", "pull request": "pr", "merge request": "pr", "to date": "upgrade",
+	"money back": "refund", "regular expression": "regex", "sign up": "signup", "call off": "cancel", "log in": "login", "sign in": "login", "look up": "lookup", "pull request": "pr", "merge request": "pr", "to date": "upgrade",
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
