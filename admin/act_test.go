@@ -66,7 +66,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keeper := &fakeKeeper{err: c.fail}
-			f := newFixture(t, func(o *Options) { o.Keep, o.Report = keeper, planner{} })
+			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = keeper, planner{} })
 			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(c.body))
@@ -86,7 +86,7 @@ func byToken() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(t
 
 func TestActNeedsTokenAndCSRF(t *testing.T) {
 	keeper := &fakeKeeper{}
-	f := newFixture(t, func(o *Options) { o.Keep = keeper })
+	f := newFixture(t, func(o *Options) { o.Write.Keep = keeper })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", res.StatusCode)
 	}

@@ -64,14 +64,17 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 // optionsOf returns the options of a server with reports and nothing else.
 func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
-		Access: Access{Tokens: []string{token}}, Listen: "127.0.0.1:8081", Report: reports,
-		Library: bareLibrary{}, Survey: bare{}, Keep: &fakeKeeper{}, Archive: bareArchive{}, Rate: bare{}, Forget: &fakeForgetter{}, Export: &fakeExport{},
-		Figures: func(context.Context) []Figure { return nil },
-		Health:  func(context.Context) Health { return Health{} },
-		Prices:  func() Prices { return Prices{} },
-		Ready:   func() (string, error) { return "ok", nil },
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
-		Random:  rand.Reader, Now: now, Log: slog.New(slog.DiscardHandler),
+		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
+		Read:  Readers{Report: reports, Library: bareLibrary{}, Survey: bare{}, Archive: bareArchive{}, Export: &fakeExport{}},
+		Write: Writers{Keep: &fakeKeeper{}, Rate: bare{}, Forget: &fakeForgetter{}},
+		Program: Program{
+			Figures: func(context.Context) []Figure { return nil },
+			Health:  func(context.Context) Health { return Health{} },
+			Prices:  func() Prices { return Prices{} },
+			Ready:   func() (string, error) { return "ok", nil },
+			Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
+		},
+		Random: rand.Reader, Now: now, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -240,7 +243,9 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 
 func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	notReady := errors.New("draining")
-	f := newFixture(t, func(o *Options) { o.Ready = func() (string, error) { return "ok, degraded: no store", notReady } })
+	f := newFixture(t, func(o *Options) {
+		o.Program.Ready = func() (string, error) { return "ok, degraded: no store", notReady }
+	})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
@@ -369,7 +374,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 }
 
 func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Listen = "0.0.0.0:8081" })
+	f := newFixture(t, func(o *Options) { o.Address.Listen = "0.0.0.0:8081" })
 	for host, want := range map[string]int{"10.0.0.1:8081": 200, "[fe80::1]:8081": 200, "evil.example": 403} {
 		res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Host = host; bearer(token)(r) })
 		if res.StatusCode != want {
@@ -508,7 +513,7 @@ func TestReportAPI(t *testing.T) {
 
 func TestPanicBecomesServerError(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
-		o.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
+		o.Program.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
 	})
 	res := f.do(t, "GET", "/metrics", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") {

@@ -32,7 +32,7 @@ func (s *Server) apiReport(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.options.Report.Report(c.Request().Context(), q)
+	r, err := s.options.Read.Report.Report(c.Request().Context(), q)
 	return answer(c, r, err)
 }
 
@@ -81,7 +81,7 @@ func (s *Server) apiExport(c echo.Context) error {
 		kind, name = "application/vnd.apache.parquet", "precept.parquet"
 	}
 	w := &late{c.Response(), kind, name}
-	switch err := s.options.Export.Export(c.Request().Context(), w, e); {
+	switch err := s.options.Read.Export.Export(c.Request().Context(), w, e); {
 	case err == nil:
 		w.start()
 		return nil

@@ -74,7 +74,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	if b.DryRun {
 		return answer(c, done, nil)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.Sight{}, a, p, holderOf(c).String())
+	l, err := s.options.Write.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.Sight{}, a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())
@@ -97,7 +97,7 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.options.Report.Report(c.Request().Context(), Query{Tenant: q.Tenant})
+	r, err := s.options.Read.Report.Report(c.Request().Context(), Query{Tenant: q.Tenant})
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		f := fullOf("word")
 		o := f.options()
-		o.Export = writer(n)
+		o.Read.Export = writer(n)
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 	} {
 		f := fullOf("word")
 		o := f.options()
-		o.Archive, o.Rate = faulty{f, c.err}, faulty{f, c.err}
+		o.Read.Archive, o.Write.Rate = faulty{f, c.err}, faulty{f, c.err}
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 	f := fullOf("word")
 	o := f.options()
-	o.Rate = faulty{f, nil}
+	o.Write.Rate = faulty{f, nil}
 	h, err := admin.New(o)
 	if err != nil {
 		t.Fatal(err)

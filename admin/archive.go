@@ -22,12 +22,12 @@ func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, 
 		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"),
 		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
-		Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error"),
+		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
 	}
 	if p.err != nil {
 		return q, store.SessionList{}, p.err
 	}
-	l, err := s.options.Archive.Browse(c.Request().Context(), q)
+	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
 	return q, l, storeFault(err)
 }
 
@@ -37,7 +37,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	if p.err != nil {
 		return store.Transcript{}, p.err
 	}
-	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
+	t, err := s.options.Read.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
 	return t, storeFault(err)
 }
 
@@ -75,19 +75,19 @@ func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.Sample
 	if p.err != nil {
 		return q, store.SampleList{}, p.err
 	}
-	l, err := s.options.Archive.BrowseSamples(c.Request().Context(), q)
+	l, err := s.options.Read.Archive.BrowseSamples(c.Request().Context(), q)
 	return q, l, storeFault(err)
 }
 
 // rate stores a validated feedback.
 func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
-	done, err := s.options.Rate.Rate(c.Request().Context(), tenant, p)
+	done, err := s.options.Write.Rate.Rate(c.Request().Context(), tenant, p)
 	return done, storeFault(err)
 }
 
 // erase deletes the stored data of a session or a tenant.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
-	n, err := s.options.Forget.Forget(c.Request().Context(), tenant, session)
+	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -97,7 +97,7 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 
 // health returns the state of precept, for pages and programs.
 func (s *Server) health(c echo.Context) Health {
-	h := s.options.Health(c.Request().Context())
+	h := s.options.Program.Health(c.Request().Context())
 	h.Audit = s.audit.latest()
 	return h
 }

@@ -41,8 +41,11 @@ func newKept(t *testing.T, now time.Time) *kept {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Options{
-		Now: func() time.Time { return now }, Backend: db, Learn: true, Personal: true,
-		Failed: func(step label.Step, err error) { t.Errorf("%s failed: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, Personal: true},
+		Hooks: store.Hooks{
+			Failed:   func(step label.Step, err error) { t.Errorf("%s failed: %v", step, err) },
+			Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +196,8 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 func newViews(t *testing.T, k *kept, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
-		o.Archive, o.Rate, o.Forget, o.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
-		o.Health = func(context.Context) Health { return someHealth(t, k.now) }
+		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
+		o.Program.Health = func(context.Context) Health { return someHealth(t, k.now) }
 		if change != nil {
 			change(o)
 		}

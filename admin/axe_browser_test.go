@@ -42,7 +42,7 @@ func furnished(t *testing.T) (server *httptest.Server, pages []string) {
 	}
 	f, lib, keeper := withLessons(t, nil)
 	views := newViews(t, k, func(o *Options) {
-		o.Now, o.Library, o.Survey, o.Keep, o.Report = time.Now, lib, lib, keeper, f.reports
+		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	views.reports = f.reports

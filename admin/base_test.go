@@ -14,7 +14,7 @@ import (
 // leads to a page, and a login leads to the requested page.
 func TestBasePathPrefixesEveryLink(t *testing.T) {
 	for _, strips := range []bool{true, false} {
-		f, _, _ := withLessons(t, func(o *Options) { o.Base = "/tools/precept" })
+		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })
 		behind := httptest.NewServer(f)
 		defer behind.Close()
 		target, err := url.Parse(behind.URL)

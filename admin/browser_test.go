@@ -91,7 +91,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
-		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Sessions", Value: "<b>12</b>"}} }
+		o.Program.Figures = func(context.Context) []Figure { return []Figure{{Name: "Sessions", Value: "<b>12</b>"}} }
 	})
 	f.reports.report.Lessons[0].Slug = `<img src=x onerror="document.title='owned'">`
 	server := httptest.NewServer(f)
@@ -130,7 +130,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
 		visits := 0
-		o.Figures = func(context.Context) []Figure {
+		o.Program.Figures = func(context.Context) []Figure {
 			visits++ // one browser, one question at a time
 			return []Figure{{Name: "Visits", Value: strings.Repeat("I", visits)}}
 		}

@@ -17,7 +17,7 @@ import (
 // The log has the cause of a server error under the identifier of the response. The response names
 // a remedy, as JSON for programs and as a page for people.
 func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Forget = &fakeForgetter{err: errors.New("disk canary")} })
+	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{err: errors.New("disk canary")} })
 	cookie, csrf := f.browser(t)
 	for _, accept := range []string{"*/*", "text/html"} {
 		f.log.Reset()
@@ -68,7 +68,7 @@ func (broken) Browse(context.Context, store.SessionQuery) (store.SessionList, er
 
 // A page that cannot show its content because of a fault says so once and logs the cause once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Report, o.Archive = broken{}, broken{} })
+	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = broken{}, broken{} })
 	for target, c := range map[string]struct {
 		status int
 		cause  string

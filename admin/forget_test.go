@@ -39,7 +39,7 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			forgetter := &fakeForgetter{err: c.fail}
-			f := newFixture(t, func(o *Options) { o.Forget = forgetter })
+			f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
 			res := f.do(t, "POST", "/api/forget", func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(c.body))
@@ -58,7 +58,7 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 // Forget needs a bearer token, or in a browser a CSRF token.
 func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 	forgetter := &fakeForgetter{}
-	f := newFixture(t, func(o *Options) { o.Forget = forgetter })
+	f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
 	const all = `{"tenant":"acme","all":true}`
 	with := func(change func(*http.Request)) func(*http.Request) {
 		return func(r *http.Request) {

@@ -253,14 +253,16 @@ func say(v reflect.Value, word string, depth int) {
 
 func (f *full) options() admin.Options {
 	return admin.Options{
-		Access: admin.Access{Tokens: []string{"key"}}, Listen: "127.0.0.1:8081",
-		Report: f, Library: f, Survey: f, Archive: archive{f}, Keep: f, Export: exports{},
-		Figures: func(context.Context) []admin.Figure { return f.figures },
-		Health:  func(context.Context) admin.Health { return f.health },
-		Truth:   func(string) (float64, bool) { return 0.1, true },
-		Prices:  func() admin.Prices { return admin.Prices{} },
-		Ready:   func() (string, error) { return "ok", nil },
-		Rate:    f, Forget: f, Metrics: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler),
+		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
+		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}}, Write: admin.Writers{Keep: f, Rate: f, Forget: f},
+		Program: admin.Program{
+			Figures: func(context.Context) []admin.Figure { return f.figures },
+			Health:  func(context.Context) admin.Health { return f.health },
+			Prices:  func() admin.Prices { return admin.Prices{} },
+			Ready:   func() (string, error) { return "ok", nil },
+			Metrics: http.NotFoundHandler(),
+		},
+		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
 		Random: &steady{}, Now: func() time.Time { return f.generated },
 	}
 }

@@ -102,7 +102,7 @@ func (s *Server) logout(c echo.Context) error {
 // has no TLS.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
-		Name: cookieName, Value: value, Path: s.options.Base + "/", MaxAge: age,
+		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Scheme() == "https",
 	}
 }

@@ -18,27 +18,47 @@ import (
 // Options configure an admin server. Every function may be called concurrently.
 type Options struct {
 	Access  Access
-	Base    string // path prefix of a proxy, such as /precept; empty: none
-	Listen  string // the listener's own host:port
-	Data    string // where agents reach the data listener
-	Report  Reporter
-	Library Library
-	Survey  Surveyor
-	Keep    Keeper
-	Archive Archive
-	Rate    Rater
-	Forget  Forgetter
-	Export  Exporter
-	Figures func(context.Context) []Figure // summary figures on the overview and the health page
-	Health  func(context.Context) Health
-	Prices  func() Prices
-	Ready   func() (string, error) // a line about the state, or the reason for not being ready
-	Metrics http.Handler
+	Address Address
+	Read    Readers
+	Write   Writers
+	Program Program
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
 	DataDir string                            // where actions are noted; "": in memory only
 	Random  io.Reader                         // source of session ids and CSRF tokens
 	Now     func() time.Time
 	Log     *slog.Logger
+}
+
+// Address holds the addresses of the listeners, for checks and links.
+type Address struct {
+	Base   string // path prefix of a proxy, such as /precept; empty: none
+	Listen string // the listener's own host:port
+	Data   string // where agents reach the data listener
+}
+
+// Readers read what the pages and the API show.
+type Readers struct {
+	Report  Reporter
+	Library Library
+	Survey  Surveyor
+	Archive Archive
+	Export  Exporter
+}
+
+// Writers change what is stored: states of lessons, feedback, sessions.
+type Writers struct {
+	Keep   Keeper
+	Rate   Rater
+	Forget Forgetter
+}
+
+// Program reports the state of the running program.
+type Program struct {
+	Figures func(context.Context) []Figure // summary figures on the overview and the health page
+	Health  func(context.Context) Health
+	Prices  func() Prices
+	Ready   func() (string, error) // a line about the state, or the reason for not being ready
+	Metrics http.Handler
 }
 
 // Access holds the tokens and hosts; a reload replaces the whole value.

@@ -54,10 +54,10 @@ func (s *Server) lessonPage(c echo.Context) error {
 	}
 	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, patience)
 	if v.stored.survey != nil {
-		recall(ctx, s.options.Archive, v.stored.survey, tenant, v.older)
+		recall(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
 	}
 	if c.QueryParam("backtest") != "" && v.lesson != nil {
-		v.tried = tryOn(ctx, s.options.Survey, tenant, v.lesson)
+		v.tried = tryOn(ctx, s.options.Read.Survey, tenant, v.lesson)
 	}
 	return s.show(c, shown{
 		Title: v.title(), Main: v.html, Head: charts(), Live: r.of.Old || v.stored.old, Counted: r.of, Problem: r.problem,
@@ -67,12 +67,12 @@ func (s *Server) lessonPage(c echo.Context) error {
 // read fills in the bank's data. The arm of matches by likeness has the file of its lesson.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
 	slug := trial.LessonSlug(v.slug)
-	if events, err := o.Library.Log(ctx, eventsRead); err == nil {
+	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
 		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != slug })
 		slices.Reverse(v.events)
 	}
-	if l, ok := o.Library.Book().Get(slug); ok {
-		v.lesson, v.block, v.findings = l, o.Library.Block(tenant, l), o.Library.Findings(l)
+	if l, ok := o.Read.Library.Book().Get(slug); ok {
+		v.lesson, v.block, v.findings = l, o.Read.Library.Block(tenant, l), o.Read.Library.Findings(l)
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 	}
 	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
 	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
-	l, err := s.options.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	l, err := s.options.Write.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")
 		if errors.Is(err, ErrNoLesson) {

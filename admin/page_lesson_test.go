@@ -85,7 +85,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	t.Helper()
 	lib, keeper := libraryOf(t), &fakeKeeper{}
 	f := newFixture(t, func(o *Options) {
-		o.Library, o.Survey, o.Keep = lib, lib, keeper
+		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
 		if change != nil {
 			change(o)
 		}
@@ -113,7 +113,7 @@ func (shownBefore) Block(_ context.Context, tenant, session, slug string) (strin
 // An older text is shown as a session received it, next to the current text; if no session has it,
 // the page says so.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
-	f, lib, _ := withLessons(t, func(o *Options) { o.Archive = shownBefore{} })
+	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = shownBefore{} })
 	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
 	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@kept", State: "edited", Verdict: report.Unproven})

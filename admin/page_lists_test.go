@@ -94,7 +94,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"fault": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one stays in effect: line 3"}},
 	} {
 		page := onPage(t, "/health", func(_ *full, o *admin.Options) {
-			o.Health = func(context.Context) admin.Health {
+			o.Program.Health = func(context.Context) admin.Health {
 				h := admin.Health{Version: "v1", Go: "go1", PID: 7, Started: time.Unix(1e9, 0)}
 				h.Account.Admitted, h.Account.Balanced, h.Account.Dropped = 12345, true, map[string]int64{"opted_out": 4}
 				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "parked": 2, "late_samples": 3}}

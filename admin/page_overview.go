@@ -34,7 +34,7 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		counted: r, truth: s.options.Truth, configured: s.options.Prices(), figures: s.options.Figures(c.Request().Context()),
+		counted: r, truth: s.options.Truth, configured: s.options.Program.Prices(), figures: s.options.Program.Figures(c.Request().Context()),
 	}
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
 		if l := &r.report.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {

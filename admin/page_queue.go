@@ -33,7 +33,7 @@ const queueRows = 20
 
 // waiting returns the lessons that wait for a decision.
 func (s *Server) waiting() (list []*lesson.Lesson) {
-	for _, l := range s.options.Library.Book().Lessons() {
+	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
 		if waits && !s.decided.recently(l.Slug, s.options.Now()) {
 			list = append(list, l)
@@ -48,7 +48,7 @@ func (s *Server) queuePage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list, library := s.waiting(), s.options.Library
+	list, library := s.waiting(), s.options.Read.Library
 	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
@@ -62,7 +62,7 @@ func (s *Server) queuePage(c echo.Context) error {
 			}
 		}
 		if c.QueryParam("backtest") == l.Slug {
-			x.tried = tryOn(c.Request().Context(), s.options.Survey, q.Tenant, l)
+			x.tried = tryOn(c.Request().Context(), s.options.Read.Survey, q.Tenant, l)
 		}
 		v.items = append(v.items, x)
 	}

@@ -22,7 +22,7 @@ type sessionsView struct {
 // sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
 	q, l, err := s.browse(c)
-	v := sessionsView{l, q, q.Words+q.Tool+q.Error != "", s.options.Data}
+	v := sessionsView{l, q, q.Text.Words+q.Text.Tool+q.Text.Error != "", s.options.Address.Data}
 	return s.show(c, shown{
 		Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err,
 	})
@@ -58,9 +58,9 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	return filters(
 		"/sessions", "Filter sessions", clear,
 		g.If(!f.Viewer, g.Group{
-			wordField("Words", "words", q.Words, "18"),
-			wordField("Tool called", "tool", q.Tool, "10"),
-			wordField("Error text", "error", q.Error, "14"),
+			wordField("Words", "words", q.Text.Words, "18"),
+			wordField("Tool called", "tool", q.Text.Tool, "10"),
+			wordField("Error text", "error", q.Text.Error, "14"),
 		}),
 		wordField("Agent", "agent", q.Agent, "10"),
 		wordField("Model", "model", q.Model, "12"),

@@ -21,8 +21,8 @@ import (
 func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	var prices Prices
 	f, _, _ := withLessons(t, func(o *Options) {
-		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
-		o.Prices = func() Prices { return prices }
+		o.Program.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
+		o.Program.Prices = func() Prices { return prices }
 	})
 	g := &f.reports.report.Global
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
@@ -140,7 +140,7 @@ func TestQueue(t *testing.T) {
 	if strings.Contains(page, `id="candidate-helpful"`) {
 		t.Error("a lesson in force waits")
 	}
-	empty := newFixture(t, func(o *Options) { o.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
+	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
 		t.Error("an empty queue teaches nothing")
 	}

@@ -25,7 +25,7 @@ func (s *Server) keep() {
 	s.reports = newShared(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
-			r, err := s.options.Report.Report(ctx, q)
+			r, err := s.options.Read.Report.Report(ctx, q)
 			if err == nil && k.whole() {
 				s.history.note(k.Tenant, &r, s.options.Now())
 			}
@@ -33,7 +33,7 @@ func (s *Server) keep() {
 		},
 		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
 		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
-	s.surveys = newShared(s.options.Now, s.options.Survey.Survey,
+	s.surveys = newShared(s.options.Now, s.options.Read.Survey.Survey,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
 }

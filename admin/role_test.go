@@ -20,7 +20,7 @@ func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	id := k.tale(t)
 	lib, keeper := libraryOf(t), &fakeKeeper{}
 	f := newViews(t, k, func(o *Options) {
-		o.Library, o.Survey, o.Keep = lib, lib, keeper
+		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
 		o.Access.Viewers = []string{lookToken}
 	})
 	return f, keeper, id.String()

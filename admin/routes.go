@@ -56,7 +56,7 @@ func (s *Server) dashboard() []page {
 func (s *Server) open(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
-		how, err := s.options.Ready()
+		how, err := s.options.Program.Ready()
 		if err != nil {
 			return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 		}
@@ -88,7 +88,7 @@ func (s *Server) locked(g *echo.Group) {
 	g.POST("/api/feedback", s.apiFeedback)
 	g.POST("/api/forget", s.apiForget)
 	g.POST("/api/lessons/:slug/:action", s.apiAct)
-	g.GET("/metrics", echo.WrapHandler(s.options.Metrics))
+	g.GET("/metrics", echo.WrapHandler(s.options.Program.Metrics))
 	for path, serve := range map[string]http.HandlerFunc{
 		"": pprof.Index, ":profile": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile,
 		"symbol": pprof.Symbol, "trace": pprof.Trace,

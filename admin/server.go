@@ -47,7 +47,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 // SetAccess replaces the Access for new requests. Sessions of a removed token end. On error the old
 // Access stays.
 func (s *Server) SetAccess(a Access) error {
-	digested, err := digest(a, s.options.Listen)
+	digested, err := digest(a, s.options.Address.Listen)
 	if err != nil {
 		return err
 	}
@@ -79,24 +79,24 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 // based prefixes the addresses of a page with the base path. Quotes in foreign text are escaped, so
 // only a page's own attributes match.
 func (s *Server) based(page []byte) []byte {
-	if s.options.Base == "" {
+	if s.options.Address.Base == "" {
 		return page
 	}
 	var r []string
 	for _, attribute := range []string{"href", "src", "action"} {
-		r = append(r, ` `+attribute+`="/`, ` `+attribute+`="`+s.options.Base+`/`)
+		r = append(r, ` `+attribute+`="/`, ` `+attribute+`="`+s.options.Address.Base+`/`)
 	}
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
 // below returns the path and query of a URL without the base path.
 func (s *Server) below(u *url.URL) *url.URL {
-	path, ok := strings.CutPrefix(u.Path, s.options.Base)
-	if s.options.Base == "" || !ok || path != "" && path[0] != '/' {
+	path, ok := strings.CutPrefix(u.Path, s.options.Address.Base)
+	if s.options.Address.Base == "" || !ok || path != "" && path[0] != '/' {
 		return u
 	}
 	out := *u
-	out.RawPath = strings.TrimPrefix(u.RawPath, s.options.Base)
+	out.RawPath = strings.TrimPrefix(u.RawPath, s.options.Address.Base)
 	if out.Path = path; path == "" {
 		out.Path = "/"
 	}
@@ -110,7 +110,7 @@ func (s *Server) redirect(c echo.Context, path string) error {
 		strings.HasPrefix(path, "//") || strings.Contains(path, `\`) {
 		path = "/"
 	}
-	return c.Redirect(http.StatusSeeOther, s.options.Base+path)
+	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
 // seeOther redirects after a form; the next page shows the notice once.

@@ -188,7 +188,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		for i := range 2000 {
 			slow.report.Lessons = append(slow.report.Lessons, report.Row{Slug: "many-" + strings.Repeat("x", i%50), Arm: "many", State: "active"})
 		}
-		f := newFixture(t, func(o *Options) { o.Report, o.Now = slow, time.Now })
+		f := newFixture(t, func(o *Options) { o.Read.Report, o.Now = slow, time.Now })
 		ctx, cancel := context.WithCancel(t.Context())
 		var owners sync.WaitGroup
 		for _, worker := range f.Workers() {

@@ -59,7 +59,7 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 func TestExportReportsAFailureMidway(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
-	f := newViews(t, k, func(o *Options) { o.Export = x })
+	f := newViews(t, k, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
 		t.Errorf("got text %q, x.asked %+v, want text = \"{}\\n\", x.asked.Format = \"mplp\", x.asked.Filter.Tenant = \"t\", x.asked.Filter.Lesson = \"l\" and len(x.asked.Filter.Quality) = 1", text, x.asked)
 	}

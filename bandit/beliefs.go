@@ -50,7 +50,7 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 // RawCounts returns the rewards of the sessions with the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)
-	return s.Y1, max(0, s.M1-s.Y1)
+	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
 }
 
 // MeanAt returns the posterior mean effect from the sessions that started before a day. The buckets

@@ -103,8 +103,8 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 			t.Fatalf("baseline %v", a.Base)
 		}
 		st := c.Measured().Stats("a@1")
-		if st.N < 0 || st.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("got %+v, want st.N >= 0, st.M1 >= 0, st.Matched >= 0 and st.Strata[0].Assigned[0] >= 0", st)
+		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
+			t.Fatalf("got %+v, want st.N >= 0, st.Rewards.M1 >= 0, st.Matched >= 0 and st.Strata[0].Assigned[0] >= 0", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
@@ -337,7 +337,7 @@ func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	if got := c.Measured().Global().Told; got != 800 {
+	if got := c.Measured().Global().All.Told; got != 800 {
 		t.Errorf("%d rewards were counted, want 800", got)
 	}
 }

@@ -103,7 +103,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
-		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {
+		if a.C != centre || g.N != 1 || g.Rewards.M1+g.Rewards.M0 != 0 && g.N != 1 {
 			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
 		}
 		if a.Control {
@@ -114,8 +114,8 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		if a.Picks[1].Injected || a.Picks[2].Injected {
 			assigned = [2]int64{0, 1}
 		}
-		if len(g.Any) != 1 || g.Any[0].Eps != 0.25 || g.Any[0].Assigned != assigned {
-			t.Fatalf("%+v of %+v", g.Any, a.Picks)
+		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
+			t.Fatalf("%+v of %+v", g.All.Any, a.Picks)
 		}
 		several++
 	}

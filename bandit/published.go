@@ -29,7 +29,7 @@ const aloneCaution = 30
 // only comparison.
 func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
-	n, better, worse := s.M1, s.Better, s.Worse
+	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse
 	if n == 0 {
 		return 0, 0
 	}

@@ -199,7 +199,7 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 		t.Errorf("after 2,000 days: %v, was %v", got, fresh)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
-	if got := c.Measured().Stats("a@1").LogUp; got != 4 {
+	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
 		t.Errorf("evidence of %v", got)
 	}
 }

@@ -57,7 +57,7 @@ func manyAttempts(steps func(int) *step) bool {
 	case now.outcome().Outcome == Error:
 		return count > minFailedAttempts || count == minFailedAttempts && !now.passes()
 	}
-	return now.outcome().Outcome == OK && !now.memo.mayChange && count >= minSuccessAttempts
+	return now.outcome().Outcome == OK && !now.memo.call.mayChange && count >= minSuccessAttempts
 }
 
 // looseKey returns the identity of a call without its budgets, 0 for a call without a budget.

@@ -19,8 +19,8 @@ const (
 // refused steps.
 func (s *step) flags(failed, skipped *bool) [11]*bool {
 	return [...]*bool{
-		&s.person, &s.turn.reopens, failed, skipped, &s.memo.mayChange, &s.memo.repeats, &s.memo.silent, &s.warned,
-		&s.memo.timePassed, &s.memo.edit, &s.memo.runs,
+		&s.person, &s.turn.reopens, failed, skipped, &s.memo.call.mayChange, &s.memo.call.repeats, &s.memo.silent, &s.warned,
+		&s.memo.timePassed, &s.memo.call.edit, &s.memo.call.runs,
 	}
 }
 
@@ -97,7 +97,7 @@ func readCheckpoint(state []byte) []*step {
 				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
 				where: uint64(binary.LittleEndian.Uint16(b[22:])),
 				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
-				hasCall: true, hasOutcome: true,
+				call: callTraits{known: true}, hasOutcome: true,
 			},
 			call: &judgedCall{hasAnalysis: true, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

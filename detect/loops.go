@@ -33,7 +33,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	v := now.outcome()
-	if now.memo.repeats {
+	if now.memo.call.repeats {
 		return Loop{}, false
 	}
 	count, warnings, since := streak(steps)

@@ -60,12 +60,17 @@ type reading struct {
 	skipLine   bool  // the rest of the line is skipped
 	lineValues [][]byte
 	list       *list // the open array; nil: none
-	depth      int   // open brackets of the value
-	inString   bool  // the value is inside of a JSON string
-	escaped    bool
-	raw        []byte // the value so far
-	start      int    // line on which the value begins
-	starts     []int  // later lines of the value that look like the begin of another value
+	open       openValue
+}
+
+// openValue is a JSON value whose end is not read yet.
+type openValue struct {
+	depth    int  // open brackets
+	inString bool // the end so far is inside of a JSON string
+	escaped  bool
+	raw      []byte // the value so far
+	start    int    // line on which the value begins
+	starts   []int  // later lines that look like the begin of another value
 }
 
 // fileSize returns the size of a file, 0 for another reader.
@@ -118,7 +123,7 @@ func (r *reading) all() error {
 		part, err := r.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = nil
-			if atStart && r.depth > 0 && (part[0] == '{' || part[0] == '[') { // resume needs the whole line
+			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // resume needs the whole line
 				var rest []byte
 				part = bytes.Clone(part)
 				rest, err = r.in.ReadBytes('\n')
@@ -152,7 +157,7 @@ func (r *reading) all() error {
 // resume gives up an open value if the line holds a whole transcript. The value is then the rest of
 // a line that was cut, and would swallow the lines that follow.
 func (r *reading) resume(line []byte) {
-	if r.depth == 0 || line[0] != '{' && line[0] != '[' {
+	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
 	}
 	line = bytes.TrimSpace(line)
@@ -160,10 +165,10 @@ func (r *reading) resume(line []byte) {
 		line = bytes.TrimSuffix(line, []byte(","))
 	}
 	if rec, err := wire.ReadRecording(line); err != nil || rec.Request.Len() == 0 {
-		r.starts = append(r.starts, r.line)
+		r.open.starts = append(r.open.starts, r.line)
 		return
 	}
-	r.broken(r.start, errCut)
+	r.broken(r.open.start, errCut)
 }
 
 var errCut = errors.New("the value does not end")
@@ -176,22 +181,22 @@ func (r *reading) split(part []byte) error {
 		switch {
 		case r.skipLine:
 			return nil
-		case r.inString:
-			if k = r.stringEnd(part, k); r.inString && part[len(part)-1] == '\n' {
-				r.broken(r.start, errors.New("a text does not end on its line"))
+		case r.open.inString:
+			if k = r.stringEnd(part, k); r.open.inString && part[len(part)-1] == '\n' {
+				r.broken(r.open.start, errors.New("a text does not end on its line"))
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case r.depth > 0:
+		case r.open.depth > 0:
 			switch c {
 			case '"':
-				r.inString = true
+				r.open.inString = true
 			case '{', '[':
-				r.depth++
+				r.open.depth++
 			case '}', ']':
-				r.depth--
+				r.open.depth--
 			}
-			if r.depth == 0 {
-				if err := r.value(r.extend(r.raw, part[from:k+1])); err != nil {
+			if r.open.depth == 0 {
+				if err := r.value(r.extend(r.open.raw, part[from:k+1])); err != nil {
 					return err
 				}
 			}
@@ -202,8 +207,8 @@ func (r *reading) split(part []byte) error {
 			}
 		}
 	}
-	if r.depth > 0 {
-		r.raw = r.extend(r.raw, part[from:])
+	if r.open.depth > 0 {
+		r.open.raw = r.extend(r.open.raw, part[from:])
 	}
 	return nil
 }
@@ -211,8 +216,8 @@ func (r *reading) split(part []byte) error {
 // stringEnd returns the offset of the quote that ends the open string, from offset k on. Without the
 // quote, stringEnd returns the end of the part, and the string stays open.
 func (r *reading) stringEnd(part []byte, k int) int {
-	if r.escaped {
-		r.escaped = false
+	if r.open.escaped {
+		r.open.escaped = false
 		k++
 	}
 	for at := k; ; {
@@ -223,7 +228,7 @@ func (r *reading) stringEnd(part []byte, k int) int {
 		}
 		text := part[k:end]
 		if escaped := (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1; i < 0 || !escaped {
-			r.inString, r.escaped = i < 0, i < 0 && escaped
+			r.open.inString, r.open.escaped = i < 0, i < 0 && escaped
 			return end
 		}
 		at = end + 1
@@ -235,11 +240,11 @@ func (r *reading) between(c byte) error {
 	r.any = true
 	switch {
 	case c == '{' && (r.list == nil || !r.list.comma):
-		r.depth, r.start, r.starts = 1, r.line, nil
+		r.open.depth, r.open.start, r.open.starts = 1, r.line, nil
 		if r.list == nil {
-			r.raw = nil // a transcript keeps its bytes
+			r.open.raw = nil // a transcript keeps its bytes
 		}
-		r.raw = r.raw[:0]
+		r.open.raw = r.open.raw[:0]
 	case c == '[':
 		if r.list != nil {
 			r.broken(r.list.start, errCut)
@@ -262,10 +267,10 @@ func (r *reading) between(c byte) error {
 // line.
 func (r *reading) broken(line int, why error) {
 	r.fault(line, "", fmt.Errorf("it is not JSON: %w", why))
-	for _, n := range r.starts {
+	for _, n := range r.open.starts {
 		r.fault(n, "", fmt.Errorf("it is not JSON: %w", why))
 	}
-	r.depth, r.inString, r.escaped, r.starts, r.lineValues = 0, false, false, nil, nil
+	r.open.depth, r.open.inString, r.open.escaped, r.open.starts, r.lineValues = 0, false, false, nil, nil
 	r.skipLine = line == r.line
 	if r.list != nil {
 		if r.list.broken, r.list.comma = true, false; r.list.start == line {
@@ -277,11 +282,11 @@ func (r *reading) broken(line int, why error) {
 // value accepts a complete value.
 func (r *reading) value(raw []byte) error {
 	if r.list == nil {
-		r.raw = nil
+		r.open.raw = nil
 		r.lineValues = append(r.lineValues, raw) // until the line is known to hold nothing else
 		return nil
 	}
-	r.raw = raw[:0]
+	r.open.raw = raw[:0]
 	r.list.n++
 	r.list.comma = true
 	rec, err := wire.ReadRecording(raw)
@@ -295,7 +300,7 @@ func (r *reading) value(raw []byte) error {
 		r.list.messages = r.extend(r.list.messages, raw)
 		return nil
 	}
-	r.raw = nil // a transcript keeps its bytes
+	r.open.raw = nil // a transcript keeps its bytes
 	return r.emit(raw, rec, err)
 }
 
@@ -322,7 +327,7 @@ func (r *reading) endList() error {
 	if l.broken || len(l.messages) == len(`{"messages":[`) {
 		return nil
 	}
-	r.start = l.start
+	r.open.start = l.start
 	raw := r.extend(l.messages, []byte("]}"))
 	rec, err := wire.ReadRecording(raw)
 	return r.emit(raw, rec, err)
@@ -330,8 +335,8 @@ func (r *reading) endList() error {
 
 // end reports a value or an array that the end of the text cuts.
 func (r *reading) end() error {
-	if r.depth > 0 {
-		r.broken(r.start, errCut)
+	if r.open.depth > 0 {
+		r.broken(r.open.start, errCut)
 	}
 	if r.list != nil {
 		r.broken(r.list.start, errors.New("the array does not end"))
@@ -355,13 +360,13 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 		}
 	}
 	var which string
-	if r.list != nil && r.list.start == r.start {
+	if r.list != nil && r.list.start == r.open.start {
 		which = fmt.Sprintf(", element %d", r.list.n)
 	}
 	if len(rec.ID) > 0 {
 		which += fmt.Sprintf(" (%s)", name(rec.ID))
 	}
-	r.fault(r.start, which, err)
+	r.fault(r.open.start, which, err)
 	return nil
 }
 

@@ -64,25 +64,32 @@ type stepMemo struct {
 	key, sum, where          uint64
 	loose                    uint32 // looseKey, with the key
 	hasKey, hasSum, hasLoose bool
-	edit                     bool     // an editor changes a file; where is then the file
-	runs                     bool     // runs a test or a command that does not only look
+	call                     callTraits
 	words                    []string // literals of the arguments
 	hasWords                 bool     // words are known
-	hasCall, hasOutcome      bool     // the fields below are known: from the call, from the outcome
-	mayChange, repeats       bool     // changing: may have side effects; repeats: is meant to be repeated
+	hasOutcome               bool     // the fields below are known
 	passes, hasPasses        bool     // the failure may end without a change
 	silent                   bool     // a shell command that did not report its success
 	timePassed               bool     // time passed: a wait between commands or inside of a command
 }
 
+// callTraits are the properties of a call without its result.
+type callTraits struct {
+	known     bool
+	edit      bool // an editor changes a file; where is then the file
+	runs      bool // runs a test or a command that does not only look
+	mayChange bool // may have side effects
+	repeats   bool // is meant to be repeated; the outcome may change the value
+}
+
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
-	if !s.memo.hasCall {
-		s.memo.hasCall = true
-		s.memo.mayChange = call.mayChange()
-		s.memo.edit = call.kind == kindEdit
-		s.memo.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
-		s.memo.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
+	if !s.memo.call.known {
+		s.memo.call.known = true
+		s.memo.call.mayChange = call.mayChange()
+		s.memo.call.edit = call.kind == kindEdit
+		s.memo.call.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
+		s.memo.call.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
 	return call
@@ -105,13 +112,13 @@ func (s *step) identity() uint64 {
 // edits reports whether the call changes files with an editor.
 func (s *step) edits() bool {
 	s.toolCall()
-	return s.memo.edit
+	return s.memo.call.edit
 }
 
 // checks reports whether the call ran a test or a command.
 func (s *step) checks() bool {
 	v := s.outcome().Outcome
-	return s.memo.runs && (v == OK || v == Error)
+	return s.memo.call.runs && (v == OK || v == Error)
 }
 
 // loose returns the identity of the call without its budgets, 0 for a call without a budget.
@@ -144,13 +151,13 @@ func (s *step) outcome() Judgement {
 	}
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
-		s.memo.repeats = false
+		s.memo.call.repeats = false
 	case call.kind == kindWait && v.Outcome == Error: // an error of the wait itself, or its time was up
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.kind == kindWait || call.shell.waits
 	}
-	s.memo.repeats = s.memo.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
+	s.memo.call.repeats = s.memo.call.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
 	return v
 }
 
@@ -158,7 +165,7 @@ func (s *step) outcome() Judgement {
 // started a side effect, or time passed.
 func (s *step) reopens() bool {
 	v := s.outcome()
-	return s.memo.timePassed || s.memo.mayChange && (v.Outcome == OK || v.Outcome == Pending)
+	return s.memo.timePassed || s.memo.call.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
 // passes reports whether the failure of a step may end without a change.
@@ -184,7 +191,7 @@ func (s *step) result() uint64 {
 // be repeated, or was not carried out.
 func (s *step) cannotLoop() bool {
 	v := s.outcome()
-	return s.memo.repeats || s.memo.mayChange || v.Outcome == Pending || v.Outcome == Refusal
+	return s.memo.call.repeats || s.memo.call.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
 // reportsChange reports whether the person says that something changed.

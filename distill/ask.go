@@ -29,7 +29,7 @@ type question struct {
 // ask starts a judge on a session while the walk continues. At the maximum of parallel questions
 // ask waits for the oldest, so that results are noted in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
-	if why := w.Distiller.o.Budget.spent(w.sum, len(w.asked)); why != "" {
+	if why := w.Distiller.o.Budget.spent(w.sum, len(w.judging.asked)); why != "" {
 		w.sum.Stopped = why
 		return errEnough
 	}
@@ -41,7 +41,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 	}
 	q.session.Near = w.near(q.session)
 	q.done = make(chan struct{})
-	w.asked = append(w.asked, q)
+	w.judging.asked = append(w.judging.asked, q)
 	go func() {
 		defer close(q.done)
 		defer func() {
@@ -51,7 +51,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 		}()
 		q.got, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
 	}()
-	if len(w.asked) < w.Distiller.o.Parallel {
+	if len(w.judging.asked) < w.Distiller.o.Parallel {
 		return nil
 	}
 	return w.awaitOldest(ctx)
@@ -59,9 +59,9 @@ func (w *work) ask(ctx context.Context, q *question) error {
 
 // awaitOldest waits for the oldest question and notes its answer.
 func (w *work) awaitOldest(ctx context.Context) error {
-	q := w.asked[0]
+	q := w.judging.asked[0]
 	<-q.done
-	w.asked = w.asked[1:]
+	w.judging.asked = w.judging.asked[1:]
 	if err := w.answered(ctx, q); err != nil {
 		return err
 	}
@@ -71,15 +71,15 @@ func (w *work) awaitOldest(ctx context.Context) error {
 // drain waits for all open questions. After an error no further answer is noted; the sessions are
 // read again next time.
 func (w *work) drain(ctx context.Context, err error) error {
-	for len(w.asked) > 0 {
+	for len(w.judging.asked) > 0 {
 		if err == nil || errors.Is(err, errEnough) {
 			if failed := w.awaitOldest(ctx); failed != nil {
 				err = failed
 			}
 			continue
 		}
-		<-w.asked[0].done
-		w.asked = w.asked[1:]
+		<-w.judging.asked[0].done
+		w.judging.asked = w.judging.asked[1:]
 	}
 	return err
 }
@@ -116,15 +116,15 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		q.next.Hash = "" // read the session again next time
 		w.failed(q.session, q.err)
 		return nil
-	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judgeErrors+1 < maxJudgeFailures:
-		w.judgeErrors, w.lastJudgeError = w.judgeErrors+1, q.err
+	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errors+1 < maxJudgeFailures:
+		w.judging.errors, w.judging.lastError = w.judging.errors+1, q.err
 		q.next.Hash = ""
 		w.failed(q.session, q.err)
 		return nil
 	default:
 		return fmt.Errorf("the judge: %w", q.err)
 	}
-	w.judgeErrors, w.lastJudgeError = 0, nil
+	w.judging.errors, w.judging.lastError = 0, nil
 	w.sum.Judged++
 	w.setOpinions(q.session, &q.next, q.got.Opinions)
 	for i := range q.got.Drafts {

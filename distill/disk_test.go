@@ -34,7 +34,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
 			s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
-				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Tenant = "default" })
+				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
 				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
 				results = append(results, string(raw(sum)), err, opinions, failed, len(s.asked))
 			}

@@ -491,11 +491,11 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	b.session("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
 	answer := routine("skip", noLessons)
 	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
+	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || sum.Untroubled != 38 || len(s.asked) != 2 {
 		t.Errorf("%d questions, %d sessions without trouble, %v", len(s.asked), sum.Untroubled, err)
 	}
-	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Triage = true })
+	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || again.Unchanged != 40 {
 		t.Errorf("the second run: %+v, %v", again, err)
 	}

@@ -167,7 +167,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}
 		b.of("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
-			o.Judge, o.Tenant = spoken{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
+			o.Judge, o.Select.Tenant = spoken{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
 		equal(t, name+", by another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}

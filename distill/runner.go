@@ -45,19 +45,24 @@ type Options struct {
 	Source   Source
 	Notes    Notes
 	Bank     Bank
-	Judge    Judge  // nil: the rules
-	Tenant   string // empty: all tenants
-	Since    time.Time
+	Judge    Judge // nil: the rules
+	Select   Selection
 	DryRun   bool
 	Auto     bool // distill.gate is auto: trials start without an approval
-	Settled  bool // read closed sessions only
-	Triage   bool // ask a judge only about sessions with a sign of trouble, or with lessons
 	Now      func() time.Time
 	Owner    string // unique among processes
 	Budget   Budget
 	Parallel int // sessions that a judge reads in parallel; 0: one
 	Progress func(read int)
 	Failed   func(session string, err error) // receives the error of one session; may be nil
+}
+
+// Selection selects the sessions that a distiller reads.
+type Selection struct {
+	Tenant  string // empty: all tenants
+	Since   time.Time
+	Settled bool // read closed sessions only
+	Triage  bool // ask a judge only about sessions with a sign of trouble, or with lessons
 }
 
 // Duration of a tenant's claim, and the interval of writing the notes.
@@ -87,8 +92,8 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		return sum, fmt.Errorf("distill: list the tenants: %w", err)
 	}
 	open := len(tenants) == 1
-	if d.o.Tenant != "" {
-		tenants = []string{d.o.Tenant}
+	if d.o.Select.Tenant != "" {
+		tenants = []string{d.o.Select.Tenant}
 	}
 	for _, t := range tenants {
 		if err := d.tenant(ctx, t, open, &sum); err != nil {
@@ -128,7 +133,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *S
 	}
 	judging, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judging, r) })
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judging, r) })
 	if err != nil && !errors.Is(err, errEnough) {
 		stop()
 	}
@@ -139,8 +144,8 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *S
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	if w.lastJudgeError != nil && sum.Judged == 0 {
-		return fmt.Errorf("distill: the judge: %w", w.lastJudgeError)
+	if w.judging.lastError != nil && sum.Judged == 0 {
+		return fmt.Errorf("distill: the judge: %w", w.judging.lastError)
 	}
 	return w.proposeGrown(ctx)
 }

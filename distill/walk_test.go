@@ -54,9 +54,9 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
 		return strings.Join(judge.ids, ", "), sum, read
 	}
-	ids, sum, read := run(func(o *distill.Options) { o.DryRun, o.Since = true, b.now.Add(-time.Hour) })
+	ids, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, b.now.Add(-time.Hour) })
 	equal(t, "since an hour", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
-	ids, sum, read = run(func(o *distill.Options) { o.Settled = true })
+	ids, sum, read = run(func(o *distill.Options) { o.Select.Settled = true })
 	equal(t, "closed ones", []any{ids, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
 	ids, sum, read = run(func(*distill.Options) {})
 	equal(t, "again", []any{ids, sum.Read, sum.Unchanged, read}, []any{"", 5, 3, 5})

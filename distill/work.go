@@ -17,23 +17,27 @@ import (
 
 // work is the state of distilling one tenant: earlier notes, and changes.
 type work struct {
-	Distiller      *Distiller
-	tenant, claim  string
-	open           bool // the store has one tenant, whose own words may stand in its lessons
-	sum            *Summary
-	book           *lesson.Book
-	archived       []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
-	cases          map[string]*Case
-	fresh          map[string]*Case // changed since the last write
-	errors         map[string][]seenError
-	marks          map[session.ID][]byte
-	sums           sums
-	support        map[string]support // changed since the last write, by lesson
-	waiting        int
-	judgeErrors    int   // consecutive errors of the judge
-	lastJudgeError error // most recent error of the judge
-	asked          []*question
-	traffic        []captured // captured sessions, for testing the triggers of a model
+	Distiller     *Distiller
+	tenant, claim string
+	open          bool // the store has one tenant, whose own words may stand in its lessons
+	sum           *Summary
+	book          *lesson.Book
+	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
+	cases         map[string]*Case
+	fresh         map[string]*Case // changed since the last write
+	errors        map[string][]seenError
+	marks         map[session.ID][]byte
+	sums          sums
+	support       map[string]support // changed since the last write, by lesson
+	judging       judging
+	traffic       []captured // captured sessions, for testing the triggers of a model
+}
+
+// judging is the state of the questions to the judge.
+type judging struct {
+	asked     []*question
+	errors    int   // consecutive errors of the judge
+	lastError error // most recent error of the judge
 }
 
 // mark is the note about a session that was read, per kind of judge.
@@ -81,7 +85,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.Distiller.o.Settled && !r.Closed {
+	if w.Distiller.o.Select.Settled && !r.Closed {
 		return nil
 	}
 	w.sum.Read++
@@ -111,7 +115,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.troubled():
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.troubled():
 		w.sum.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
@@ -130,7 +134,7 @@ func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]m
 		return err
 	}
 	w.marks[id] = data
-	if w.waiting++; w.waiting >= batch || w.Distiller.o.Judge != nil {
+	if len(w.marks) >= batch || w.Distiller.o.Judge != nil {
 		return w.flush(ctx)
 	}
 	return nil
@@ -239,7 +243,7 @@ const maxCases = 5000
 // flush writes the notes and renews the claim.
 func (w *work) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
-		w.marks, w.waiting = map[session.ID][]byte{}, 0
+		w.marks = map[session.ID][]byte{}
 		return nil
 	}
 	notes := map[string][]byte{}
@@ -273,7 +277,7 @@ func (w *work) flush(ctx context.Context) error {
 	if err := w.Distiller.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
-	w.marks, w.waiting = map[session.ID][]byte{}, 0
+	w.marks = map[session.ID][]byte{}
 	w.fresh, w.sums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
 	return nil
 }

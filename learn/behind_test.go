@@ -26,7 +26,7 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
 	r := newRig(t, func(o *options) {
-		o.Before = func(step label.Step, id session.ID, _ string) {
+		o.Hooks.Before = func(step label.Step, id session.ID, _ string) {
 			if step == "close" && id != last {
 				panic("poison")
 			}
@@ -47,7 +47,7 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &poison{step: "correct", id: sessionOf("s")}
-	r := newRig(t, func(o *options) { o.Before = p.before })
+	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
 	id := r.played("s", picked(true))
 	r.age()
 	r.tell(us, id, score("late", 1, 1))

@@ -50,7 +50,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 // More sessions than one transaction takes are closed in one pass.
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	const n = learn.CloseBatch + 30
 	for i := range n {
 		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
@@ -173,7 +173,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
 				same(t, "sessions told, in the tally", r.Learner.Tally.Rewarded.Load(), 1)
-				same(t, "in memory", r.Beliefs(us).Measured().Global().Told, 1)
+				same(t, "in memory", r.Beliefs(us).Measured().Global().All.Told, 1)
 			}
 		})
 	}

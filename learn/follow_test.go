@@ -65,7 +65,7 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 			t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.Outbox, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, outbox, 200<<10
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = elsewhere{f, db}, elsewhere{f, db}, outbox, 200<<10
 	}
 }
 
@@ -109,7 +109,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	a := open(func(*options) {})
 	b := open(func(o *options) {
 		m = &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
-		o.Backend, o.Fleet, o.Before = m, m, p.before
+		o.Backend, o.Fleet, o.Hooks.Before = m, m, p.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

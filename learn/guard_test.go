@@ -121,7 +121,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := &poison{step: c.step, id: bad, exchange: c.of}
-				r := newRig(t, func(o *options) { o.Before = p.before; o.Reward.CloseAfter = time.Second })
+				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := r.running()
 				for _, name := range []string{"bad", "good"} {
 					id := r.begin(us, name, picked(true))
@@ -267,7 +267,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
 	p := &poison{step: "close", id: bad}
-	hook := func(o *options) { o.Before = p.before }
+	hook := func(o *options) { o.Hooks.Before = p.before }
 	r := newRig(t, hook)
 	r.played("bad", picked(true))
 	r.clk.add(closeAge + time.Second)

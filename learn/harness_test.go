@@ -240,11 +240,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	}
 	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
-		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
-		Failed:   func(step label.Step, _ error) { r.told(step) },
-		Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
-		Lookup:   5 * time.Second, // a loaded machine is not a fault
-		Outbox:   filepath.Join(dir, "outbox.db"), OutboxBytes: 1 << 30,
+		Now: clk.now, Backend: r.be,
+		Lookup:  5 * time.Second, // a loaded machine is not a fault
+		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 30},
+		Content: store.ContentOptions{Keep: true, Personal: true},
+		Hooks: store.Hooks{
+			Failed:   func(step label.Step, _ error) { r.told(step) },
+			Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
+		},
 	}}
 	if change != nil {
 		change(&o)
@@ -254,7 +257,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	}
 	with := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
-		Reward: o.Reward, Samples: o.Learn, Failed: o.Failed,
+		Reward: o.Reward, Samples: o.Content.Keep, Failed: o.Hooks.Failed,
 	}
 	if o.Fleet != nil {
 		with.Fleet = o.Fleet.(learn.Fleet)

@@ -27,7 +27,7 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 }
 
 func (r *rig) importer() *learn.Importer {
-	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Learn, Into: r.be, Cleanse: r.Cleanse}
+	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Cleanse: r.Cleanse}
 }
 
 // onDisk is all that stands in a directory's files.
@@ -95,7 +95,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	r.age()
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
-	r2 := newRig(t, func(o *options) { o.Learn = false })
+	r2 := newRig(t, func(o *options) { o.Content.Keep = false })
 	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r3 := newRig(t, func(opts *options) { opts.OptOut = o })
+	r3 := newRig(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
 		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
 			t.Errorf("%v: got %+v, error %v, want no error and got = %+v", who, got, err, (learn.Imported{OptedOut: 1}))

@@ -55,7 +55,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // number of rewarded sessions at closing.
 func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
@@ -122,12 +122,12 @@ func inMemory(r *rig, tenant string) string {
 		if arm == "" {
 			st = c.Global()
 		}
-		for _, strata := range [][]trial.Stratum{st.Strata, st.Any} {
+		for _, strata := range [][]trial.Stratum{st.Strata, st.All.Any} {
 			for i := range strata {
 				strata[i].RewardedAtClose = [2][4]int64{}
 			}
 		}
-		st.LogUp, st.LogDown, st.ProvenAt, st.Recent = 0, 0, 0, 0
+		st.Proof.LogUp, st.Proof.LogDown, st.Proof.ProvenAt, st.Recent = 0, 0, 0, 0
 		p := believed.Counted(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
 		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.Match)
 	}

@@ -58,14 +58,14 @@ func asText(t *testing.T, v any) string {
 
 func TestRestartKeepsTheReport(t *testing.T) {
 	t.Parallel()
-	unlearned := func(o *options) { o.Learn = false }
+	unlearned := func(o *options) { o.Content.Keep = false }
 	r := newRig(t, unlearned)
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(us).Priors()
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
 	}
-	if st := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab"); st.LogUp == 0 && st.LogDown == 0 {
+	if st := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
 		t.Error("no maxima to compare")
 	}
 	counted := r.Beliefs(us).Counted(looked)
@@ -85,7 +85,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 // The recorded evidence stays after a correction and after a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	r.season(0, 100)
 	top := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
@@ -94,15 +94,15 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	r.record()
 	r = r.again(nil)
 	got := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
-	if got.LogUp < top.LogUp || got.LogDown < top.LogDown || top.LogUp <= 0 {
-		t.Errorf("the maxima sank: %v %v, were %v %v", got.LogUp, got.LogDown, top.LogUp, top.LogDown)
+	if got.Proof.LogUp < top.Proof.LogUp || got.Proof.LogDown < top.Proof.LogDown || top.Proof.LogUp <= 0 {
+		t.Errorf("the maxima sank: %v %v, were %v %v", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
 	}
 }
 
 // Priors that another replica has published are adopted, and the next fit builds on them.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
 	data, err := json.Marshal(theirs)
@@ -124,7 +124,7 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 // Priors that cannot be published are fitted again.
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	r.be.failNext("priors", 1, errDown)
 	r.refit(0, 30)
 	sameList(t, "told", r.failed(), []string{"refit"})
@@ -202,5 +202,5 @@ func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
-	same(t, "told", c.Measured().Global().Told, 0)
+	same(t, "told", c.Measured().Global().All.Told, 0)
 }

@@ -65,8 +65,8 @@ func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) 
 // Series are the counters of the name's first word.
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
-		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions, "excluded": m.excluded, "side": m.side, "uninspected": m.uninspected,
-		"unread": m.unread, "tokens": m.tokens,
+		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,
+		"unread": m.unread, "tokens": m.upstream.tokens,
 	}[name]
 }
 

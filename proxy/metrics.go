@@ -22,24 +22,30 @@ type Metrics struct {
 	requests    *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
 	lessons     lessonCounters
+	sessions    sessionCounters
+	upstream    upstreamMetrics
 	loops       prometheus.Counter
 	feedback    *prometheus.CounterVec
-	sessions    *prometheus.CounterVec
-	excluded    *prometheus.CounterVec
 	failOpen    *prometheus.CounterVec
 	uninspected *prometheus.CounterVec
 	unread      *prometheus.CounterVec
 	rejected    prometheus.Counter
-	side        *prometheus.CounterVec
 	writs       *prometheus.CounterVec
 	hooks       *prometheus.CounterVec
-	tokens      *prometheus.CounterVec
-	duration    *prometheus.HistogramVec
-	usage       *prometheus.HistogramVec
 }
 
 // lessonCounters count matches, picks, injections and withheld picks.
 type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
+
+// sessionCounters count new sessions, sessions outside of the experiment, and side requests.
+type sessionCounters struct{ new, excluded, side *prometheus.CounterVec }
+
+// upstreamMetrics measure the answers of upstreams.
+type upstreamMetrics struct {
+	tokens   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	usage    *prometheus.HistogramVec
+}
 
 // NewMetrics registers the metrics of the data listener.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -64,22 +70,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		},
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
 		feedback:    vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
-		sessions:    vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"),
-		excluded:    vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"),
+		sessions:    sessionCounters{new: vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"), excluded: vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"), side: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
 		failOpen:    vec("precept_fail_open_total", "Failed steps of learning; the requests continued without them.", "step"),
 		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
 		unread:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
-		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by result.", "command", "result"),
 		hooks:       vec("precept_hooks_total", "Deliveries of webhooks, by service and result.", "service", "result"),
-		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
-		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
+		upstream: upstreamMetrics{tokens: vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"), duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
-			"gen_ai_operation_name", "gen_ai_system"),
-		usage: hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
+			"gen_ai_operation_name", "gen_ai_system"), usage: hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
 			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
-			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type"),
+			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type")},
 	}
 	m.startAtZero()
 	return m
@@ -95,10 +97,10 @@ func (m *Metrics) startAtZero() {
 		m.unread.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.ExclusionReasons() {
-		m.excluded.WithLabelValues(string(reason))
+		m.sessions.excluded.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.SideReasons() {
-		m.side.WithLabelValues(string(reason))
+		m.sessions.side.WithLabelValues(string(reason))
 	}
 	for _, step := range label.Steps() {
 		m.failOpen.WithLabelValues(string(step))
@@ -106,7 +108,7 @@ func (m *Metrics) startAtZero() {
 	for _, method := range [...]session.Method{
 		session.ByHeader, session.ByPath, session.ByAgent, session.ByBody, session.ByEcho, session.ByNew, session.ByRun,
 	} {
-		m.sessions.WithLabelValues(string(method))
+		m.sessions.new.WithLabelValues(string(method))
 	}
 	for _, source := range [...]string{feedback.SourceUser, feedback.SourceSystem} {
 		for _, kind := range [...]string{feedback.TypeApproval, feedback.TypeRejection, feedback.TypeCorrection, feedback.TypeScore} {
@@ -122,12 +124,12 @@ func (m *Metrics) startAtZero() {
 		m.phases.WithLabelValues(phase)
 	}
 	for _, kind := range [...]string{"input", "output", "cached"} {
-		m.tokens.WithLabelValues(kind)
+		m.upstream.tokens.WithLabelValues(kind)
 	}
 	for _, v := range [...]string{vendor(wire.Chat), vendor(wire.Messages)} {
-		m.duration.WithLabelValues("chat", v)
-		m.usage.WithLabelValues("chat", v, "input")
-		m.usage.WithLabelValues("chat", v, "output")
+		m.upstream.duration.WithLabelValues("chat", v)
+		m.upstream.usage.WithLabelValues("chat", v, "input")
+		m.upstream.usage.WithLabelValues("chat", v, "output")
 	}
 	for _, code := range [...]int{200, 400, 500} {
 		for d := wire.None; d <= wire.Messages; d++ {
@@ -139,7 +141,7 @@ func (m *Metrics) startAtZero() {
 
 // operation observes a reply of an upstream. rep is nil where the reply was not read.
 func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
-	m.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
+	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
 	if rep == nil {
 		return
 	}
@@ -147,9 +149,9 @@ func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply)
 		if n <= 0 { // -1: unknown
 			continue
 		}
-		m.tokens.WithLabelValues(kind).Add(float64(n))
+		m.upstream.tokens.WithLabelValues(kind).Add(float64(n))
 		if kind != "cached" { // the OpenTelemetry conventions have no cached tokens
-			m.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
+			m.upstream.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
 }

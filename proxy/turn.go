@@ -139,10 +139,10 @@ func (t *turn) resolve() {
 	}
 	m := t.p.opts.Metrics
 	if t.session.New {
-		m.sessions.WithLabelValues(string(t.session.Thread.Method)).Inc()
+		m.sessions.new.WithLabelValues(string(t.session.Thread.Method)).Inc()
 	}
 	for _, why := range t.session.Excluded {
-		m.excluded.WithLabelValues(string(why)).Inc()
+		m.sessions.excluded.WithLabelValues(string(why)).Inc()
 		if why == label.ExcludedBusy {
 			t.skip = string(why)
 		}
@@ -153,7 +153,7 @@ func (t *turn) resolve() {
 // markSide notes that the request is a side request.
 func (t *turn) markSide(why label.Reason) {
 	t.session.Side, t.skip = why, "side:"+string(why)
-	t.p.opts.Metrics.side.WithLabelValues(string(why)).Inc()
+	t.p.opts.Metrics.sessions.side.WithLabelValues(string(why)).Inc()
 }
 
 // name gives the request its id, unless a log line has named the request already. The id contains

@@ -153,7 +153,7 @@ func TestBegunRecordOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+		r := runRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 		const workers, turns = 16, 150
 		var kept, bad atomic.Int64
 		var all sync.WaitGroup
@@ -197,12 +197,12 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 // The account can be read while the store writes and removes what is delivered.
 func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.OutboxBytes = 256 << 10 }) // the outbox deletes what is delivered all the time
+	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox deletes what is delivered all the time
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
-			b := booksOf(t, r.options.Outbox, true)
+			b := booksOf(t, r.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
 				t.Errorf("after %+v: %+v", last, b)
 				return

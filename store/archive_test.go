@@ -120,7 +120,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	if list.Next != "" || list.Looked == 0 {
 		t.Errorf("the rest: %d looked at, next %q", list.Looked, list.Next)
 	}
-	list = r.browse(store.SessionQuery{Words: "nowhere"})
+	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Looked > read+store.DefaultRows {
 		t.Errorf("a search looked at %d", list.Looked)
 	}
@@ -265,13 +265,13 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 		want string
 		hit  string
 	}{
-		{store.SessionQuery{Words: "flaky</B> BUILD"}, "story", "1 user Fix the <b>Flaky</b> build"},
-		{store.SessionQuery{Words: "reply 1"}, "other", "1 assistant reply 1"},
-		{store.SessionQuery{Tool: "BASH"}, "story", "1 call bash"},
-		{store.SessionQuery{Error: "error 2"}, "story", "2 result make: *** [all] Error 2 exit code: 2"},
-		{store.SessionQuery{Error: "flaky"}, "", ""},
-		{store.SessionQuery{Words: "make", Tool: "bash", Error: "exit"}, "story", `1 call {"command":"make"}`},
-		{store.SessionQuery{Words: "make", Tool: "python"}, "", ""},
+		{store.SessionQuery{Text: store.TextQuery{Words: "flaky</B> BUILD"}}, "story", "1 user Fix the <b>Flaky</b> build"},
+		{store.SessionQuery{Text: store.TextQuery{Words: "reply 1"}}, "other", "1 assistant reply 1"},
+		{store.SessionQuery{Text: store.TextQuery{Tool: "BASH"}}, "story", "1 call bash"},
+		{store.SessionQuery{Text: store.TextQuery{Error: "error 2"}}, "story", "2 result make: *** [all] Error 2 exit code: 2"},
+		{store.SessionQuery{Text: store.TextQuery{Error: "flaky"}}, "", ""},
+		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "bash", Error: "exit"}}, "story", `1 call {"command":"make"}`},
+		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
 		list := r.browse(c.q)
 		same(t, fmt.Sprintf("%+v", c.q), strings.Join(names(list), " "), c.want)
@@ -308,7 +308,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	if err != nil || !tr.Said[0].Hidden || len(tr.Said[0].Entries) != 0 {
 		t.Errorf("by path: %+v, %v", tr.Said, err)
 	}
-	same(t, "by path, searched", len(r.browse(store.SessionQuery{Words: "flaky"}).Sessions), 0)
+	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
 // Samples are listed by filters, newest first.

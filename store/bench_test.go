@@ -39,7 +39,7 @@ func (r *rig) offerBatch(n, size int) {
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+			r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				r.offerBatch(n, size)
@@ -58,7 +58,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newRig(b, func(o *store.Options) { o.HoldBytes, o.OutboxBytes = 1<<30, 1<<40 })
+			r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
 			r.backend.down()
 			b.ReportAllocs()
 			n := 0
@@ -74,7 +74,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB until the database has
 // the backlog.
 func BenchmarkRecover(b *testing.B) {
-	r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	r.backend.down()
 	for n := range 20 {
 		r.offerBatch(n, 6<<10)
@@ -109,7 +109,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 // database.
 func BenchmarkNewText(b *testing.B) {
 	items, size := sources(b, 537<<10)
-	r := newRig(b, func(o *store.Options) { o.HoldBytes = 1 << 30 })
+	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
 		x := exchange(us, fmt.Sprint("s", n), 1, when)
 		x.New = append([]json.RawMessage(nil), items...)

@@ -35,6 +35,11 @@ type SessionQuery struct {
 	MinReward    *float64 // only rewarded sessions
 	MaxReward    *float64 // only rewarded sessions
 
+	Text TextQuery
+}
+
+// TextQuery selects sessions by the content of their exchanges.
+type TextQuery struct {
 	Words string // text of the user, the model or a tool, in any case
 	Tool  string // part of the name of a called tool
 	Error string // text of a failed call or of an upstream error
@@ -153,7 +158,7 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, er
 		item, ok := b.a.item(l)
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
-			if item.Found, ok, err = b.a.search(ctx, l, newHits(b.q.Words, b.q.Tool, b.q.Error)); err != nil {
+			if item.Found, ok, err = b.a.search(ctx, l, newHits(b.q.Text.Words, b.q.Text.Tool, b.q.Text.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -193,7 +198,7 @@ func (q *SessionQuery) filters() bool {
 }
 
 // searches reports whether exchanges have to be read.
-func (q *SessionQuery) searches() bool { return q.Words+q.Tool+q.Error != "" }
+func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
 // wants reports whether the query selects a session by its row.
 func (q *SessionQuery) wants(x *SessionItem) bool {

@@ -293,7 +293,7 @@ func (x *eraser) outlive(deleted bool, before time.Time) {
 		box.Scrub()
 	}
 	if err := box.TidyAside(before); err != nil {
-		x.options.Failed(label.StepRetain, err)
+		x.options.Hooks.Failed(label.StepRetain, err)
 	}
 }
 
@@ -320,13 +320,13 @@ func (x *eraser) retain(ctx context.Context) {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
 		case err != nil && ctx.Err() == nil:
-			x.options.Failed(label.StepRetain, err)
+			x.options.Hooks.Failed(label.StepRetain, err)
 		}
 	}
 	x.next = now.Add(pause)
 	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
-		x.options.Failed(label.StepRetain, err)
+		x.options.Hooks.Failed(label.StepRetain, err)
 	}
 	x.tombs.tidy(now)
 	x.waiting.expire(now.Add(-forgottenIn))

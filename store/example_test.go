@@ -30,10 +30,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	s, err := store.Open(ctx, store.Options{
-		Now: time.Now, Backend: db, HoldBytes: 1 << 20, Learn: true,
-		Outbox: filepath.Join(dir, "outbox.db"), OutboxBytes: 1 << 20,
-		Failed:   func(step label.Step, err error) { log.Println(step, err) },
-		Panicked: func(step label.Step, value any) { log.Println(step, value) },
+		Now: time.Now, Backend: db,
+		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 20},
+		Content: store.ContentOptions{Keep: true},
+		Hooks: store.Hooks{
+			Failed:   func(step label.Step, err error) { log.Println(step, err) },
+			Panicked: func(step label.Step, value any) { log.Println(step, value) },
+		},
 	})
 	if err != nil {
 		log.Fatal(err)

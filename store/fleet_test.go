@@ -208,7 +208,7 @@ func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 // Sessions with exchanges on their way to the backend are undelivered.
 func TestUndeliveredSessionsAreListed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.HoldBytes = 1000 })
+	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
 		r.store.Still(func() {
 			var of map[session.Ref]bool

@@ -153,7 +153,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 		var be *losing
 		r := runRig(t, func(o *store.Options) {
 			inFleet(&be, "one")(o)
-			o.DeliverEvery = time.Hour
+			o.Queue.DeliverEvery = time.Hour
 		})
 		r.begin(us, "first", picked(true)) // is delivered, and the pause begins
 		time.Sleep(time.Second)
@@ -261,7 +261,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Backend, o.Outbox = store.Volatile{}, "" })
+		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		r.begin(us, "s", picked(true))
 		r.forget("s")
 	})
@@ -326,7 +326,7 @@ func (r *rig) damage(text string) {
 		r.t.Fatal("there is nothing to damage")
 	}
 	for _, name := range names {
-		path := filepath.Join(filepath.Dir(r.options.Outbox), name)
+		path := filepath.Join(filepath.Dir(r.options.Queue.Path), name)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			r.t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 // onDisk puts the write-ahead files on a small disk, and the database elsewhere.
 func onDisk(disk *storetest.Disk) func(o *store.Options) {
-	return func(o *store.Options) { o.Outbox = filepath.Join(disk.Dir, "outbox.db") }
+	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
 // offering counts the turns of the session "s" that a test offered.
@@ -49,7 +49,7 @@ func (o *offering) account() string {
 func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := openRig(t, disk.Dir, &clock{at: when}, func(o *store.Options) { o.HoldBytes, o.DeliverEvery = 200<<10, time.Second })
+	r := openRig(t, disk.Dir, &clock{at: when}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offering
 	o.play(r, 5)
 	disk.Fill(t, 16<<10)
@@ -83,7 +83,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
-	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.HoldBytes = 100 << 10 })
+	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
 	r.backend.down()
 	var o offering
 	for o.refused == 0 { // until neither the disk nor memory has room
@@ -182,7 +182,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	open := func(o *store.Options) {
 		inRedis(t, server)(o)
 		onDisk(disk)(o)
-		o.HoldBytes = 200 << 10
+		o.Queue.MemoryBytes = 200 << 10
 	}
 	r := newRig(t, open)
 	var o offering
@@ -279,7 +279,7 @@ func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 // Not parallel: the test reads the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.HoldBytes = 1000 })
+	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
 	r.offer("s", 1)
 	r.deliver()
 	disk.Fill(t, 0)

@@ -227,11 +227,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 	}
 	r := &rig{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
 	o := store.Options{
-		Now: clk.now, Backend: r.backend, HoldBytes: 1 << 20, Learn: true, Personal: true,
-		Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
-		Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
-		Lookup:   5 * time.Second, // a loaded machine is not a fault
-		Outbox:   outboxIn(dir), OutboxBytes: 1 << 30,
+		Now: clk.now, Backend: r.backend,
+		Lookup:  5 * time.Second, // a loaded machine is not a fault
+		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: outboxIn(dir), Bytes: 1 << 30},
+		Content: store.ContentOptions{Keep: true, Personal: true},
+		Hooks: store.Hooks{
+			Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
+			Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
+		},
 	}
 	if change != nil {
 		change(&o)
@@ -376,7 +379,7 @@ func (r *rig) wait(d time.Duration) {
 // books returns the account of the rig's directory, and fails unless the account balances.
 func (r *rig) books(running bool) store.Account {
 	r.t.Helper()
-	return booksOf(r.t, r.options.Outbox, running)
+	return booksOf(r.t, r.options.Queue.Path, running)
 }
 
 func booksOf(t testing.TB, path string, running bool) store.Account {
@@ -421,7 +424,7 @@ func (r *rig) idle() {
 	offer := func(size int64) bool {
 		return r.store.Offer(store.Turn{Exchange: exchange(us, "room", 1, r.clock.now()), Size: size})
 	}
-	same(r.t, "all memory for exchanges is free", offer(r.options.HoldBytes), true)
+	same(r.t, "all memory for exchanges is free", offer(r.options.Queue.MemoryBytes), true)
 	same(r.t, "and no more than that", offer(1), false)
 }
 
@@ -447,7 +450,7 @@ func files(t testing.TB, dir, text string) (in []string) {
 // spooled returns the names of the files of the outbox that hold a text.
 func (r *rig) spooled(text string) []string {
 	r.t.Helper()
-	return files(r.t, filepath.Dir(r.options.Outbox), text)
+	return files(r.t, filepath.Dir(r.options.Queue.Path), text)
 }
 
 // age closes everything so far as a learner does, with reward and samples.
@@ -476,7 +479,7 @@ func (r *rig) settle(row *session.Row) error {
 	if err != nil {
 		return err
 	}
-	if len(ex) > 0 && r.options.Learn {
+	if len(ex) > 0 && r.options.Content.Keep {
 		var b session.Batch
 		for _, m := range built(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
@@ -781,7 +784,7 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 func envOut(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := optOutOf(t, "*.env")
-	return func(o *store.Options) { o.OptOut = out }
+	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
 func readsEnv(x *sample.Exchange) {

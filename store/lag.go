@@ -21,7 +21,7 @@ func (s *Store) Lag() time.Duration {
 func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
 
 // OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
-func (s *Store) OutboxLimit() int64 { return s.options.OutboxBytes }
+func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
 // updateLag updates the number of exchanges that wait, and the time since which the oldest waits. For rows
 // in the outbox alone, that is the time at which the lag began. The caller is in Still.

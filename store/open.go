@@ -22,9 +22,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Sessions <= 0 {
 		o.Sessions = defaultSessions
 	}
-	s := &Store{options: &o, state: &state{recovered: o.Recovered}, drained: newGate()}
+	s := &Store{options: &o, state: &state{recovered: o.Hooks.Recovered}, drained: newGate()}
 	s.guard = guard.New(guard.Options{
-		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
+		Now: o.Now, Failed: o.Hooks.Failed, Panicked: o.Hooks.Panicked, Before: o.Hooks.Before, Count: &s.Tally.SetAside,
 		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },
 	})
 	box, err := s.openOutbox()
@@ -35,31 +35,31 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	live := newLive(o.Sessions, volatile, o.Replica)
 
 	// The parts that requests call.
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.HoldBytes, stubs: box != nil, full: make(chan struct{}, 1)}
+	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
 	s.waiting = &waiting{held: map[string][]session.Echo{}}
 	s.touched = &touched{of: map[session.Ref]bool{}}
-	s.optOuts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Failed, clean: o.CleanTexts}
+	s.optOuts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, clean: o.Content.CleanTexts}
 	s.sessions = &sessions{
-		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Failed,
+		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
 	}
 	feedback := &feedbackWriter{
-		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Failed,
+		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
 	}
 	s.poster = &poster{be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state}
-	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Failed, panicked: o.Panicked}
+	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 
 	// The parts that bring turns to the backend.
 	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
-	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Failed}
-	handoff := &handoff{outbox: box, tools: with, hold: o.HoldBytes}
+	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
+	handoff := &handoff{outbox: box, tools: with, hold: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
 		in: s.inbox, waiting: s.waiting, out: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		panicked: o.Panicked, kept: o.Kept, sentiment: o.Sentiment,
+		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
 		be: o.Backend, handoff: handoff, tools: with,
-		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Failed},
-		limits: shipperLimits{hold: o.HoldBytes, every: o.DeliverEvery},
+		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Hooks.Failed},
+		limits: shipperLimits{hold: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
 		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, tombs: tombs, shipper: s.shipper,
@@ -73,8 +73,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	s.state.healthy(!o.Absent)
 	s.SetRetention(o.Retention)
-	s.SetOptOut(o.OptOut)
-	s.SetPersonal(o.Personal)
+	s.SetOptOut(o.Content.OptOut)
+	s.SetPersonal(o.Content.Personal)
 	if box != nil {
 		if err := s.resume(ctx); err != nil {
 			return nil, errors.Join(err, box.Close())
@@ -88,18 +88,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // because the outbox cannot be opened, which is reported.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
-	if o.Outbox == "" {
+	if o.Queue.Path == "" {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
-		box, err = outbox.Open(outbox.Options{Path: o.Outbox, Quota: o.OutboxBytes, Now: o.Now, Damaged: func(err error) {
+		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, Quota: o.Queue.Bytes, Now: o.Now, Damaged: func(err error) {
 			s.state.reread.Store(true)
-			o.Failed(label.StepSpool, err)
+			o.Hooks.Failed(label.StepSpool, err)
 		}})
 		return err
 	})
 	if err == nil {
-		err = drainSpool(filepath.Join(filepath.Dir(o.Outbox), oldSpoolDir), box, s.guard)
+		err = drainSpool(filepath.Join(filepath.Dir(o.Queue.Path), oldSpoolDir), box, s.guard)
 		if err != nil {
 			err = errors.Join(err, box.Close())
 		}
@@ -108,19 +108,19 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if errors.Is(err, outbox.ErrNewer) {
 		return nil, err
 	}
-	o.Failed(label.StepSpool, fmt.Errorf("there is no outbox, and what waits for the store waits in memory until the next start: %w", err))
+	o.Hooks.Failed(label.StepSpool, fmt.Errorf("there is no outbox, and what waits for the store waits in memory until the next start: %w", err))
 	return nil, nil //nolint:nilnil // see above
 }
 
 // openMarks reads the marks of opted-out sessions from the outbox. Without an outbox, or without
 // learning, there are no marks.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
-	if !s.options.Learn {
+	if !s.options.Content.Keep {
 		box = nil
 	}
-	marks, err := openMarks(box, s.options.Secret, s.options.Fleet)
+	marks, err := openMarks(box, s.options.Content.Secret, s.options.Fleet)
 	if err != nil {
-		s.options.Failed(label.StepOptOut, err)
+		s.options.Hooks.Failed(label.StepOptOut, err)
 	}
 	return marks
 }

@@ -190,7 +190,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	with := func(secret string) func(o *store.Options) {
 		return func(o *store.Options) {
 			envOut(t)(o)
-			o.Secret = []byte(secret)
+			o.Content.Secret = []byte(secret)
 		}
 	}
 	r := newRig(t, with("a"))

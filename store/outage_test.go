@@ -52,7 +52,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
-			small := func(o *store.Options) { o.HoldBytes = 1000 }
+			small := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
 			r := newRig(t, small)
 			r.backend.down()
 			for i := range 50 {
@@ -221,7 +221,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			t.Parallel()
 			var be *losing
 			r := newRig(t, func(o *store.Options) {
-				o.OutboxBytes = 256 << 10 // small, so that some kilobytes are worth giving back
+				o.Queue.Bytes = 256 << 10 // small, so that some kilobytes are worth giving back
 				if shared {
 					inFleet(&be, "one")(o)
 				}
@@ -251,7 +251,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 // backend is back.
 func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.OutboxBytes = 256 << 10 })
+	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.backend.down()
 	x, b := r.under("slow", 1)
 	const turns = 40
@@ -282,7 +282,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) {
-		if err := os.WriteFile(filepath.Dir(o.Outbox), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Dir(o.Queue.Path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -349,7 +349,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 // What neither the disk nor the backend takes at a stop is reported.
 func TestStopReportsALoss(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Outbox = "" })
+	r := newRig(t, func(o *store.Options) { o.Queue.Path = "" })
 	r.offer("s", 1)
 	r.deliver()
 	r.backend.down()

@@ -61,7 +61,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 
 func TestMemoryForExchangesIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.HoldBytes, o.Outbox = 250, "" })
+	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
 		return r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size})
 	}
@@ -100,7 +100,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
-	r := newRig(t, func(o *store.Options) { o.HoldBytes = n * each })
+	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
 		x, b := r.under("s", turn)
 		r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: each})
@@ -126,7 +126,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runRig(t, func(o *store.Options) { o.DeliverEvery, o.HoldBytes = time.Hour, 16<<20 })
+				r := runRig(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
 				r.offer("first", 1) // the pause begins
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
@@ -214,7 +214,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
 			p := &poison{exchange: exchange(us, "s", 3, time.Time{}).ID}
-			with := func(o *store.Options) { o.Before = p.before }
+			with := func(o *store.Options) { o.Hooks.Before = p.before }
 			r := newRig(t, nil)
 			if !crash {
 				r = newRig(t, with)

@@ -227,7 +227,7 @@ func TestOptOutByPath(t *testing.T) {
 // Without learning, sessions are counted, and no sample is made.
 func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *store.Options) { o.Content.Keep = false })
 	id := r.begin(us, "s", picked(true))
 	r.deliver()
 	r.tell(us, id, score("a", 1, 1))

@@ -126,7 +126,7 @@ func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Backend, o.Outbox = store.Volatile{}, "" })
+		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		id := r.begin(us, "s", picked(true))
 		r.note(replyKey, id)
 		r.offer("s", 1, 2)

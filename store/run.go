@@ -114,7 +114,7 @@ func (s *Store) drain() error {
 	s.guard.Keep(ctx, s.options.Backend)
 	s.optOuts.keepMarks(ctx)
 	if n := s.unwritten(); n > 0 {
-		s.options.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
+		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
 	}
 	return errors.Join(putErr, d.err, d.shut())
 }

@@ -15,29 +15,44 @@ import (
 
 // Options configure a Store. A field is required unless its comment says otherwise.
 type Options struct {
-	Now          func() time.Time
-	Backend      Backend
-	Fleet        Fleet                            // the backend again, if replicas share the backend; nil: this process owns the backend
-	Replica      string                           // name of this process among the replicas, different after each start
-	Lookup       time.Duration                    // longest wait of a request for the backend; 0: 45 ms
-	Sessions     int                              // most sessions in memory (limits.sessions); 0: 20,000
-	HoldBytes    int64                            // most bytes of exchanges in memory (limits.capture_total_bytes)
-	Outbox       string                           // file of the outbox; "": exchanges wait in memory alone
-	OutboxBytes  int64                            // most bytes of the rows in the outbox (limits.outbox_bytes)
-	Secret       []byte                           // key of the marks of opted-out sessions; nil: a restart forgets the marks
-	DeliverEvery time.Duration                    // pause between two deliveries; 0: every flush is delivered
-	Learn        bool                             // keep exchanges and samples
-	Personal     bool                             // redact personal data, besides secrets
-	CleanTexts   *redact.CleanTexts               // cache of texts with nothing to redact; nil: every text is scanned
-	Exchanges    *ExchangeCache                   // cache of stored exchanges; nil: every reader asks the backend
-	OptOut       *sample.OptOut                   // nil: nothing opted out
-	Sentiment    bool                             // the words of the user count as implicit feedback
-	Retention    time.Duration                    // age at which a session is deleted, counted from its last use; 0: never
-	Absent       bool                             // the backend did not answer at the start
-	Failed       func(step label.Step, err error) // called for every failure; must not block
-	Panicked     func(step label.Step, value any) // called for every panic; must not block
-	Recovered    func()                           // called when the backend takes a write after a failed one; must not block; nil: not called
-	Kept         func(x *sample.Exchange)         // called for every kept exchange, redacted; must not block nor change x; nil: not called
+	Now       func() time.Time
+	Backend   Backend
+	Fleet     Fleet         // the backend again, if replicas share the backend; nil: this process owns the backend
+	Replica   string        // name of this process among the replicas, different after each start
+	Absent    bool          // the backend did not answer at the start
+	Lookup    time.Duration // longest wait of a request for the backend; 0: 45 ms
+	Sessions  int           // most sessions in memory (limits.sessions); 0: 20,000
+	Retention time.Duration // age at which a session is deleted, counted from its last use; 0: never
+	Sentiment bool          // the words of the user count as implicit feedback
+	Queue     QueueOptions
+	Content   ContentOptions
+	Exchanges *ExchangeCache // cache of stored exchanges; nil: every reader asks the backend
+	Hooks     Hooks
+}
+
+// QueueOptions bound the exchanges that wait for the backend, in memory and in the outbox.
+type QueueOptions struct {
+	Path         string        // file of the outbox; "": exchanges wait in memory alone
+	Bytes        int64         // most bytes of the rows in the outbox (limits.outbox_bytes)
+	MemoryBytes  int64         // most bytes of exchanges in memory (limits.capture_total_bytes)
+	DeliverEvery time.Duration // pause between two deliveries; 0: every flush is delivered
+}
+
+// ContentOptions say which content is stored, and in which form.
+type ContentOptions struct {
+	Keep       bool               // keep exchanges and samples (learning.enabled)
+	OptOut     *sample.OptOut     // nil: nothing opted out
+	Secret     []byte             // key of the marks of opted-out sessions; nil: a restart forgets the marks
+	Personal   bool               // redact personal data, besides secrets
+	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil: every text is scanned
+}
+
+// Hooks are called by the steps of the store. A hook must not block.
+type Hooks struct {
+	Failed    func(step label.Step, err error) // called for every failure
+	Panicked  func(step label.Step, value any) // called for every panic
+	Recovered func()                           // called when the backend takes a write after a failed one; nil: not called
+	Kept      func(x *sample.Exchange)         // called for every kept exchange, redacted; must not change x; nil: not called
 	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)

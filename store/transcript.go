@@ -18,7 +18,9 @@ const (
 	maxShown = 2 << 20 // bytes of text after which a Transcript ends
 )
 
-// Transcript is a session with its exchanges, for a person to read.
+// Transcript is a session with its exchanges, for a person to read. The API publishes the fields of
+// SessionItem and of Transcript in one JSON object; encoding/json joins the fields of an embedded
+// type only.
 type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`

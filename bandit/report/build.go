@@ -54,7 +54,7 @@ func (b *builder) lessons() []Lesson {
 			continue
 		}
 		s := b.in.Counters.Stats(k)
-		if s.Picked == 0 && s.M1+s.M0 == 0 {
+		if s.Picked == 0 && s.Rewards.M1+s.Rewards.M0 == 0 {
 			continue
 		}
 		l := Lesson{Slug: k.Slug(), Arm: k, State: stateRemoved, Confidence: 0.5}
@@ -80,15 +80,15 @@ func (b *builder) row(l Lesson) Row {
 	r := Row{
 		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
 		State:   l.State,
-		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0),
-		Told:        int64(s.M1 + s.M0),
+		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.Rewards.M1), NWithheld: int64(s.Rewards.M0),
+		Told:        int64(s.Rewards.M1 + s.Rewards.M0),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
-		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success,
-		Failure: s.Failure,
-		Better:  s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
+		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
+		Failure: s.Rewards.Failure,
+		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
 		SRM:       check(coinsLog(s.Strata), b.alarm),
 		Reporting: check(reportingLog(s.Strata), b.alarm),
-		EHelps:    math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
+		EHelps:    math.Min(math.Exp(s.Proof.LogUp), capE), EHarms: math.Min(math.Exp(s.Proof.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
 	r.show(all)
@@ -171,11 +171,11 @@ func (r *Row) spending(s trial.Stats) {
 // observe compares the sessions with the lesson with all others, as a dashboard without coins
 // would. The gap to the effect is the error of that comparison.
 func (r *Row) observe(s, g trial.Stats) {
-	rest := float64(g.Told) - s.M1
-	if s.M1 <= 0 || rest <= 0 {
+	rest := float64(g.All.Told) - s.Rewards.M1
+	if s.Rewards.M1 <= 0 || rest <= 0 {
 		return
 	}
-	r.LOODelta = new(s.Y1/s.M1 - (g.SumY-s.Y1)/rest)
+	r.LOODelta = new(s.Rewards.Y1/s.Rewards.M1 - (g.All.SumY-s.Rewards.Y1)/rest)
 	if r.Effect != nil {
 		r.LOOGap = new(*r.LOODelta - *r.Effect)
 	}

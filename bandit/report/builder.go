@@ -89,7 +89,7 @@ func bands(s trial.Stats, tight float64) []Band {
 	return out
 }
 
-func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
+func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
 // stored by this name.

@@ -85,7 +85,7 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
 		return
 	}
-	if all := float64(b.global.Told); r.Told > 0 && all > 0 {
+	if all := float64(b.global.All.Told); r.Told > 0 && all > 0 {
 		slower := 1.0
 		if rate := b.rate(r); rate > 0 {
 			slower = r.PerWeek / rate
@@ -110,7 +110,7 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
 		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Told/r.Picked))
 	}
-	switch all := float64(b.global.Told); {
+	switch all := float64(b.global.All.Told); {
 	case r.Matched == 0:
 		out = append(out, "other triggers: the lesson has matched in no session yet")
 	case all > 0 && float64(r.Told) < rare*all:

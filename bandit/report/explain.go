@@ -14,7 +14,7 @@ import (
 // explain collects the values that a row is derived from.
 func (b *builder) explain(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
-	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
+	e.ProofBar = takes(trial.PValue(max(s.Proof.LogUp, s.Proof.LogDown)), b.proof, b.nextProof)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],

@@ -10,7 +10,7 @@ import (
 // Few sessions are control, so the check would need twice as many sessions with the control coin
 // alone. The sessions whose picks were all withheld are used, too.
 func allReportingLog(g trial.Stats) float64 {
-	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.Any)))
+	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.All.Any)))
 }
 
 // reporting returns the result of the check, and the number of sessions that reported.

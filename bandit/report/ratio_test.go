@@ -69,7 +69,7 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
-		Any:    []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}},
+		All:    trial.AllSessions{Any: []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}}},
 	}
 	for i := range n {
 		control, picks, injected := r.Float64() < 0.05, 1+r.IntN(3), 0
@@ -93,7 +93,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 			count(&g.Strata[0], 0)
 		} else {
 			count(&g.Strata[0], 1)
-			count(&g.Any[picks-1], injected)
+			count(&g.All.Any[picks-1], injected)
 		}
 		if i%20 == 19 && allReportingLog(g) >= alone {
 			return true

@@ -140,7 +140,6 @@ type Reporting struct {
 
 // Row is one arm: a lesson with one text.
 type Row struct {
-	Outlook
 	Slug           string         `json:"slug"`
 	ContentHash    string         `json:"content_hash"`
 	Arm            string         `json:"arm"` // unit of measurement: the lesson with this text and presentation
@@ -179,21 +178,24 @@ type Row struct {
 	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
 	Verdict        Verdict        `json:"verdict"`
-	NeedsPicks     int64          `json:"needs_picks"`       // rewarded picks until a verdict is likely; 0 with a verdict
-	Needs3Points   int64          `json:"needs_3_points"`    // rewarded picks until the half-width is 3 points
-	PerWeek        float64        `json:"picks_per_week"`    // rewarded picks, over the last four weeks
-	Weeks          *float64       `json:"weeks_to_verdict"`  // needs_picks at this rate; null: no picks
-	EHelps         float64        `json:"e_helps"`           // running maxima of the e-values, capped at 1e12
-	EHarms         float64        `json:"e_harms"`           //
-	WorstLo        *float64       `json:"worst_lo"`          // invalid rows: lower bound if every unrewarded session had reward 0
-	WorstHi        *float64       `json:"worst_hi"`          // invalid rows: upper bound if every unrewarded session had reward 1
-	SRM            SRM            `json:"srm"`               //
-	Reporting      SRM            `json:"reporting"`         // check whether lessons change which sessions report a reward, in total and by tier
-	Retire         string         `json:"retire,omitempty"`  // reason for a proposal to retire the lesson
-	Note           string         `json:"note,omitempty"`    // limits of the verdict
-	WhatIf         *WhatIf        `json:"what_if,omitempty"` // set if Input.WhatIf
-	Days           []Band         `json:"days,omitempty"`    // effect over time, if Input.Bands
-	Explain        *Explanation   `json:"explain,omitempty"` // set if Input.Explain
+	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 with a verdict
+	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
+	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
+	Weeks          *float64       `json:"weeks_to_verdict"`           // needs_picks at this rate; null: no picks
+	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
+	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until then
+	Sooner         []string       `json:"sooner,omitempty"`           // ways to a faster verdict
+	EHelps         float64        `json:"e_helps"`                    // running maxima of the e-values, capped at 1e12
+	EHarms         float64        `json:"e_harms"`                    //
+	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
+	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
+	SRM            SRM            `json:"srm"`                        //
+	Reporting      SRM            `json:"reporting"`                  // check whether lessons change which sessions report a reward, in total and by tier
+	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
+	Note           string         `json:"note,omitempty"`             // limits of the verdict
+	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // set if Input.WhatIf
+	Days           []Band         `json:"days,omitempty"`             // effect over time, if Input.Bands
+	Explain        *Explanation   `json:"explain,omitempty"`          // set if Input.Explain
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
 	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
 	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil: none (Annotate)
@@ -213,13 +215,6 @@ type WhatIf struct {
 	HalfWidth    float64 `json:"half_width"`     // after the present number of picks (at least 50)
 	NeedsPicks   int64   `json:"needs_picks"`    // further picks until a verdict
 	Needs3Points int64   `json:"needs_3_points"` // further picks until the half-width is 3 points
-}
-
-// Outlook is the expected time of a row's verdict.
-type Outlook struct {
-	Expected      string   `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
-	NeedsSessions int64    `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until then
-	Sooner        []string `json:"sooner,omitempty"`           // ways to a faster verdict
 }
 
 // Explanation is the derivation of a row: each number that the verdict rests on, so that the

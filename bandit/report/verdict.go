@@ -50,7 +50,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	case down >= bar && all.effect() < 0:
 		return Harms
 	}
-	if s.IdleAt > 0 {
+	if s.Proof.IdleAt > 0 {
 		return NoEffect
 	}
 	if _, lo, hi := all.interval(trial.TightLesson); causal(lo, hi) == NoEffect {
@@ -63,8 +63,8 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 // logarithms of 1/p. An earlier distance remains valid, because the interval is valid at all times
 // simultaneously.
 func excluded(s trial.Stats) (up, down float64) {
-	up, down = s.OutUp, s.OutDown
-	if all := holdout(s); all.shown() && trial.Claimable(s.M1, s.M0) {
+	up, down = s.Proof.OutUp, s.Proof.OutDown
+	if all := holdout(s); all.shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
 		far := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, far)
@@ -77,9 +77,9 @@ func excluded(s trial.Stats) (up, down float64) {
 
 func (b *builder) proven(s trial.Stats) Verdict {
 	switch {
-	case s.LogUp > 0 && trial.PValue(s.LogUp) <= b.proof:
+	case s.Proof.LogUp > 0 && trial.PValue(s.Proof.LogUp) <= b.proof:
 		return ProvenHelps
-	case s.LogDown > 0 && trial.PValue(s.LogDown) <= b.proof:
+	case s.Proof.LogDown > 0 && trial.PValue(s.Proof.LogDown) <= b.proof:
 		return ProvenHarms
 	}
 	return Unproven
@@ -100,7 +100,7 @@ func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if holdout(s).shown() && trial.Claimable(s.M1, s.M0) && b.proven(s) == Unproven {
+		if holdout(s).shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
 			up, down := excluded(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
@@ -156,7 +156,7 @@ func (r *Row) note(s trial.Stats) string {
 		if r.Lo == nil || *r.Lo <= 0 && *r.Hi >= 0 {
 			break
 		}
-		if !trial.Claimable(s.M1, s.M0) {
+		if !trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
 			return "the interval excludes 0, but the verdict needs 50 rewarded sessions in each arm"
 		}
 		return "the interval excludes 0, but with so many lessons some do by chance"

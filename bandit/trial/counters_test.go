@@ -34,8 +34,8 @@ func TestMaximaNeverFall(t *testing.T) {
 		all = append(all, c.Maxima(now)...)
 	}
 	s := c.Stats("a@1")
-	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() || s.OutUp < 5 {
-		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.LogUp, s.LogDown, s.ProvenAt, s.OutUp)
+	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
+		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Settled {
 		t.Error("a proven lesson keeps its large holdout")
@@ -52,7 +52,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		other.Raise([]trial.Delta{d})
 	}
 	other.Raise(all)
-	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt || o.OutUp != s.OutUp {
+	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
 		t.Errorf("merged maxima differ: %+v", o)
 	}
 	other.Raise(done[0]) // no maxima: not for Raise
@@ -63,8 +63,8 @@ func TestMaximaNeverFall(t *testing.T) {
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
-	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").LogUp != s.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty got, c.Stats("a@1").LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.LogUp)
+	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
+		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty got, c.Stats("a@1").Proof.LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.Proof.LogUp)
 	}
 	// What a store loads in one go is looked at once.
 	loaded := trial.NewCounters()
@@ -117,8 +117,8 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Add(a.Contribution(1, 2))
 	c.Advance(20001)
 	s := c.Stats("in@1")
-	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got %+v, want s.M1 = 1, s.Y1 = 1, s.Matched = 1, s.Picked = 1, s.Tokens = 30, s.Success = 1, len(s.Days) = 1 and s.Days[0].N1 = 1", s)
+	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
+		t.Errorf("got %+v, want s.Rewards.M1 = 1, s.Rewards.Y1 = 1, s.Matched = 1, s.Picked = 1, s.Tokens = 30, s.Rewards.Success = 1, len(s.Days) = 1 and s.Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
 		t.Errorf("got %+v, want len(s.Strata) = 1, s.Strata[0].Eps = 0.2, s.Strata[0].Assigned = [2]int64{0, 1}, s.Strata[0].Told[1][2] = 1 and s.Strata[0].ToldOn(1) = 1", s.Strata)
@@ -126,12 +126,12 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)
 	}
-	if g := c.Global(); g.Told != 1 || g.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("got %+v, want g.Told = 1, g.SumY = 1, g.Days[0].S1 = 1 and g.Strata[0].Assigned = [2]int64{0, 1}", g)
+	if g := c.Global(); g.All.Told != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
+		t.Errorf("got %+v, want g.All.Told = 1, g.All.SumY = 1, g.Days[0].S1 = 1 and g.Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
-	if c.Stats("in@1").M1 != 1 || d.Stats("in@1").M1 != 2 || d.Global().Told != 2 || c.Global().Told != 1 {
+	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Told != 2 || c.Global().All.Told != 1 {
 		t.Error("a clone shares counters")
 	}
 }
@@ -223,8 +223,8 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	}
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
 		for what, x := range map[string]float64{
-			"n": s.N, "zz": s.ZZ, "m1": s.M1, "y1": s.Y1, "m0": s.M0, "told": float64(s.Told), "rewards": s.SumY, "matched": float64(s.Matched),
-			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
+			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Told), "rewards": s.All.SumY, "matched": float64(s.Matched),
+			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
 			"told by tier": float64(s.Strata[0].ToldOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {

@@ -54,8 +54,8 @@ func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 			}
 		}
 		s := c.Stats("a@1")
-		if math.Abs(s.LogUp-largest[0]) > 1e-4 || math.Abs(s.LogDown-largest[1]) > 1e-4 {
-			t.Fatalf("%v and %v, want %v", s.LogUp, s.LogDown, largest)
+		if math.Abs(s.Proof.LogUp-largest[0]) > 1e-4 || math.Abs(s.Proof.LogDown-largest[1]) > 1e-4 {
+			t.Fatalf("%v and %v, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 				c.Maxima(time.Unix(1, 0))
 			}
 			s := c.Stats("a@1")
-			for i, e := range []float64{s.LogUp, s.LogDown} {
+			for i, e := range []float64{s.Proof.LogUp, s.Proof.LogDown} {
 				if e >= math.Log(20) {
 					fooled[i]++
 				}
@@ -97,18 +97,18 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	for n := range 400 {
 		c.Add(pickOf(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
 		c.Add(harms(pickOf(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
-		before := c.Stats("a@1").ProvenAt
+		before := c.Stats("a@1").Proof.ProvenAt
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
-		if is, want := s.ProvenAt != 0, s.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d: proven is %v with odds of %v", n, is, math.Exp(s.LogUp))
+		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
+			t.Fatalf("after %d: proven is %v with odds of %v", n, is, math.Exp(s.Proof.LogUp))
 		}
-		if before != 0 && s.ProvenAt != before {
-			t.Fatalf("it was proven at %d, and now at %d", before, s.ProvenAt)
+		if before != 0 && s.Proof.ProvenAt != before {
+			t.Fatalf("it was proven at %d, and now at %d", before, s.Proof.ProvenAt)
 		}
 	}
-	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.ProvenAt == 0 || b.ProvenAt != 0 || b.LogDown < math.Log(20) || math.Abs(a.LogUp-b.LogDown) > 1e-3 {
-		t.Errorf("got a %+v, body %+v, want a.ProvenAt other than 0, b.ProvenAt = 0, b.LogDown >= %v and math.Abs(a.LogUp - b.LogDown) <= 1e-3", a, b, math.Log(20))
+	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
+		t.Errorf("got a %+v, body %+v, want a.Proof.ProvenAt other than 0, b.Proof.ProvenAt = 0, b.Proof.LogDown >= %v and math.Abs(a.Proof.LogUp - b.Proof.LogDown) <= 1e-3", a, b, math.Log(20))
 	}
 }
 

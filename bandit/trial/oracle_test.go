@@ -136,15 +136,15 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					z := -(u.y - 0.5) / holdout
 					if l.injected {
 						z = (u.y - 0.5) / (1 - holdout)
-						want.M1, want.Y1 = want.M1+1, want.Y1+u.y
-						want.Better, want.Worse = want.Better+max(0, u.y-0.5), want.Worse+max(0, 0.5-u.y)
+						want.Rewards.M1, want.Rewards.Y1 = want.Rewards.M1+1, want.Rewards.Y1+u.y
+						want.Rewards.Better, want.Rewards.Worse = want.Rewards.Better+max(0, u.y-0.5), want.Rewards.Worse+max(0, 0.5-u.y)
 						if u.y >= 0.5 {
-							want.Success++
+							want.Rewards.Success++
 						} else {
-							want.Failure++
+							want.Rewards.Failure++
 						}
 					} else {
-						want.M0, want.Y0 = want.M0+1, want.Y0+u.y
+						want.Rewards.M0, want.Rewards.Y0 = want.Rewards.M0+1, want.Rewards.Y0+u.y
 					}
 					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
 					d := days[u.day]
@@ -157,18 +157,18 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 				t.Fatalf("%s: coins %+v, want %+v", arm, got.Strata, coins)
 			}
 			sameDays(t, got.Days, days)
-			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Success != want.Success || got.Failure != want.Failure {
+			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("%s: %+v, want %+v", arm, got, want)
 			}
 			near(t, "n", got.N, want.N)
 			near(t, "z", got.Z, want.Z)
 			near(t, "zz", got.ZZ, want.ZZ)
-			near(t, "the injected", got.M1, want.M1)
-			near(t, "their rewards", got.Y1, want.Y1)
-			near(t, "the withheld", got.M0, want.M0)
-			near(t, "their rewards", got.Y0, want.Y0)
-			near(t, "better", got.Better, want.Better)
-			near(t, "worse", got.Worse, want.Worse)
+			near(t, "the injected", got.Rewards.M1, want.Rewards.M1)
+			near(t, "their rewards", got.Rewards.Y1, want.Rewards.Y1)
+			near(t, "the withheld", got.Rewards.M0, want.Rewards.M0)
+			near(t, "their rewards", got.Rewards.Y0, want.Rewards.Y0)
+			near(t, "better", got.Rewards.Better, want.Rewards.Better)
+			near(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
 	})
 }
@@ -264,8 +264,8 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		if got.Refused != refused {
 			t.Fatalf("refused %v, want %v", got.Refused, refused)
 		}
-		near(t, "told", float64(got.Told), told)
-		near(t, "rewards", got.SumY, sum)
+		near(t, "told", float64(got.All.Told), told)
+		near(t, "rewards", got.All.SumY, sum)
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
@@ -276,10 +276,10 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		if len(got.Strata) == 0 && coins != [2]int64{} {
 			t.Fatal("there are no coins")
 		}
-		if len(got.Any) != len(anything) {
-			t.Fatalf("%+v, want %v", got.Any, anything)
+		if len(got.All.Any) != len(anything) {
+			t.Fatalf("%+v, want %v", got.All.Any, anything)
 		}
-		for _, s := range got.Any {
+		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
 				t.Fatalf("%+v, want %+v", s, want)
 			}
@@ -338,7 +338,7 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 			near(t, "n", got.N, want.N)
 			near(t, "z", got.Z, want.Z)
 			near(t, "zz", got.ZZ, want.ZZ)
-			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Success != want.Success || got.Failure != want.Failure {
+			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("%+v, want %+v", got, want)
 			}
 		}

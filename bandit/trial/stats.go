@@ -5,24 +5,39 @@ import "math"
 // Stats is the input of the report for one scope: counts of sessions, sums, and the coins by
 // propensity. Stats contains no belief of the chooser.
 type Stats struct {
-	N, Z, ZZ         float64     // randomised sessions with a reward: count, sum of z, sum of z squared
-	M1, Y1, M0, Y0   float64     // rewarded sessions and sums of rewards: injected (treated), withheld (control)
-	Matched, Picked  int64       // closed sessions, rewarded or not
-	Tokens           int64       // injected in all sessions
-	Success, Failure int64       // rewarded injected sessions with a reward of at least .5, and below
-	Spent            [2]Spending // withheld, injected
-	Refused          [2]int64    // closed sessions with a refused request: withheld, injected
-	Better, Worse    float64     // sums of the rewards above and below the expectation
-	Told             int64       // global: all sessions with a reward, matched or not
-	SumY             float64     // global: sum of rewards
-	LogUp, LogDown   float64     // running maxima of the e-values, as logarithms
-	ProvenAt         int64       // unix seconds; 0: not proven
-	OutUp, OutDown   float64     // the smallest p at which the interval was above and below 0, as logarithms of 1/p
-	IdleAt           int64       // unix seconds of the first interval within the material size; 0: never
-	Recent           float64     // rewarded picks per day over the last four weeks
-	Strata           []Stratum
-	Any              []Stratum  // global: coin "any pick was injected", by the probability of none
-	Days             []DayStats // oldest first
+	N, Z, ZZ        float64 // randomised sessions with a reward: count, sum of z, sum of z squared
+	Rewards         RewardSums
+	Proof           Proof
+	All             AllSessions // zero for one arm
+	Matched, Picked int64       // closed sessions, rewarded or not
+	Tokens          int64       // injected in all sessions
+	Spent           [2]Spending // withheld, injected
+	Refused         [2]int64    // closed sessions with a refused request: withheld, injected
+	Recent          float64     // rewarded picks per day over the last four weeks
+	Strata          []Stratum
+	Days            []DayStats // oldest first
+}
+
+// RewardSums are counts and sums of rewarded sessions.
+type RewardSums struct {
+	M1, Y1, M0, Y0   float64 // rewarded sessions and sums of rewards: injected (treated), withheld (control)
+	Success, Failure int64   // injected sessions with a reward of at least .5, and below
+	Better, Worse    float64 // sums of the rewards above and below the expectation
+}
+
+// Proof holds the extremes of the evidence so far.
+type Proof struct {
+	LogUp, LogDown float64 // running maxima of the e-values, as logarithms
+	OutUp, OutDown float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
+	ProvenAt       int64   // unix seconds; 0: not proven
+	IdleAt         int64   // unix seconds of the first interval within the material size; 0: never
+}
+
+// AllSessions are the counts of all sessions of a tenant, with and without a match.
+type AllSessions struct {
+	Told int64     // sessions with a reward
+	SumY float64   // sum of rewards
+	Any  []Stratum // coin "any pick was injected", by the probability of none
 }
 
 // Stratum holds the coins with one propensity.
@@ -88,17 +103,20 @@ func (s *sums) stats(day int32) Stats {
 	n := func(i int) int64 { return max(0, whole(s.overall[i])) }
 	most := func(i int) float64 { return math.Max(0, real64(s.maxima[i])) }
 	out := Stats{
-		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]),
-		ZZ: math.Max(0, real64(s.total[iZZ])),
-		M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0), Matched: n(iMatched),
-		Picked: n(iPicked), Tokens: n(iTokens),
-		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
-		Told: n(iTold), SumY: pos(iSumY),
-		LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), ProvenAt: s.maxima[iProvenAt],
-		OutUp: most(iOutUp), OutDown: most(iOutDown), IdleAt: s.maxima[iIdleAt],
+		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]), ZZ: math.Max(0, real64(s.total[iZZ])),
+		Rewards: RewardSums{
+			M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0),
+			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
+		},
+		Proof: Proof{
+			LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), OutUp: most(iOutUp), OutDown: most(iOutDown),
+			ProvenAt: s.maxima[iProvenAt], IdleAt: s.maxima[iIdleAt],
+		},
+		All:     AllSessions{Told: n(iTold), SumY: pos(iSumY)},
+		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(s.overall[iSpent : iSpent+3]), spending(s.overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
-	out.Strata, out.Any = strata(s.strata), strata(s.any)
+	out.Strata, out.All.Any = strata(s.strata), strata(s.any)
 	for _, b := range s.days {
 		v := b.V
 		d := DayStats{

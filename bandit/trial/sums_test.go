@@ -57,7 +57,7 @@ func told(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
 		s.Days = slices.DeleteFunc(s.Days, func(d trial.DayStats) bool { return d == trial.DayStats{Day: d.Day} })
-		for _, of := range []*[]trial.Stratum{&s.Strata, &s.Any} {
+		for _, of := range []*[]trial.Stratum{&s.Strata, &s.All.Any} {
 			*of = slices.DeleteFunc(*of, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
 		s.Recent = 0 // of the days in memory

@@ -137,8 +137,8 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 				idle = int64(i)
 			}
 			s := p.Stats("a@1")
-			if math.Abs(s.OutUp-up) > 1e-3 || math.Abs(s.OutDown-down) > 1e-3 || s.IdleAt != idle {
-				t.Fatalf("%s after %d: above %v, below %v, idle at %d; want %v, %v, %d", name, i, s.OutUp, s.OutDown, s.IdleAt, up, down, idle)
+			if math.Abs(s.Proof.OutUp-up) > 1e-3 || math.Abs(s.Proof.OutDown-down) > 1e-3 || s.Proof.IdleAt != idle {
+				t.Fatalf("%s after %d: above %v, below %v, idle at %d; want %v, %v, %d", name, i, s.Proof.OutUp, s.Proof.OutDown, s.Proof.IdleAt, up, down, idle)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Settled; got != (idle > 0 || above && !below) {

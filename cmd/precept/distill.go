@@ -130,7 +130,7 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, f *dis
 		return err
 	}
 	defer closeStore()
-	d.Options.Tenant, d.Options.Since, d.Options.DryRun, d.Options.Settled = f.tenant, since, f.dryRun, f.follow
+	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
 	d.Options.Failed = func(session string, err error) {
 		fmt.Fprintln(w.err, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}

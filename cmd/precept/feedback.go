@@ -29,13 +29,25 @@ const maxCorrection = 64 << 10
 
 // feedbackFlags describe one feedback.
 type feedbackFlags struct {
-	at                                         dataFlags
-	session, run, request, response, sample    string
-	commit, branch, pullRequest                string
-	score                                      float64
-	approve, reject                            bool
-	correct, comment, source, rater, label, id string
-	asJSON, scored                             bool
+	at                                dataFlags
+	subject                           feedbackSubject
+	rating                            feedbackRating
+	comment, source, rater, label, id string
+	asJSON                            bool
+}
+
+// feedbackSubject names the subject of a feedback; one field is set.
+type feedbackSubject struct {
+	session, run, request, response, sample string
+	commit, branch, pullRequest             string
+}
+
+// feedbackRating is the rating of a feedback; one form is given.
+type feedbackRating struct {
+	score           float64
+	scored          bool // score is given
+	approve, reject bool
+	correct         string // text, or @FILE
 }
 
 // dataFlags are the address of the data listener and the credential for the data listener.
@@ -68,19 +80,19 @@ func (w *invocation) feedback() *cobra.Command {
 	}
 	f.at.add(c)
 	s := c.Flags()
-	s.StringVar(&f.session, "session", "", "session, by the name of its client or by the name of precept")
-	s.StringVar(&f.run, "run", "", "run, by the name of its client: all sessions of the run")
-	s.StringVar(&f.request, "request", "", "request (Precept-Request-Id)")
-	s.StringVar(&f.response, "response", "", "id of the model's response")
-	s.StringVar(&f.sample, "sample", "", "sample")
-	s.StringVar(&f.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs that showed it")
-	s.StringVar(&f.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs that showed it")
-	s.StringVar(&f.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs that showed it")
-	s.Float64Var(&f.score, "score", 0, "score from 0 to 1")
-	s.BoolVar(&f.approve, "approve", false, "the result was right")
-	s.BoolVar(&f.reject, "reject", false, "the result was wrong")
+	s.StringVar(&f.subject.session, "session", "", "session, by the name of its client or by the name of precept")
+	s.StringVar(&f.subject.run, "run", "", "run, by the name of its client: all sessions of the run")
+	s.StringVar(&f.subject.request, "request", "", "request (Precept-Request-Id)")
+	s.StringVar(&f.subject.response, "response", "", "id of the model's response")
+	s.StringVar(&f.subject.sample, "sample", "", "sample")
+	s.StringVar(&f.subject.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs that showed it")
+	s.StringVar(&f.subject.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs that showed it")
+	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs that showed it")
+	s.Float64Var(&f.rating.score, "score", 0, "score from 0 to 1")
+	s.BoolVar(&f.rating.approve, "approve", false, "the result was right")
+	s.BoolVar(&f.rating.reject, "reject", false, "the result was wrong")
 	s.StringVar(
-		&f.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
+		&f.rating.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
 	)
 	s.StringVar(&f.comment, "comment", "", "reason")
 	s.StringVar(&f.source, "source", "user", "source of the feedback: user or system")
@@ -89,7 +101,7 @@ func (w *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.id, "id", "", "id of this feedback; a second feedback with the same id is ignored")
 	addJSON(c, &f.asJSON)
 	return w.configured(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		f.scored = c.Flags().Changed("score")
+		f.rating.scored = c.Flags().Changed("score")
 		return w.runFeedback(c.Context(), cfg, &f)
 	})
 }
@@ -99,8 +111,8 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 	if err != nil {
 		return misuse(err)
 	}
-	if f.correct != "" {
-		if body["correction"], err = correction(w.in, f.correct); err != nil {
+	if f.rating.correct != "" {
+		if body["correction"], err = correction(w.in, f.rating.correct); err != nil {
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
@@ -132,9 +144,9 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	body := map[string]any{"source": f.source}
 	targets := 0
 	for key, value := range map[string]string{
-		"session_id": f.session, "run_id": f.run, "request_id": f.request,
-		"response_id": f.response, "sample_id": f.sample,
-		"commit": f.commit, "branch": f.branch, "pull_request": f.pullRequest,
+		"session_id": f.subject.session, "run_id": f.subject.run, "request_id": f.subject.request,
+		"response_id": f.subject.response, "sample_id": f.subject.sample,
+		"commit": f.subject.commit, "branch": f.subject.branch, "pull_request": f.subject.pullRequest,
 	} {
 		if value != "" {
 			body[key] = value
@@ -149,8 +161,8 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	}
 	ratings := 0
 	for kind, given := range map[string]bool{
-		"score": f.scored, "approval": f.approve, "rejection": f.reject,
-		"correction": f.correct != "",
+		"score": f.rating.scored, "approval": f.rating.approve, "rejection": f.rating.reject,
+		"correction": f.rating.correct != "",
 	} {
 		if given {
 			body["type"] = kind
@@ -160,11 +172,11 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	if ratings != 1 {
 		return nil, errors.New("the rating is missing or ambiguous; give one of --score N, --approve, --reject and --correct TEXT|@FILE")
 	}
-	if f.scored {
-		if !(f.score >= 0 && f.score <= 1) {
-			return nil, fmt.Errorf("--score is %v; write a number from 0 to 1", f.score)
+	if f.rating.scored {
+		if !(f.rating.score >= 0 && f.rating.score <= 1) {
+			return nil, fmt.Errorf("--score is %v; write a number from 0 to 1", f.rating.score)
 		}
-		body["score"] = f.score
+		body["score"] = f.rating.score
 	}
 	for key, value := range map[string]string{
 		"comment": f.comment, "rater": f.rater, "quality_label": f.label, "id": f.id,

@@ -57,7 +57,7 @@ func openOffline(
 	}
 	options, err := tools.StoreOptions(cfg, be)
 	if !claimed {
-		options.Outbox = ""
+		options.Queue.Path = ""
 	}
 	if err != nil {
 		return nil, errors.Join(err, be.Close(), lock.Close())
@@ -86,12 +86,12 @@ func startOffline(
 	var mu sync.Mutex
 	var failed error
 	options.Retention = 0 // only a server deletes by age
-	options.Failed = func(step label.Step, err error) {
+	options.Hooks.Failed = func(step label.Step, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
 	}
-	options.Panicked = func(step label.Step, value any) { options.Failed(step, fmt.Errorf("panic: %v", value)) }
+	options.Hooks.Panicked = func(step label.Step, value any) { options.Hooks.Failed(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, errors.Join(err, be.Close(), lock.Close())

@@ -128,24 +128,24 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 // every call. Then a new id starts a new call. Without ids, a name after complete arguments starts
 // a new call.
 func (r *ReplyReader) callSlot(index int, id string) *slot {
-	s := r.cur
+	s := r.slots.current
 	if index >= 0 {
-		s = r.at[index]
+		s = r.slots.at[index]
 	}
 	if s == nil || id != "" && s.id != "" && s.id != id {
 		s = r.newCall(index)
 	}
-	r.cur = s
+	r.slots.current = s
 	return s
 }
 
 func (r *ReplyReader) newCall(index int) *slot {
 	if index < 0 {
-		index = len(r.slots)
+		index = len(r.slots.list)
 	}
-	r.cur = r.newSlot(index)
-	r.cur.isCall = true
-	return r.cur
+	r.slots.current = r.newSlot(index)
+	r.slots.current.isCall = true
+	return r.slots.current
 }
 
 // namedCall reads {name, arguments} or {name, input}.

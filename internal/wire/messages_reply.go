@@ -91,7 +91,7 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 
 // slotFor returns the call of an index, nil for pieces of a server's own tools.
 func (r *ReplyReader) slotFor(index int) *slot {
-	if s := r.at[index]; s != nil && s.isCall {
+	if s := r.slots.at[index]; s != nil && s.isCall {
 		return s
 	}
 	return nil

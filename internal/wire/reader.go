@@ -25,12 +25,17 @@ type ReplyReader struct {
 	ended    bool
 	rep      Reply
 	tokens   tokens
-	slots    []*slot
-	at       map[int]*slot // newest slot per index
-	cur      *slot         // last used slot
+	slots    slotTable
 	template template
 	unpack   *unpacker    // nil: the bytes of the reply are not compressed
 	unread   label.Reason // see Unread
+}
+
+// slotTable holds the slots of a reply in the order of their start.
+type slotTable struct {
+	list    []*slot
+	at      map[int]*slot // newest slot per index
+	current *slot         // last used slot
 }
 
 type replyMode uint8
@@ -205,7 +210,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 // MemoryBytes returns the memory of the reader in bytes.
 func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.held() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
-	for _, s := range r.slots {
+	for _, s := range r.slots.list {
 		n += slotCost + s.taken + cap(s.text)
 	}
 	return n
@@ -223,7 +228,7 @@ func (r *ReplyReader) Drop() {
 	}
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)
-	for _, s := range r.slots {
+	for _, s := range r.slots.list {
 		s.drop()
 	}
 }
@@ -246,7 +251,7 @@ func (r *ReplyReader) Reply() *Reply {
 	}
 	rep := &r.rep
 	rep.Usage = r.tokens.usage(r.dialect)
-	for _, s := range r.slots {
+	for _, s := range r.slots.list {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
 			if s.isCall { // chatlas sends the id of the item back as the id of the call
@@ -357,7 +362,7 @@ func (r *ReplyReader) fail(b []byte, v span) {
 
 // slotAt returns the slot of an index, a new one if necessary; nil at the limit.
 func (r *ReplyReader) slotAt(index int) *slot {
-	if s := r.at[index]; s != nil {
+	if s := r.slots.at[index]; s != nil {
 		return s
 	}
 	return r.newSlot(index)
@@ -373,10 +378,10 @@ func (r *ReplyReader) newSlot(index int) *slot {
 	}
 	r.kept += slotCost
 	s := &slot{index: index}
-	if r.at == nil {
-		r.at = make(map[int]*slot)
+	if r.slots.at == nil {
+		r.slots.at = make(map[int]*slot)
 	}
-	r.slots, r.at[index] = append(r.slots, s), s
+	r.slots.list, r.slots.at[index] = append(r.slots.list, s), s
 	return s
 }
 

@@ -93,19 +93,19 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 
 // allDone reports whether there are items and all of them are complete.
 func (r *ReplyReader) allDone() bool {
-	for _, s := range r.slots {
+	for _, s := range r.slots.list {
 		if !s.done {
 			return false
 		}
 	}
-	return len(r.slots) > 0
+	return len(r.slots.list) > 0
 }
 
 func (r *ReplyReader) dropSlots() {
-	for _, s := range r.slots {
+	for _, s := range r.slots.list {
 		r.kept -= s.len() + slotCost
 	}
-	r.slots, r.at = nil, nil
+	r.slots.list, r.slots.at = nil, nil
 }
 
 // outputItem reads an output item. done reports that the item is complete.

@@ -26,8 +26,12 @@ func (awayBackend) Write(context.Context, session.Batch) error { return errors.N
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, Outbox: filepath.Join(dir, "outbox.db"), OutboxBytes: 4 << 30,
-		Learn: true, Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+		Now: time.Now, Backend: awayBackend{}, Content: store.ContentOptions{Keep: true},
+		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
+		Hooks: store.Hooks{
+			Failed:   func(label.Step, error) {},
+			Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -62,22 +62,32 @@ type Model struct {
 	others []string // method and path of requests other than generation requests
 	mains  int
 	Faults []Fault
-	told   map[int]bool // steps whose long prompt the model has reported
-	long   int          // last reported number of prompt tokens
-	most   int          // items in the longest list
-	short  bool         // the agent has shortened the history
 
-	wait  int           // how many first requests are still to come before the first is answered
-	ready chan struct{} // closed when they have
+	overflow  overflow
+	gathering gathering
 
 	Hung chan struct{}  // gets a value when a stream begins to hang
 	Gone chan time.Time // times at which clients disconnected
 }
 
+// overflow is the state of a history that becomes too long.
+type overflow struct {
+	reported map[int]bool // steps whose long prompt the model has reported
+	tokens   int          // last reported number of prompt tokens
+	most     int          // items in the longest list
+	short    bool         // the agent has shortened the history
+}
+
+// gathering holds the first requests until all of them have arrived.
+type gathering struct {
+	wait  int           // number of first requests that have not arrived yet
+	ready chan struct{} // closed when all have arrived
+}
+
 // NewModel serves a model that follows the steps and inserts the faults.
 func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	t.Helper()
-	m := &Model{steps: steps, Faults: faults, told: map[int]bool{}, Hung: make(chan struct{}, 1), Gone: make(chan time.Time, 1)}
+	m := &Model{steps: steps, Faults: faults, overflow: overflow{reported: map[int]bool{}}, Hung: make(chan struct{}, 1), Gone: make(chan time.Time, 1)}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -126,19 +136,19 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Gather makes the first n requests wait for each other.
-func (m *Model) Gather(n int) { m.wait, m.ready = n, make(chan struct{}) }
+func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
 func (m *Model) held(ctx context.Context, a *answer) {
-	if m.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
+	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
 		return
 	}
 	m.Mu.Lock()
-	if m.wait--; m.wait == 0 {
-		close(m.ready)
+	if m.gathering.wait--; m.gathering.wait == 0 {
+		close(m.gathering.ready)
 	}
 	m.Mu.Unlock()
 	select {
-	case <-m.ready:
+	case <-m.gathering.ready:
 	case <-ctx.Done():
 	case <-time.After(time.Minute):
 	}
@@ -179,8 +189,8 @@ func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
 		return nil
 	}
 	if len(tools) == 0 && m.Form == nil || a.summarises() {
-		m.short = true
-		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
+		m.overflow.short = true
+		a.tokens = max(a.tokens, m.overflow.tokens) // the summary of a long history was asked for with a long prompt
 		return nil
 	}
 	rec.Main = true
@@ -191,13 +201,13 @@ func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
 	}
 	rec.Step++
 	n := len(rec.List())
-	m.short = m.short || n < m.most
-	m.most = max(m.most, n)
+	m.overflow.short = m.overflow.short || n < m.overflow.most
+	m.overflow.most = max(m.overflow.most, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
 	a.text, a.mark = s.Text, mark
-	if s.Tokens > 0 && !m.told[rec.Step] { // once: a second report would make the agent shorten the history again
-		m.told[rec.Step], a.tokens, m.long = true, s.Tokens, s.Tokens
+	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // once: a second report would make the agent shorten the history again
+		m.overflow.reported[rec.Step], a.tokens, m.overflow.tokens = true, s.Tokens, s.Tokens
 	}
 	if m.Form != nil {
 		a.text = m.Form(s.Command, s.Text+" ("+mark+")")
@@ -212,7 +222,7 @@ func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
 	}
 	for i := range m.Faults {
 		f := &m.Faults[i]
-		if f.Overflow && rec.Step >= 2 && !m.short || f.Strict && strings.Contains(raw, LessonLabel) {
+		if f.Overflow && rec.Step >= 2 && !m.overflow.short || f.Strict && strings.Contains(raw, LessonLabel) {
 			rec.Fault = f
 			return f
 		}

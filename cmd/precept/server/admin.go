@@ -45,11 +45,15 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), outbox: outboxOf(s.cfg, v.backend)}
 	var err error
 	s.admin, err = admin.New(admin.Options{
-		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr()),
-		Report: v, Forget: v, Keep: v, Library: v, Survey: v, Archive: v.archive, Rate: v, Export: v,
-		Figures: s.figures, Ready: s.proxy.Ready, Truth: s.options.Truth,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
-		Health:  health.read, Prices: s.prices, DataDir: notes,
+		Access:  s.access(s.cfg),
+		Address: admin.Address{Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr())},
+		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v},
+		Write:   admin.Writers{Forget: v, Keep: v, Rate: v},
+		Program: admin.Program{
+			Figures: s.figures, Health: health.read, Prices: s.prices, Ready: s.proxy.Ready,
+			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
+		},
+		Truth: s.options.Truth, DataDir: notes,
 		Random: s.options.Tools.Random, Now: s.options.Tools.Now, Log: s.log,
 	})
 	if err != nil {

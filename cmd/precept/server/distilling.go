@@ -61,7 +61,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{distill.Options{
 		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
-		Parallel: cfg.Distill.Parallel, Triage: true, Now: w.Now, Owner: hex.EncodeToString(id[:]),
+		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
@@ -210,7 +210,7 @@ func (d *Distiller) safely(ctx context.Context) (sum distill.Summary, err error)
 
 // runDistiller returns the worker that distils, and that ends the trials of proposals after each run.
 func runDistiller(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
-	d.Options.Settled = true
+	d.Options.Select.Settled = true
 	d.Options.Failed = func(session string, err error) {
 		f.failed(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
 	}

@@ -30,7 +30,7 @@ type health struct {
 	stored  admin.Stored
 }
 
-// read implements admin.Options.Health.
+// read implements admin.Program.Health.
 func (h *health) read(ctx context.Context) admin.Health {
 	v := h.services
 	cfg, b, t, learned := h.server.shown.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally

@@ -84,8 +84,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if err != nil {
 		return err
 	}
-	storeOptions.Failed, storeOptions.Panicked, storeOptions.Recovered = failures.failed, failures.panicked, failures.storeRecovered
-	storeOptions.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
+	hooks := &storeOptions.Hooks
+	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
+	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
 		if err != nil {
@@ -96,7 +97,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			return nil
 		})
 		CountCache(registry, "clean_texts", clean)
-		storeOptions.CleanTexts = clean
+		storeOptions.Content.CleanTexts = clean
 	}
 	if size := int64(cfg.Limits.ExchangesBytes); size > 0 {
 		exchanges, err := store.NewExchangeCache(size, storeOptions.Fleet != nil)
@@ -112,7 +113,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	var meant *meaning.Matcher // set below; nil: no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
-		storeOptions.Kept = func(x *sample.Exchange) { meant.Offer(x) }
+		storeOptions.Hooks.Kept = func(x *sample.Exchange) { meant.Offer(x) }
 	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {

@@ -177,9 +177,12 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	return store.Options{
 		Now: w.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
-		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Outbox: outboxOf(cfg, backend), OutboxBytes: int64(cfg.Limits.OutboxBytes),
-		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
-		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+		Queue: store.QueueOptions{
+			Path: outboxOf(cfg, backend), Bytes: int64(cfg.Limits.OutboxBytes),
+			MemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverEvery(cfg),
+		},
+		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, Personal: cfg.Learning.AnonymizePII},
 	}, err
 }
 
