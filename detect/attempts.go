@@ -158,8 +158,11 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 
 // isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.
 func isBudget(w string) bool {
+	if w == "" || !isDigit(w[0]) { // an error of ParseFloat copies the word
+		return false
+	}
 	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
-	return err == nil && isDigit(w[0])
+	return err == nil
 }
 
 // isLineRange reports whether a word is a range of lines for sed: 100,200p.

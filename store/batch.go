@@ -135,9 +135,9 @@ type turns struct {
 	signals   []int
 }
 
-// documents returns the rows for the outbox, one for each session. An exchange that panics is
-// dropped, counted and set aside.
-func (b *batch) documents(on func(of session.Ref, exchange string, f func()) bool) (rows []outbox.Row, bad int64) {
+// documents returns the rows for the outbox, one for each session, with documents in the room of buf,
+// and the grown buf. An exchange that panics is dropped, counted and set aside.
+func (b *batch) documents(buf []byte, on func(of session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, bad int64) {
 	bad = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !on(refOf(x), x.ID, func() { x.Seal() }) })
 	of := map[session.Ref]*turns{}
 	var order []session.Ref
@@ -174,7 +174,7 @@ func (b *batch) documents(on func(of session.Ref, exchange string, f func()) boo
 		t := at(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
 		t.signals = append(t.signals, i)
 	}
-	buf := make([]byte, 0, size)
+	buf = slices.Grow(buf[:0], size)
 	for _, ref := range order {
 		from := len(buf)
 		buf = b.document(buf, of[ref])
@@ -182,7 +182,7 @@ func (b *batch) documents(on func(of session.Ref, exchange string, f func()) boo
 			Kind: outbox.KindTurns, Tenant: ref.Tenant, Session: ref.ID, Exchanges: int64(len(of[ref].exchanges)), Document: buf[from:len(buf):len(buf)],
 		})
 	}
-	return rows, bad
+	return rows, buf, bad
 }
 
 // The parts of a document. Each part begins with its kind.

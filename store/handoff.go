@@ -35,7 +35,12 @@ type handoff struct {
 	putAt   time.Time // earliest next append after a failure
 	full    bool      // the outbox had no room: safe rows must be deleted at once
 	passing int       // exchanges that bypass the outbox; no append meanwhile
+
+	documents []byte // room for the documents of an append, which end with the append
 }
+
+// maxSpareDocuments is the largest room for documents that stays for the next append.
+const maxSpareDocuments = 2 * pieceBytes
 
 // waits reports whether appends pause. The caller holds mu.
 func (h *handoff) waits(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
@@ -74,9 +79,12 @@ func (h *handoff) append() error {
 	if h.outbox == nil {
 		return nil
 	}
-	rows, bad := h.next.documents(func(of session.Ref, exchange string, f func()) bool {
+	rows, buf, bad := h.next.documents(h.documents, func(of session.Ref, exchange string, f func()) bool {
 		return h.tools.guard.On(label.StepSpool, of, exchange, f)
 	})
+	if h.documents = buf; cap(buf) > maxSpareDocuments {
+		h.documents = nil
+	}
 	h.tools.tally.DroppedBad.Add(bad)
 	f := outbox.Flush{Rows: rows, Begun: h.next.begun, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)

@@ -243,7 +243,7 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 // write writes the records up to a place.
 func (o *oldSpool) write(end spoolPlace) error {
 	o.at, o.size = end, 0
-	rows, _ := o.next.documents(func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
+	rows, _, _ := o.next.documents(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
 		Rows: rows, Begun: o.next.begun, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
 	})
