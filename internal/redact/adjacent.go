@@ -14,7 +14,7 @@ func (m *matcher) listItem(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
 	start := m.runStart(end, longestName, nameByte)
-	if end < 1 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote {
+	if end < 2 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote || !isDigit(s[end-1]) && !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
 	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")

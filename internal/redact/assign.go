@@ -178,8 +178,10 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if s[i] != ':' {
 		return m.value(p, class, sh)
 	}
-	if typed := valueAfterType(s, p); typed > 0 { // password: string = "..."
-		return m.value(typed, class, sh)
+	if !sh.keyed && isAlnum(at(s, p)) {
+		if typed := valueAfterType(s, p); typed > 0 { // password: string = "..."
+			return m.value(typed, class, sh)
+		}
 	}
 	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a text block of YAML
 		if block++; at(s, block) == '-' || at(s, block) == '+' {

@@ -12,6 +12,7 @@ const (
 	nameByte  // names such as app.DB_PASSWORD: tokenByte and the dot
 	wordByte  // neither a blank nor a quote
 	cryptByte // output of crypt(3)
+	typeByte  // types between a name and its value
 	signByte  // quotes, brackets, blanks and signs between a name and its assignment sign
 )
 
@@ -29,6 +30,7 @@ var classOf = func() (t [256]uint16) {
 	set(digits+"abcdefABCDEF", hexByte)
 	set(alnum+"_-.", nameByte)
 	set("_-", tokenByte)
+	set(alnum+" _<>[]&:*).'", typeByte)
 	set(alnum+"./$=,+", cryptByte)
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)

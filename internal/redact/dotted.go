@@ -18,12 +18,12 @@ func (m *matcher) dotted(i int) hit {
 		if i-start >= discord && startsWord(s, start) && span(s, i+1, tokenByte) == i+1+discordTime && end-i-discordTime-2 >= discordMAC && isMixed(s[start:i]) {
 			return hit{start, end, secret}
 		}
-	case startsWith(s, i+1, "atlasv1."):
+	case at(s, i+1) == 'a' && startsWith(s, i+1, "atlasv1."):
 		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
 		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformLeast {
 			return hit{start, end, secret}
 		}
-	case startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-"): // Authress
+	case at(s, i+1) == 'a' && (startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-")): // Authress
 		start := m.runStart(i, authress, nameByte)
 		owner, _, _ := bytes.Cut(s[start:i], []byte("_"))
 		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(owner)) {

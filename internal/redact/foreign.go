@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // Words for "password" and "phone" in languages other than English.
 
@@ -65,11 +62,15 @@ func (m *matcher) foreignLink(i int) hit {
 // foreignLabel reports whether a word for "phone" in another alphabet is before the number.
 func (m *matcher) foreignLabel(start int) bool {
 	const window = 32
-	before := m.s[max(m.last, start-window):start]
-	before = before[bytes.LastIndexByte(before, '\n')+1:]
-	if !slices.ContainsFunc(before, func(b byte) bool { return b >= 0x80 }) {
+	from, foreign := start, false
+	for from > max(m.last, start-window) && m.s[from-1] != '\n' {
+		from--
+		foreign = foreign || m.s[from] >= 0x80
+	}
+	if !foreign {
 		return false
 	}
+	before := m.s[from:start]
 	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true

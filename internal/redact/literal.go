@@ -85,6 +85,9 @@ func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
 	}
+	if p >= len(s) || strings.IndexByte("Ss[(", s[p]) < 0 {
+		return p
+	}
 	for _, constructor := range [...]string{"String::from(", "Some(", "SecretStr(", "SecureString(", "std::string(", "[]byte(", "(", "["} {
 		if startsWith(s, p, constructor) && isQuote(at(s, p+len(constructor))) {
 			return p + len(constructor)
@@ -98,21 +101,35 @@ func quoteAt(s []byte, p int) int {
 // env['PASSWORD'] || 'x'. 0 means none.
 func valueAfterType(s []byte, p int) int {
 	const longest = 40
-	area := s[min(p, len(s)):min(len(s), p+longest)]
-	index := len(area) - len(bytes.TrimLeft(area, "'\"`)]"))
-	for _, sign := range [...]string{"=", "||", "??", "?:", " or "} {
-		i := bytes.Index(area, []byte(sign))
-		if i < index || slices.ContainsFunc(area[index:i], isNoType) || index > 0 && len(bytes.TrimSpace(area[index:i])) > 0 {
-			continue
-		}
-		if value := quoteAt(s, skipMarks(s, p+i+len(sign))); isQuote(at(s, value)) {
-			return value
+	index := p
+	for index < len(s) && index-p < 4 && strings.IndexByte("'\"`)]", s[index]) >= 0 {
+		index++
+	}
+	sign := index
+	for ; sign < len(s) && sign-p < longest && classOf[s[sign]]&typeByte != 0; sign++ {
+		if startsWith(s, sign, " or ") {
+			break
 		}
 	}
+	if index > p && len(bytes.TrimSpace(s[index:sign])) > 0 {
+		return 0
+	}
+	length := 0
+	switch at(s, sign) {
+	case '=':
+		length = 1
+	case '|', '?':
+		if next := at(s, sign+1); next == s[sign] || next == ':' {
+			length = 2
+		}
+	case ' ':
+		length = len(" or ")
+	}
+	if length == 0 {
+		return 0
+	}
+	if value := quoteAt(s, skipMarks(s, sign+length)); isQuote(at(s, value)) {
+		return value
+	}
 	return 0
-}
-
-// isNoType reports whether a type or an index cannot contain the byte.
-func isNoType(b byte) bool {
-	return !isAlnum(b) && strings.IndexByte(" _<>[]&:*).?'", b) < 0
 }

@@ -66,9 +66,10 @@ func classOfWord(w []byte) keyClass {
 
 // ending is the end of the names of a class; whole requires the entire name.
 type ending struct {
-	text  string
-	class keyClass
-	whole bool
+	text   string
+	class  keyClass
+	whole  bool
+	fourth byte // fourth letter from the end, compared first; 0 for a shorter text
 }
 
 // endings holds the endings of telling names, by their last letter.
@@ -105,7 +106,11 @@ var nameEndings = func() (t endings) {
 		for name := range strings.FieldsSeq(row.names) {
 			text, whole := strings.CutPrefix(name, "=")
 			last, before := text[len(text)-1], text[len(text)-2]
-			t.of[last] = append(t.of[last], ending{text, row.class, whole})
+			e := ending{text: text, class: row.class, whole: whole}
+			if len(text) > 3 {
+				e.fourth = text[len(text)-4]
+			}
+			t.of[last] = append(t.of[last], e)
 			if row.class.isSecret() {
 				t.secret[last] |= 1 << (before - 'a')
 			}
@@ -116,7 +121,14 @@ var nameEndings = func() (t endings) {
 
 // classOfName returns the class of a name in lower case without separators.
 func classOfName(n string) keyClass {
+	fourth := byte(0)
+	if len(n) > 3 {
+		fourth = n[len(n)-4]
+	}
 	for _, e := range nameEndings.of[n[len(n)-1]] {
+		if e.fourth != 0 && e.fourth != fourth {
+			continue
+		}
 		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
 			return e.class
 		}

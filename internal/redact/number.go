@@ -27,10 +27,14 @@ func (m *matcher) digits(i int) hit {
 			return h
 		}
 	}
-	if h := m.card(i, end); h.kind != none {
+	g := readGroups(s, i)
+	if g.n < 7 {
+		return hit{end: end}
+	}
+	if h := m.card(i, end, &g); h.kind != none {
 		return h
 	}
-	if h := m.phone(i); h.kind != none {
+	if h := m.phoneOf(i, &g, false); h.kind != none {
 		return h
 	}
 	return hit{end: end}
@@ -101,7 +105,7 @@ func readGroups(s []byte, i int) (g groups) {
 
 // card matches a payment card: a known range of numbers, a known length and grouping, Luhn's check
 // digit.
-func (m *matcher) card(i, end int) hit {
+func (m *matcher) card(i, end int, g *groups) hit {
 	s := m.s
 	run := end - i
 	if run >= 13 && run <= 19 {
@@ -114,7 +118,6 @@ func (m *matcher) card(i, end int) hit {
 	if c := at(s, end); run != 4 || c != ' ' && c != '-' && c != '.' {
 		return hit{}
 	}
-	g := readGroups(s, i)
 	n := g.n
 	for k := g.count; k >= 3; k-- {
 		if cardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
@@ -236,7 +239,10 @@ func (m *matcher) iban(i int) hit {
 		return after
 	}
 	small := !isUpper(s[i]) // lower case throughout
-	want := ibanLength(strings.ToUpper(string(s[i : i+2])))
+	want := 0
+	if isAlnum(s[i]) && isAlnum(s[i+1]) {
+		want = ibanLength(strings.ToUpper(string(s[i : i+2])))
+	}
 	if want == 0 {
 		return after
 	}

@@ -19,8 +19,18 @@ func (m *matcher) phone(i int) hit {
 		return hit{}
 	}
 	g := readGroups(s, i)
+	return m.phoneOf(start, &g, plus)
+}
+
+// phoneOf matches the longest telephone number in the groups g of digits at start, or after the + or
+// the bracket at start.
+func (m *matcher) phoneOf(start int, g *groups, plus bool) hit {
+	const shortest = 7
 	for k, n := g.count, g.n; k > 0; k-- {
-		if g.end[k-1]-start >= 7 && endsNumber(s, g.end[k-1]) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
+		if n < shortest {
+			break
+		}
+		if endsNumber(m.s, g.end[k-1]) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
 			return hit{start, g.end[k-1], phone}
 		}
 		n -= g.size[k-1]
@@ -28,7 +38,7 @@ func (m *matcher) phone(i int) hit {
 	return hit{}
 }
 
-func international(g groups, k, n int) bool {
+func international(g *groups, k, n int) bool {
 	if n < 8 || n > 15 {
 		return false
 	}
@@ -51,7 +61,7 @@ func international(g groups, k, n int) bool {
 }
 
 // dialled reports whether the number begins with 00 or 011, a country code and further groups.
-func dialled(g groups, k, n int) bool {
+func dialled(g *groups, k, n int) bool {
 	const shortest, longest = 11, 15
 	if k < 3 || n < shortest || n > longest || g.digits[0] != '0' {
 		return false
@@ -60,7 +70,7 @@ func dialled(g groups, k, n int) bool {
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
-func (m *matcher) national(start int, g groups, k, n int) bool {
+func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
 	}
@@ -79,13 +89,20 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfReach)) {
 		return true
 	}
-	return n == 10 && k == 1 && m.wordBefore(start, wordsOfOwner) || m.wordBefore(start, wordsOfPhone) || m.foreignLabel(start) || m.labelAbove(start)
+	words := wordsOfPhone
+	if n == 10 && k == 1 {
+		words = wordsOfOwnPhone
+	}
+	return m.wordBefore(start, words) || m.foreignLabel(start) || m.labelAbove(start)
 }
 
 // labelAbove reports whether the number is alone at the start of its line, below a line that is a
 // label such as "Phone:".
 func (m *matcher) labelAbove(start int) bool {
 	const window = 64
+	if start > 0 && m.s[start-1] > ' ' {
+		return false
+	}
 	before := m.s[max(m.last, start-window):start]
 	line := bytes.TrimRight(before, " \t")
 	above, below := bytes.CutSuffix(bytes.TrimSuffix(line, []byte("\r")), []byte("\n"))
@@ -110,7 +127,7 @@ func callID(s []byte, start int) bool {
 // northAmerican reports the form [1] NXX NXX XXXX. With dashes or an area code in brackets any
 // digits match, because invented numbers such as 555-123-4567 are as common as real numbers. With
 // dots or blanks N must be 2 to 9.
-func northAmerican(g groups, k, n int) bool {
+func northAmerican(g *groups, k, n int) bool {
 	size, d := g.size[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
 		size, d = size[1:], d[1:]
@@ -145,6 +162,6 @@ func (m *matcher) isolated(start, end int) bool {
 
 // dateShape reports whether the k groups of digits have the lengths of a date such as 2026-01-31 or
 // 31.01.2026.
-func dateShape(g groups, k int) bool {
+func dateShape(g *groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
 }

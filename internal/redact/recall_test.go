@@ -84,6 +84,26 @@ func TestRecallOfListedTexts(t *testing.T) {
 	}
 }
 
+func TestListedPasswordsAreRedacted(t *testing.T) {
+	const floor = .93
+	value := regexp.MustCompile("«([^»]*)»")
+	found, all := 0, 0
+	for i, line := range lines(t, "testdata/passwords.txt") {
+		text := expand(line)
+		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
+		for _, v := range value.FindAllStringSubmatch(text, -1) {
+			if all++; !leaks(out, v[1]) {
+				found++
+			} else {
+				t.Logf("%d: %.200q of %.200q becomes %.200q", i, v[1], text, out)
+			}
+		}
+	}
+	if got := float64(found) / float64(all); got < floor {
+		t.Errorf("%d of %d passwords are redacted, want %.2f", found, all, floor)
+	}
+}
+
 // The texts of testdata/harmless.txt are kept.
 func TestListedHarmlessTextsAreKept(t *testing.T) {
 	var changed [2]int

@@ -23,15 +23,16 @@ const maxRepeats = 32
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
-	m       matcher
-	levels  [maxLevels + maxFolds]level
-	bufs    [2][]byte
-	ints    []byte
-	numbers *Numbers
-	own     Numbers // numbers until Continue
-	counts  [kindCount]int
-	repeats [][]byte    // secret values of this exchange
-	clean   *CleanTexts // nil: every text is scanned
+	m           matcher
+	levels      [maxLevels + maxFolds]level
+	bufs        [2][]byte
+	ints        []byte
+	numbers     *Numbers
+	own         Numbers // numbers until Continue
+	counts      [kindCount]int
+	repeats     [][]byte // secret values of this exchange
+	repeatTable repeatTable
+	clean       *CleanTexts // nil: every text is scanned
 }
 
 // New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,
@@ -51,6 +52,9 @@ func (r *Redactor) Reset() {
 // Continue forgets the counts and secrets of the last exchange, and continues the numbers of a session.
 func (r *Redactor) Continue(n *Numbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
+	if len(r.repeats) > 0 {
+		r.repeatTable = repeatTable{}
+	}
 	clear(r.repeats)
 	r.repeats = r.repeats[:0]
 }
@@ -95,7 +99,8 @@ func (r *Redactor) DrainCounts() map[string]int {
 // text redacts one string, escaped or plain, until nothing more is found. The result is valid until
 // the next call.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
-	for pass := range maxPasses {
+	buf := 0
+	for range maxPasses {
 		deep, depth := s, 0
 		if longBase64(s) {
 			return s, found
@@ -110,14 +115,20 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			depth++
 			hits = r.m.run(deep, class)
 		}
-		if len(hits) == 0 {
-			if hits = r.findRepeats(s); len(hits) == 0 {
-				return s, found
-			}
-			deep, depth = s, 0
+		changed := len(hits) > 0
+		if changed {
+			s = r.replace(buf, s, deep, hits, depth)
+			buf ^= 1
+		}
+		if hits = r.findRepeats(s); len(hits) > 0 {
+			s = r.replace(buf, s, s, hits, 0)
+			buf ^= 1
+			changed = true
+		}
+		if !changed {
+			return s, found
 		}
 		found = true
-		s = r.replace(pass&1, s, deep, hits, depth)
 	}
 	return s, found
 }

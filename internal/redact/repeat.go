@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 )
 
@@ -26,44 +27,60 @@ func (r *Redactor) remember(k kind, value []byte) {
 	if len(value) < shortest || !letters || !digits || slices.ContainsFunc(r.repeats, func(known []byte) bool { return bytes.Equal(known, value) }) {
 		return
 	}
+	r.repeatTable.add(value, len(r.repeats))
 	r.repeats = append(r.repeats, bytes.Clone(value))
+}
+
+// repeatTable finds the remembered secrets in one pass: a bit for each secret at each of its first
+// three bytes.
+type repeatTable [3][256]uint32
+
+func (t *repeatTable) add(value []byte, number int) {
+	for i := range t {
+		t[i][value[i]] |= 1 << number
+	}
 }
 
 // findRepeats returns the places of remembered secrets in s, as whole words, in order.
 func (r *Redactor) findRepeats(s []byte) []hit {
 	hits := r.m.hits[:0]
-	for _, value := range r.repeats {
-		for from := 0; ; {
-			i := bytes.Index(s[from:], value)
-			if i < 0 {
-				break
-			}
-			start := from + i
-			from = start + len(value)
-			if !(startsWord(s, start) || isAlnum(value[0]) && escapeBefore(s, start)) || isAlnum(at(s, from)) && isAlnum(value[len(value)-1]) {
+	if len(r.repeats) == 0 {
+		return hits
+	}
+	t := &r.repeatTable
+	for i := 0; i+len(t) <= len(s); i++ {
+		found := t[0][s[i]] & t[1][s[i+1]] & t[2][s[i+2]]
+		for ; found != 0; found &= found - 1 {
+			h := r.repeatAt(s, i, r.repeats[bits.TrailingZeros32(found)])
+			if h.kind == none || len(hits) > 0 && h.start < hits[len(hits)-1].end {
 				continue
 			}
-			if open := bytes.LastIndexByte(s[max(0, start-maxBlanks):start], '['); open >= 0 && startsWith(s, max(0, start-maxBlanks)+open, Placeholder) && bytes.IndexByte(s[max(0, start-maxBlanks)+open:start], ']') < 0 {
-				continue // part of a placeholder
-			}
-			if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && oddBackslashes(s[:start]) {
-				start-- // the backslash and the first byte may be one escape of JSON
-			}
-			hits = append(hits, hit{start, from, secret})
+			hits = append(hits, h)
+			i = h.end - 1
+			break
 		}
 	}
 	r.m.hits = hits
-	if len(r.repeats) > 1 {
-		slices.SortFunc(hits, func(a, b hit) int { return a.start - b.start })
-		kept := hits[:0]
-		for _, h := range hits {
-			if len(kept) == 0 || h.start >= kept[len(kept)-1].end {
-				kept = append(kept, h)
-			}
-		}
-		hits = kept
-	}
 	return hits
+}
+
+// repeatAt matches a remembered secret at start as a whole word.
+func (r *Redactor) repeatAt(s []byte, start int, value []byte) hit {
+	end := start + len(value)
+	if !bytes.HasPrefix(s[start:], value) || isAlnum(at(s, end)) && isAlnum(value[len(value)-1]) {
+		return hit{}
+	}
+	if !startsWord(s, start) && !(isAlnum(value[0]) && escapeBefore(s, start)) {
+		return hit{}
+	}
+	from := max(0, start-maxBlanks)
+	if open := bytes.LastIndexByte(s[from:start], '['); open >= 0 && startsWith(s, from+open, Placeholder) && bytes.IndexByte(s[from+open:start], ']') < 0 {
+		return hit{} // part of a placeholder
+	}
+	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && oddBackslashes(s[:start]) {
+		start-- // the backslash and the first byte may be one escape of JSON
+	}
+	return hit{start, end, secret}
 }
 
 // oddBackslashes reports whether s ends with an odd number of backslashes.

@@ -5,19 +5,21 @@ import "strings"
 // wordsOfVersion are words directly before a version, separated by spaces.
 const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
+const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
+	"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf"
+
 // Words before a number that identify its kind.
 //
 //nolint:gochecknoglobals // read only
 var (
-	wordsOfPhone = listOf("phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
-		"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf")
-	wordsOfReach = listOf("my our his her reach ring text me") // before a number that begins like a phone number
-	wordsOfOwner = listOf("my")                                // before ten digits
-	wordsOfOrder = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
-	wordsOfPart  = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
-	wordsOfCard  = listOf("card visa mastercard maestro amex pan")
-	wordsOfSSN   = listOf("ssn social security")
-	wordsOfIP    = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
+	wordsOfPhone    = listOf(phoneWords)
+	wordsOfOwnPhone = listOf(phoneWords + " my")                  // before ten digits
+	wordsOfReach    = listOf("my our his her reach ring text me") // before a number that begins like a phone number
+	wordsOfOrder    = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
+	wordsOfPart     = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
+	wordsOfCard     = listOf("card visa mastercard maestro amex pan")
+	wordsOfSSN      = listOf("ssn social security")
+	wordsOfIP       = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
 
 	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
 )
