@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/store"
@@ -141,4 +142,28 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "in samples", len(events(r.samplesOf(id))), 2)
+}
+
+// An event of a webhook after the close gives the session a reward, and a later event replaces the reward.
+func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.age()
+	event := func(name string, minute int, y float64) {
+		e := score(name, minute, y)
+		e.Stage, e.Rater = feedback.StageEnd, "github"
+		r.tell(us, id, e)
+		r.resettle(r.ctx())
+	}
+	same(t, "rewarded at the close", r.applied(id).Rewarded, false)
+	event("merged", 2, 1)
+	same(t, "the reward after the merge", r.applied(id).Reward, 1)
+	event("reverted", 3, 0)
+	same(t, "rewarded after the revert", r.applied(id).Rewarded, true)
+	same(t, "the reward after the revert", r.applied(id).Reward, 0)
+	event("merged", 2, 1)
+	same(t, "the reward after a repetition", r.applied(id).Reward, 0)
+	row := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab").Strata[0]
+	same(t, "rewards after the close", row.ToldOn(1)-row.RewardedAtCloseOn(1), 1)
 }

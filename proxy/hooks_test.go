@@ -33,7 +33,7 @@ type hookAnswer struct {
 		Session string `json:"session_id"`
 		Error   string
 	}
-	Error          struct{ Message string }
+	Error struct{ Message string }
 }
 
 func hookPayload(t *testing.T, name string, pairs ...string) string {

@@ -107,8 +107,14 @@ func parseOne(raw []byte) (Post, error) {
 func (p *Post) target() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
-		{"session_id", p.SessionID}, {"run_id", p.RunID}, {"request_id", p.RequestID}, {"response_id", p.ResponseID}, {"sample_id", p.SampleID},
-		{"commit", p.Commit}, {"branch", p.Branch}, {"pull_request", p.PullRequest},
+		{"session_id", p.SessionID},
+		{"run_id", p.RunID},
+		{"request_id", p.RequestID},
+		{"response_id", p.ResponseID},
+		{"sample_id", p.SampleID},
+		{"commit", p.Commit},
+		{"branch", p.Branch},
+		{"pull_request", p.PullRequest},
 	} {
 		if t.id != "" {
 			named = append(named, t.key)

@@ -3,6 +3,8 @@ package feedback_test
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -165,5 +167,35 @@ func TestContentHash(t *testing.T) {
 	same.Hash, same.At = "x", base.At.UTC()
 	if !seen[same.ContentHash()] {
 		t.Error("the hash itself and the time zone are not content")
+	}
+}
+
+// The checks of a webhook count as one rater with the lowest score, until the work ends. A person has priority.
+func TestEndOfWorkReplacesItsChecks(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	entry := func(rater, stage string, minute int, score float64) feedback.Entry {
+		return feedback.Entry{ID: rater + stage + strconv.Itoa(minute), At: at.Add(time.Duration(minute) * time.Minute), Source: feedback.SourceSystem, Type: feedback.TypeScore, Tier: feedback.TierVerifier, Score: score, Rater: rater, Stage: stage}
+	}
+	lint, test := entry("github lint", feedback.StageCheck, 1, 0.2), entry("github test", feedback.StageCheck, 2, 0.7)
+	again, merged, reverted := entry("github lint", feedback.StageCheck, 3, 0.7), entry("github", feedback.StageEnd, 4, 1), entry("github", feedback.StageEnd, 5, 0)
+	late := entry("github test", feedback.StageCheck, 6, 0.2)
+	person := feedback.Entry{ID: "p", At: at, Source: feedback.SourceUser, Type: feedback.TypeApproval, Tier: feedback.TierUser, Score: 1}
+	for name, k := range map[string]struct {
+		entries []feedback.Entry
+		want    float64
+	}{
+		"one check failed":           {[]feedback.Entry{lint, test}, 0.2},
+		"the check passed again":     {[]feedback.Entry{lint, test, again}, 0.7},
+		"merged":                     {[]feedback.Entry{lint, test, merged}, 1},
+		"merged, then a late check":  {[]feedback.Entry{test, merged, late}, 1},
+		"reverted":                   {[]feedback.Entry{merged, reverted, test}, 0},
+		"a person, after the revert": {[]feedback.Entry{merged, reverted, person}, 1},
+	} {
+		for range 2 {
+			if got := feedback.Reward(k.entries, nil); got.Reward != k.want {
+				t.Errorf("%s: got the reward %v, want %v", name, got.Reward, k.want)
+			}
+			slices.Reverse(k.entries)
+		}
 	}
 }

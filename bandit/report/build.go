@@ -74,6 +74,16 @@ func (b *builder) lessons() []Lesson {
 	return out
 }
 
+// late counts the rewarded sessions that had no reward at the closing.
+func late(strata []trial.Stratum) (n int64) {
+	for _, s := range strata {
+		for arm := range 2 {
+			n += s.ToldOn(arm) - s.RewardedAtCloseOn(arm)
+		}
+	}
+	return max(0, n)
+}
+
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := holdout(s)
@@ -82,6 +92,7 @@ func (b *builder) row(l Lesson) Row {
 		State:   l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.Rewards.M1), NWithheld: int64(s.Rewards.M0),
 		Told:        int64(s.Rewards.M1 + s.Rewards.M0),
+		Late:        late(s.Strata),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
 		Failure: s.Rewards.Failure,

@@ -144,11 +144,12 @@ type Row struct {
 	ContentHash    string         `json:"content_hash"`
 	Arm            string         `json:"arm"` // unit of measurement: the lesson with this text and presentation
 	State          string         `json:"state"`
-	Matched        int64          `json:"matched"`    // closed sessions
-	Picked         int64          `json:"picked"`     //
-	NInjected      int64          `json:"n_injected"` // closed, rewarded sessions
-	NWithheld      int64          `json:"n_withheld"` //
-	Told           int64          `json:"told"`       // sum of both
+	Matched        int64          `json:"matched"`      // closed sessions
+	Picked         int64          `json:"picked"`       //
+	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions
+	NWithheld      int64          `json:"n_withheld"`   //
+	Told           int64          `json:"told"`         // sum of both
+	Late           int64          `json:"late_rewards"` // of told: sessions without a reward at the closing that got a reward later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison

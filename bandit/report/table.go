@@ -241,6 +241,9 @@ func (t table) notes(r Row) {
 			"the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout,
 		))
 	}
+	if r.Late > 0 {
+		notes = append(notes, fmt.Sprintf("%d of the rewards came after the close", r.Late))
+	}
 	if r.WorstLo != nil && r.WorstHi != nil {
 		notes = append(notes, "the bounds are the worst and the best case")
 	}

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -75,7 +76,7 @@ type githubCheck struct {
 }
 
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
-	if strings.HasPrefix(h.Get("Content-Type"), "application/x-www-form-urlencoded") {
+	if bytes.HasPrefix(body, []byte("payload=")) { // the content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, "", fmt.Errorf("the form does not decode: %w", err)

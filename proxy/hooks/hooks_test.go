@@ -72,8 +72,10 @@ func TestEventsOfPayloads(t *testing.T) {
 		"opened":                  {hooks.GitHub, "pull_request", swap(merged, `"closed","number"`, `"opened","number"`), "ignored"},
 		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
 		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@"},
-		"a revert": {hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
-			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
+		"a revert": {
+			hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
+			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop",
+		},
 		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + steps},
 		"check failed":    {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
 		"check cancelled": {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
@@ -82,8 +84,10 @@ func TestEventsOfPayloads(t *testing.T) {
 		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + full + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
 		"status":          {hooks.GitHub, "status", `{"sha":"` + full + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + full + "@acme/shop; branch fix/x@acme/shop"},
 		"pending status":  {hooks.GitHub, "status", `{"sha":"` + full + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
-		"reverting push": {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + full + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
-			"reverted 0; commit " + full + "@acme/shop pull_request 12@acme/shop"},
+		"reverting push": {
+			hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + full + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
+			"reverted 0; commit " + full + "@acme/shop pull_request 12@acme/shop",
+		},
 		"push to a branch":  {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + full + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"push":              {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"ping":              {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
@@ -104,7 +108,7 @@ func TestEventsOfPayloads(t *testing.T) {
 		event, form, _ := strings.Cut(k.event, " ")
 		h.Set("X-GitHub-Event", event)
 		if form != "" {
-			h.Set("Content-Type", "application/x-www-form-urlencoded")
+			h.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends it with JSON, too
 		}
 		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
 		got := shown(events)
