@@ -74,12 +74,13 @@ func (t *Traffic) Add(queries []Query) {
 	t.sessions++
 	seen, kinds := map[string]bool{}, map[detect.Kind]bool{}
 	for i := range queries {
-		for _, e := range queries[i].Errors {
+		q := &queries[i]
+		for _, e := range q.Errors {
 			for _, k := range e.Kinds {
 				kinds[k] = true
 			}
 		}
-		for text := range queries[i].likeTexts {
+		for text := range q.likeTexts {
 			left := maxTrafficWords
 			for w := range text.windows {
 				for _, s := range w.stems {
