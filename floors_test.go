@@ -40,7 +40,7 @@ func order() map[string][][]string {
 		"inject":   {{"inject/lesson"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
-		"cmd":      {{"cmd/precept/demo"}, {"cmd/precept/server"}, {"cmd/precept"}},
+		"cmd":      {{"cmd/precept/demo", "cmd/precept/history"}, {"cmd/precept/server"}, {"cmd/precept"}},
 	}
 }
 
@@ -100,7 +100,7 @@ func rooms() map[string][]string {
 		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},
 		"github.com/cespare/xxhash/v2":             {"internal/wire", "detect", "internal/session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
-		"zombiezen.com/go/sqlite":                  {"store/outbox", "store/sqlite"},
+		"zombiezen.com/go/sqlite":                  {"cmd/precept/history", "store/outbox", "store/sqlite"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"maragu.dev/gomponents":                    {"admin"},

@@ -19,6 +19,7 @@ import (
 type Transcript struct {
 	Source, ID string
 	Request    *wire.Request // the list, as the last request of the conversation
+	Reward     *float64      // how the conversation went, 0 to 1; nil: unknown
 }
 
 // Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare
@@ -350,7 +351,7 @@ func (r *reading) end() error {
 // emit passes a transcript on, or reports why the transcript cannot be read.
 func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
-		err = r.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})
+		err = r.each(Transcript{Source: name(rec.Source), ID: name(rec.ID), Request: rec.Request, Reward: rec.Reward})
 		r.stopped = err != nil
 		return err
 	}

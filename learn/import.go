@@ -1,16 +1,19 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -78,7 +81,11 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		return out, err
 	}
 	b := session.Batch{Rows: []session.Row{row}, Exchanges: kept}
-	for _, one := range sample.Build(sampleSession(tenant, id, kept, nil)) {
+	var ratings []feedback.Entry
+	if t.Reward != nil {
+		ratings = []feedback.Entry{{ID: "import", At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: *t.Reward, Tier: 2}}
+	}
+	for _, one := range sample.Build(sampleSession(tenant, id, kept, ratings)) {
 		_, known, err := m.Into.SampleSession(ctx, tenant, one.ID)
 		if err != nil {
 			return out, err
@@ -90,6 +97,52 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	}
 	out.Exchanges, out.Samples = len(kept), len(b.Samples)
 	return out, m.Into.Write(ctx, b)
+}
+
+// ImportSum is the result of ImportAll.
+type ImportSum struct {
+	Transcripts int `json:"transcripts"`
+	Imported
+	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
+}
+
+// ImportAll imports the transcripts of r, in a form of detect.Read. at is the known time of the
+// transcripts. agent is the agent of transcripts; "": the source of the transcript, or "import". done is
+// called after each transcript.
+func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
+	sum := ImportSum{Faults: []string{}}
+	var fatal error
+	err := detect.Read(r, func(t detect.Transcript) error {
+		var got Imported
+		if got, fatal = m.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
+			return fatal
+		}
+		sum.Transcripts++
+		sum.Imported.add(got)
+		done()
+		return nil
+	})
+	if fatal != nil {
+		return sum, fatal
+	}
+	if err != nil {
+		sum.Faults = strings.Split(err.Error(), "\n")
+	}
+	return sum, nil
+}
+
+// Add adds the counts and faults of another import.
+func (s *ImportSum) Add(more ImportSum) {
+	s.Transcripts += more.Transcripts
+	s.Imported.add(more.Imported)
+	s.Faults = append(s.Faults, more.Faults...)
+}
+
+func (i *Imported) add(more Imported) {
+	i.Exchanges += more.Exchanges
+	i.Samples += more.Samples
+	i.Fresh += more.Fresh
+	i.OptedOut += more.OptedOut
 }
 
 // importID returns the session ID of an imported conversation.

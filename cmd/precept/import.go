@@ -1,11 +1,13 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -13,67 +15,73 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/bandit/report"
+	"precept/cmd/precept/history"
 	"precept/cmd/precept/server"
 	"precept/configs"
-	"precept/detect"
 	"precept/learn"
 )
 
-// importFlags name the tenant and the agent of the transcripts.
+// importFlags name the tenant and the agent of the transcripts, and the client whose history is read.
 type importFlags struct {
 	tenant, agent string
+	from          []string
 	asJSON        bool
 }
 
-// imported is the answer of import --json.
-type imported struct {
-	Transcripts int `json:"transcripts"`
-	learn.Imported
-	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
-}
+// importInto imports the transcripts of r.
+type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
 func (w *invocation) importVerb() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import FILE... | import --from CLIENT [FILE...]",
 		Short: "Import past transcripts as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
 			"one JSON document, an array of them, or JSON lines {source, id, messages} or " +
-			"{source, id, input}; FILE - is standard input. " +
-			"Each becomes a session with its exchanges and samples, redacted and with the " +
-			"opt-outs of the configuration, outside of every experiment. The same transcript " +
-			"twice is there once. " +
-			"No server may run in the data directory meanwhile, unless the store is in Redis. " +
-			"Exit code 1: a line or a transcript could not be read; the error names its line, and " +
-			"all others were taken in. Of a file that cannot be opened nothing is taken in, nor of those beside it.",
-		Args: arguments(cobra.MinimumNArgs(1)),
+			"{source, id, input}; FILE - is standard input. A transcript may have its outcome, " +
+			"\"reward\" from 0 to 1 or \"success\" true or false. " +
+			"With --from, import reads the history of a client on this machine (" + strings.Join(history.Names(), ", ") + "): " +
+			"all files of the client, or the FILEs. " +
+			"Each transcript becomes a session with its exchanges and samples, redacted and with the " +
+			"opt-outs of the configuration, outside of every experiment. A repeated import of a " +
+			"transcript adds nothing. If a server runs on the data directory, the server imports the transcripts. " +
+			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
+			"all others were imported. If a FILE cannot be opened, nothing is imported.",
+		Args: arguments(func(c *cobra.Command, files []string) error {
+			if len(f.from) == 0 {
+				return cobra.MinimumNArgs(1)(c, files)
+			}
+			return nil
+		}),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the imported sessions")
 	c.Flags().StringVar(
 		&f.agent, "agent", "", "agent of the imported sessions; default: the transcript's source, or import",
 	)
+	c.Flags().StringSliceVar(&f.from, "from", nil, "read the history of a client: "+strings.Join(history.Names(), ", "))
 	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
-		for _, file := range files { // a mistyped file name makes no store
-			in, err := open(w.in, file)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			_ = in.Close() // importFile opens the file again
+		sources, err := w.importSources(&f, files)
+		if err != nil {
+			return err
 		}
-		s, err := openOffline(c.Context(), w.tools, cfg, offlineUse{create: true, beside: true})
+		ctx := c.Context()
+		s, err := openOffline(ctx, w.tools, cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
-			return fmt.Errorf(
-				"%w; import works while no server runs: stop it, import, and start it again", err,
-			)
+			into, err := importOnline(cfg, &f)
+			if err != nil {
+				return err
+			}
+			sum, err := w.importAll(ctx, into, sources)
+			return errors.Join(err, printImport(w.out, w.err, &f, sum))
 		}
 		if err != nil {
 			return err
 		}
-		into := &learn.Importer{
-			Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Store.Cleanse,
-		}
-		sum, err := w.importAll(c.Context(), into, &f, files)
+		importer := &learn.Importer{Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Store.Cleanse}
+		sum, err := w.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
+			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)
+		}, sources)
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
@@ -81,71 +89,147 @@ func (w *invocation) importVerb() *cobra.Command {
 	})
 }
 
-// importAll imports files, one transcript after the other.
-func (w *invocation) importAll(
-	ctx context.Context, into *learn.Importer, f *importFlags, files []string,
-) (imported, error) {
-	sum := imported{Faults: []string{}}
-	watch := newProgress(w.err, w.tools, "transcripts", 0)
-	defer watch.end()
-	for _, file := range files {
-		fatal, err := importFile(w.in, w.tools, file, func(t detect.Transcript, at time.Time) error {
-			got, err := into.Import(ctx, f.tenant, cmp.Or(f.agent, t.Source, "import"), t, at)
+// importSource is one file of transcripts.
+type importSource struct {
+	path   string
+	client *history.Client // reads the file; nil: the file has a form of detect.Read
+}
+
+// importSources returns the files to import. A file that cannot be opened is an error: a mistyped name
+// makes no store.
+func (w *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
+	if len(f.from) == 0 {
+		for _, file := range files {
+			in, err := open(w.in, file)
 			if err != nil {
-				return err
+				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			watch.add(1)
-			sum.Transcripts++
-			sum.Exchanges += got.Exchanges
-			sum.Samples += got.Samples
-			sum.Fresh += got.Fresh
-			sum.OptedOut += got.OptedOut
-			return nil
-		})
-		if fatal != nil {
-			return sum, fmt.Errorf("%s: %w", file, fatal)
+			_ = in.Close() // importAll opens the file again
+			list = append(list, importSource{path: file})
+		}
+		return list, nil
+	}
+	if len(f.from) > 1 && len(files) > 0 {
+		return nil, misuse(errors.New("the files belong to one client; write --from once"))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, fmt.Errorf("the home directory is unknown: %w", err)
+	}
+	work, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range f.from {
+		client, found, err := history.Find(name, history.Env{Home: home, Work: work, Var: os.Getenv})
+		if len(files) > 0 && client.Name != "" {
+			found, err = files, nil
 		}
 		if err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				sum.Faults = append(sum.Faults, file+": "+line)
+			return nil, err
+		}
+		fmt.Fprintf(w.err, "precept: %s: %s\n", name, amount(len(found), "history file"))
+		for _, path := range found {
+			if _, err := os.Stat(path); err != nil {
+				return nil, err
 			}
+			list = append(list, importSource{path, &client})
+		}
+	}
+	return list, nil
+}
+
+// importAll imports the files in their order.
+func (w *invocation) importAll(ctx context.Context, into importInto, list []importSource) (learn.ImportSum, error) {
+	sum := learn.ImportSum{Faults: []string{}}
+	watch := newProgress(w.err, w.tools, "transcripts", 0)
+	defer watch.end()
+	for _, from := range list {
+		in, at, broken, err := from.open(w.in, w.tools)
+		if err == nil {
+			var one learn.ImportSum
+			one, err = into(ctx, in, at, func() { watch.add(1) })
+			if from.client != nil && one.Transcripts == 0 {
+				one.Faults = nil // a history file without a conversation is no fault
+			}
+			_ = in.Close()
+			if broken != nil {
+				one.Faults = append(strings.Split(broken.Error(), "\n"), one.Faults...)
+			}
+			for i := range one.Faults {
+				one.Faults[i] = from.path + ": " + one.Faults[i]
+			}
+			sum.Add(one)
+		}
+		if err != nil {
+			return sum, fmt.Errorf("%s: %w", from.path, err)
 		}
 	}
 	return sum, nil
 }
 
-// importFile reads one file. fatal is an error of each; err names the transcripts that cannot be
-// read.
-func importFile(stdin io.Reader, tools server.Tools, file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
-	in, err := open(stdin, file)
+// open returns the transcripts of the file, and the time of the file: the same file gives the same
+// samples at any time.
+func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, broken, err error) {
+	at = tools.Now()
+	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
+		at = info.ModTime()
+	}
+	if s.client == nil {
+		in, err = open(stdin, s.path)
+		return in, at, nil, err
+	}
+	text, broken, err := s.client.Open(s.path)
+	return io.NopCloser(text), at, broken, err
+}
+
+// maxImport bounds the transcripts that one request carries to the running server, in bytes.
+const maxImport = 256 << 20
+
+// importLimit bounds the time of one request to the running server.
+const importLimit = 10 * time.Minute
+
+// importOnline returns an import through the running server, which holds the store.
+func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
+	at, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
 	}
-	defer in.Close() //nolint:errcheck // only read
-	at := tools.Now()
-	if f, ok := in.(*os.File); ok {
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
+	token, err := adminToken(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
+	}
+	return func(ctx context.Context, r io.Reader, when time.Time, done func()) (sum learn.ImportSum, err error) {
+		var body bytes.Buffer
+		if n, err := body.ReadFrom(io.LimitReader(r, maxImport+1)); err != nil || n > maxImport {
+			return sum, errors.Join(err, fmt.Errorf("the transcripts have more than %d MiB, the most that the running server takes at once; split the file, or stop the server", maxImport>>20))
 		}
-		at = info.ModTime() // the same file gives the same samples at any time
-	}
-	err = detect.Read(in, func(t detect.Transcript) error {
-		fatal = each(t, at)
-		return fatal
-	})
-	return fatal, err
+		if body.Len() == 0 {
+			return sum, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, importLimit)
+		defer cancel()
+		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {when.UTC().Format(time.RFC3339Nano)}}
+		err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), document(&sum))
+		if err != nil {
+			return sum, fmt.Errorf("ask the running server: %w", err)
+		}
+		for range sum.Transcripts {
+			done()
+		}
+		return sum, nil
+	}, nil
 }
 
 // printImport prints the counts and the faults of an import.
-func printImport(out, console io.Writer, f *importFlags, sum imported) error {
+func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {
 			return err
 		}
 	} else {
 		if sum.Transcripts == 0 {
-			fmt.Fprintln(out, "no transcript was taken in")
+			fmt.Fprintln(out, "no transcript was imported")
 		} else {
 			fmt.Fprintf(
 				out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),

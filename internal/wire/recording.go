@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -12,6 +13,7 @@ import (
 type Recording struct {
 	Source, ID []byte   // JSON of the members, empty for absent ones
 	Request    *Request // the list, as the last request of the conversation
+	Reward     *float64 // how the conversation went, 0 to 1; nil: unknown
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
@@ -30,10 +32,13 @@ func ReadRecording(raw []byte) (Recording, error) {
 	} else if end < 0 || s.blank(end) != len(raw) {
 		return rec, &Uninspected{label.UninspectedInvalid}
 	}
-	var source, id, messages, input span
+	var source, id, messages, input, reward, success span
 	locate(raw, span{s.blank(0), len(raw)}, field{"source", &source}, field{"id", &id},
-		field{"messages", &messages}, field{"input", &input})
+		field{"messages", &messages}, field{"input", &input}, field{"reward", &reward}, field{"success", &success})
 	rec.Source, rec.ID = source.of(raw), id.of(raw)
+	if err := rec.readReward(reward.of(raw), success.of(raw)); err != nil {
+		return rec, err
+	}
 	list, d := input, Responses
 	if !messages.empty() {
 		list, d = messages, recordedDialect(raw, messages)
@@ -51,6 +56,30 @@ func ReadRecording(raw []byte) (Recording, error) {
 	}
 	rec.Request = req
 	return rec, nil
+}
+
+// readReward reads the outcome: a reward from 0 to 1, or whether the conversation was a success. null
+// and no value are no outcome.
+func (r *Recording) readReward(reward, success json.RawMessage) error {
+	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+	if given(reward) {
+		r.Reward = new(float64)
+		if json.Unmarshal(reward, r.Reward) != nil || !(*r.Reward >= 0 && *r.Reward <= 1) {
+			return fmt.Errorf("its reward is %.40s; write a number from 0 to 1", reward)
+		}
+		return nil
+	}
+	if given(success) {
+		var ok bool
+		if json.Unmarshal(success, &ok) != nil {
+			return fmt.Errorf("its success is %.40s; write true or false", success)
+		}
+		r.Reward = new(float64)
+		if ok {
+			*r.Reward = 1
+		}
+	}
+	return nil
 }
 
 // recordedDialect returns the dialect of a list called messages, from the types of its items or

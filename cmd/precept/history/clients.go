@@ -1,0 +1,283 @@
+package history
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func claudePlaces(e Env) []string {
+	dir := e.Var("CLAUDE_CONFIG_DIR")
+	if dir == "" {
+		dir = filepath.Join(e.Home, ".claude")
+	}
+	return []string{filepath.Join(dir, "projects", "**", "*.jsonl")}
+}
+
+// readClaude reads a session of Claude Code: a JSON line of the type user or assistant has a message of
+// the Messages API. A file of a sub-agent has only entries of a side chain; in a file of
+// a session the side chains are left out.
+func readClaude(path string) ([]Conversation, error, error) {
+	type entry struct {
+		Type        string          `json:"type"`
+		IsSidechain bool            `json:"isSidechain"`
+		IsMeta      bool            `json:"isMeta"`
+		SessionID   string          `json:"sessionId"`
+		Message     json.RawMessage `json:"message"`
+	}
+	var main, side []json.RawMessage
+	id := ""
+	broken, err := eachLine(path, func(e entry) {
+		if e.Type != "user" && e.Type != "assistant" || e.IsMeta || len(e.Message) == 0 {
+			return
+		}
+		var m struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		}
+		if json.Unmarshal(e.Message, &m) != nil || m.Role == "" || len(m.Content) == 0 {
+			return
+		}
+		short := message(m.Role, map[string]any{"content": m.Content})
+		if e.IsSidechain {
+			side = append(side, short)
+			return
+		}
+		main, id = append(main, short), e.SessionID
+	})
+	if len(main) == 0 {
+		main, id = side, nameOf(path)
+	}
+	return one(Conversation{ID: id, Messages: main}), broken, err
+}
+
+func codexPlaces(e Env) []string {
+	dir := e.Var("CODEX_HOME")
+	if dir == "" {
+		dir = filepath.Join(e.Home, ".codex")
+	}
+	return []string{filepath.Join(dir, "sessions", "**", "*.jsonl"), filepath.Join(dir, "archived_sessions", "*.jsonl")}
+}
+
+// readCodex reads a session of Codex: a JSON line of the type response_item has an item of the
+// Responses API. Old releases wrote the items without an envelope.
+func readCodex(path string) ([]Conversation, error, error) {
+	type entry struct {
+		Type    string          `json:"type"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	var items []json.RawMessage
+	id := nameOf(path)
+	broken, err := eachLine(path, func(line json.RawMessage) {
+		var e entry
+		if json.Unmarshal(line, &e) != nil {
+			return
+		}
+		item := e.Payload
+		if len(item) == 0 {
+			item = line
+		} else if e.Type != "response_item" {
+			return
+		}
+		var kind struct {
+			Type string `json:"type"`
+			Role string `json:"role"`
+		}
+		if json.Unmarshal(item, &kind) != nil || kind.Role == "developer" || kind.Role == "system" {
+			return
+		}
+		switch kind.Type {
+		case "message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call", "local_shell_call_output":
+			items = append(items, item)
+		}
+	})
+	return one(Conversation{ID: id, Input: items}), broken, err
+}
+
+func qwenPlaces(e Env) []string {
+	return []string{
+		filepath.Join(e.Home, ".qwen", "projects", "*", "chats", "*.jsonl"),
+		filepath.Join(e.Home, ".qwen", "tmp", "*", "chats", "*.jsonl"),
+	}
+}
+
+// readQwen reads a session of Qwen Code: JSON lines with messages in the form of the Gemini API.
+func readQwen(path string) ([]Conversation, error, error) {
+	type part struct {
+		Text    string `json:"text"`
+		Thought bool   `json:"thought"`
+		Call    *struct {
+			ID   string          `json:"id"`
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+		} `json:"functionCall"`
+		Response *struct {
+			ID       string `json:"id"`
+			Response struct {
+				Output json.RawMessage `json:"output"`
+				Error  json.RawMessage `json:"error"`
+			} `json:"response"`
+		} `json:"functionResponse"`
+	}
+	type entry struct {
+		Type    string `json:"type"`
+		Message struct {
+			Parts []part `json:"parts"`
+		} `json:"message"`
+	}
+	var list []json.RawMessage
+	broken, err := eachLine(path, func(e entry) {
+		if e.Type != "user" && e.Type != "assistant" && e.Type != "tool_result" {
+			return
+		}
+		var text []string
+		var calls []any
+		for _, p := range e.Message.Parts {
+			switch {
+			case p.Call != nil:
+				calls = append(calls, call(p.Call.ID, p.Call.Name, p.Call.Args))
+			case p.Response != nil:
+				r := p.Response.Response
+				if len(r.Error) > 0 {
+					r.Output = r.Error
+				}
+				list = append(list, message("tool", map[string]any{"tool_call_id": p.Response.ID, "content": plain(r.Output)}))
+			case p.Text != "" && !p.Thought:
+				text = append(text, p.Text)
+			}
+		}
+		switch {
+		case e.Type == "assistant":
+			list = append(list, assistant(strings.Join(text, "\n"), calls))
+		case len(text) > 0:
+			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
+		}
+	})
+	return one(Conversation{ID: nameOf(path), Messages: list}), broken, err
+}
+
+// clinePlaces returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo
+// Code.
+func clinePlaces(e Env) (places []string) {
+	const file = "api_conversation_history.json"
+	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
+		for _, extension := range []string{"saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"} {
+			places = append(places, filepath.Join(e.configHome(), editor, "User", "globalStorage", extension, "tasks", "*", file))
+		}
+	}
+	return append(places,
+		filepath.Join(e.Home, ".vscode-server", "data", "User", "globalStorage", "*", "tasks", "*", file),
+		filepath.Join(e.Home, ".cline", "data", "tasks", "*", file))
+}
+
+// readCline reads a task of Cline: a list of messages of the Messages API.
+func readCline(path string) ([]Conversation, error, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user names the client
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, err, nil
+	}
+	var out []json.RawMessage
+	for _, m := range list {
+		if m.Role != "" && len(m.Content) > 0 {
+			out = append(out, message(m.Role, map[string]any{"content": m.Content}))
+		}
+	}
+	return one(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
+}
+
+const aiderFile = ".aider.chat.history.md"
+
+func aiderPlaces(e Env) (places []string) {
+	for dir := e.Work; ; dir = filepath.Dir(dir) { // aider writes the file at the root of the repository
+		places = append(places, filepath.Join(dir, aiderFile))
+		_, err := os.Stat(filepath.Join(dir, ".git"))
+		if err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return append(places, filepath.Join(e.Home, aiderFile))
+}
+
+// readAider reads the chats of aider: Markdown with a heading per start, "#### " before the words of the
+// user and "> " before the output of aider. All other lines are the reply of the model.
+func readAider(path string) ([]Conversation, error, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user names the client
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []Conversation
+	var chat Conversation
+	role, text := "", []string{}
+	flush := func() {
+		if words := strings.TrimSpace(strings.Join(text, "\n")); words != "" && role != "" {
+			chat.Messages = append(chat.Messages, message(role, map[string]any{"content": words}))
+		}
+		text = nil
+	}
+	enter := func(next string) {
+		if role != next {
+			flush()
+			role = next
+		}
+	}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimRight(line, "\r\n")
+		if at, ok := strings.CutPrefix(line, "# aider chat started at "); ok {
+			flush()
+			all = append(all, one(chat)...)
+			chat, role = Conversation{ID: at}, ""
+			continue
+		}
+		if words, ok := strings.CutPrefix(line, "#### "); ok {
+			enter("user")
+			text = append(text, words)
+			continue
+		}
+		if strings.HasPrefix(line, "> ") || line == ">" {
+			continue // token counts, commits, questions of aider
+		}
+		if role == "user" && strings.TrimSpace(line) == "" {
+			continue
+		}
+		if role != "" {
+			enter("assistant")
+			text = append(text, line)
+		}
+	}
+	flush()
+	return append(all, one(chat)...), nil, nil
+}
+
+// one returns a list with the conversation, nil for a conversation without items.
+func one(c Conversation) []Conversation {
+	if len(c.Messages)+len(c.Input) == 0 {
+		return nil
+	}
+	return []Conversation{c}
+}
+
+// assistant returns a reply in the form of chat completions.
+func assistant(text string, calls []any) json.RawMessage {
+	fields := map[string]any{"content": text}
+	if len(calls) > 0 {
+		fields["tool_calls"] = calls
+	}
+	return message("assistant", fields)
+}
+
+// plain returns the text of a JSON value: a string without its quotes, another value as JSON.
+func plain(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}

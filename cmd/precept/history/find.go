@@ -1,0 +1,221 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Client is an agent with a history.
+type Client struct {
+	Name string // as in --from
+	// places returns glob patterns of the history files, the most specific setting first.
+	places func(e Env) []string
+	// read returns the conversations of one file. broken names the entries that were skipped.
+	read func(path string) (list []Conversation, broken, err error)
+}
+
+// Env is the machine that is searched.
+type Env struct {
+	Home string                   // home directory of the user
+	Work string                   // working directory
+	Var  func(name string) string // value of an environment variable, "" if unset
+}
+
+// Conversation is one conversation of a client. Exactly one of Messages and Input is set.
+type Conversation struct {
+	ID       string
+	Messages []json.RawMessage // in the form of chat completions or messages
+	Input    []json.RawMessage // in the form of responses
+}
+
+// Clients returns the clients whose histories can be read.
+func Clients() []Client {
+	return []Client{
+		{"claude-code", claudePlaces, readClaude},
+		{"codex", codexPlaces, readCodex},
+		{"opencode", opencodePlaces, readOpencode},
+		{"qwen", qwenPlaces, readQwen},
+		{"cline", clinePlaces, readCline},
+		{"aider", aiderPlaces, readAider},
+	}
+}
+
+// Names returns the names of the clients.
+func Names() (names []string) {
+	for _, c := range Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Find returns the client with the name and the paths of its history files, sorted. The error names the
+// searched places if there is no file.
+func Find(name string, e Env) (Client, []string, error) {
+	all := Clients()
+	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
+	if i < 0 {
+		return Client{}, nil, fmt.Errorf("%q is not a client whose history can be read; write one of %s", name, strings.Join(Names(), ", "))
+	}
+	c := all[i]
+	var found []string
+	places := c.places(e)
+	for _, pattern := range places {
+		paths, err := glob(pattern)
+		if err != nil {
+			return c, nil, err
+		}
+		found = append(found, paths...)
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	if len(found) == 0 {
+		shown := strings.Join(places[:min(2, len(places))], ", ")
+		if more := len(places) - 2; more > 0 {
+			shown += fmt.Sprintf(" and %d other places", more)
+		}
+		return c, nil, fmt.Errorf("no history of %s was found in %s; name the files after --from %s", name, shown, name)
+	}
+	return c, found, nil
+}
+
+// glob returns the files that match a pattern. A component ** matches any number of directories.
+func glob(pattern string) ([]string, error) {
+	root, rest, deep := strings.Cut(pattern, string(filepath.Separator)+"**"+string(filepath.Separator))
+	if !deep {
+		return filepath.Glob(pattern)
+	}
+	var found []string
+	roots, err := filepath.Glob(root)
+	for _, root := range roots {
+		err = errors.Join(err, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				if errors.Is(err, fs.ErrPermission) {
+					return nil
+				}
+				return err
+			}
+			if ok, _ := filepath.Match(rest, d.Name()); ok && d.Type().IsRegular() {
+				found = append(found, path)
+			}
+			return nil
+		}))
+	}
+	return found, err
+}
+
+// maxFile bounds a history file, in bytes.
+const maxFile = 512 << 20
+
+// Open returns the conversations of a history file as JSON lines for detect.Read. broken lists the
+// entries that could not be read.
+func (c Client) Open(path string) (r io.Reader, broken, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, nil, fmt.Errorf("the file has %d MiB, more than the %d MiB that are read; split the file", info.Size()>>20, maxFile>>20)
+	}
+	list, broken, err := c.read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out bytes.Buffer
+	for _, one := range list {
+		line := map[string]any{"source": c.Name, "id": one.ID}
+		if one.Input != nil {
+			line["input"] = one.Input
+		} else {
+			line["messages"] = one.Messages
+		}
+		text, err := json.Marshal(line)
+		if err != nil {
+			return nil, nil, err
+		}
+		out.Write(text)
+		out.WriteByte('\n')
+	}
+	return &out, broken, nil
+}
+
+// eachLine decodes each JSON line of a file into a T, and calls fn. broken names the lines that are
+// not JSON objects.
+func eachLine[T any](path string, fn func(T)) (broken, err error) {
+	f, err := os.Open(path) //nolint:gosec // the user names the client
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := bufio.NewReaderSize(f, 64<<10)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			var one T
+			if json.Unmarshal(line, &one) == nil {
+				fn(one)
+			} else {
+				broken = errors.Join(broken, fmt.Errorf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return broken, nil
+		}
+		if err != nil {
+			return broken, err
+		}
+	}
+}
+
+// nameOf returns the name of a file without its extension.
+func nameOf(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+}
+
+// message returns a message in the form of chat completions.
+func message(role string, fields map[string]any) json.RawMessage {
+	fields["role"] = role
+	text, _ := json.Marshal(fields) // of strings and maps of JSON values
+	return text
+}
+
+// call returns an item of tool_calls.
+func call(id, name string, args any) map[string]any {
+	text, ok := args.(string)
+	if !ok {
+		b, _ := json.Marshal(args)
+		text = string(b)
+	}
+	return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": text}}
+}
+
+// dataHome returns the directory of application data, below which opencode stores its data.
+func (e Env) dataHome() string {
+	if dir := e.Var("XDG_DATA_HOME"); dir != "" {
+		return dir
+	}
+	return filepath.Join(e.Home, ".local", "share")
+}
+
+// configHome returns the directory of VS Code and of editors derived from VS Code.
+func (e Env) configHome() string {
+	switch runtime.GOOS {
+	case "darwin":
+		return filepath.Join(e.Home, "Library", "Application Support")
+	case "windows":
+		return e.Var("APPDATA")
+	}
+	if dir := e.Var("XDG_CONFIG_HOME"); dir != "" {
+		return dir
+	}
+	return filepath.Join(e.Home, ".config")
+}

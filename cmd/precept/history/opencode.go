@@ -1,0 +1,167 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+func opencodePlaces(e Env) []string {
+	dir := filepath.Join(e.dataHome(), "opencode")
+	return []string{filepath.Join(dir, "opencode.db"), filepath.Join(dir, "storage", "session", "*", "ses_*.json")}
+}
+
+// opencodePart is a part of a message of opencode.
+type opencodePart struct {
+	Type    string `json:"type"`
+	Text    string `json:"text"`
+	Ignored bool   `json:"ignored"`
+	Tool    string `json:"tool"`
+	CallID  string `json:"callID"`
+	State   struct {
+		Status string          `json:"status"`
+		Input  json.RawMessage `json:"input"`
+		Output string          `json:"output"`
+		Error  string          `json:"error"`
+	} `json:"state"`
+}
+
+// opencodeMessage is a message of opencode without its parts.
+type opencodeMessage struct {
+	ID      string `json:"id"`
+	Role    string `json:"role"`
+	session string
+	parts   []opencodePart
+}
+
+// readOpencode reads the sessions of opencode: a SQLite database, or JSON files of releases before
+// the database.
+func readOpencode(path string) ([]Conversation, error, error) {
+	if filepath.Ext(path) == ".db" {
+		return readOpencodeDB(path)
+	}
+	return readOpencodeFiles(path)
+}
+
+func readOpencodeDB(path string) (all []Conversation, broken, err error) {
+	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var order []string
+	messages := map[string]*opencodeMessage{}
+	sessions := map[string][]*opencodeMessage{}
+	each := func(query string, fn func(s *sqlite.Stmt) error) {
+		if err == nil {
+			err = sqlitex.ExecuteTransient(db, query, &sqlitex.ExecOptions{ResultFunc: fn})
+		}
+	}
+	each(`SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id`, func(s *sqlite.Stmt) error {
+		m := &opencodeMessage{}
+		if !json.Valid([]byte(s.ColumnText(2))) {
+			broken = errors.Join(broken, errors.New("message "+s.ColumnText(0)+" was skipped: the message is not JSON"))
+			return nil
+		}
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields of another type stay empty
+		m.ID, m.session = s.ColumnText(0), s.ColumnText(1)
+		if len(sessions[m.session]) == 0 {
+			order = append(order, m.session)
+		}
+		messages[m.ID], sessions[m.session] = m, append(sessions[m.session], m)
+		return nil
+	})
+	each(`SELECT id, message_id, data FROM part ORDER BY message_id, id`, func(s *sqlite.Stmt) error {
+		p := opencodePart{}
+		if !json.Valid([]byte(s.ColumnText(2))) {
+			broken = errors.Join(broken, errors.New("part "+s.ColumnText(0)+" was skipped: the part is not JSON"))
+			return nil
+		}
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields of another type stay empty
+		if m := messages[s.ColumnText(1)]; m != nil {
+			m.parts = append(m.parts, p)
+		}
+		return nil
+	})
+	for _, id := range order {
+		all = append(all, one(Conversation{ID: id, Messages: opencodeList(sessions[id])})...)
+	}
+	return all, broken, err
+}
+
+// readOpencodeFiles reads a session from its JSON files: storage/message/SESSION/*.json and
+// storage/part/MESSAGE/*.json.
+func readOpencodeFiles(path string) (all []Conversation, broken, err error) {
+	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
+	id := nameOf(path)
+	list, broken, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
+	if err != nil {
+		return nil, nil, err
+	}
+	var messages []*opencodeMessage
+	for i := range list {
+		m := &list[i]
+		parts, faults, err := readFiles[opencodePart](filepath.Join(storage, "part", m.ID))
+		if err != nil {
+			return nil, nil, err
+		}
+		m.parts, broken = parts, errors.Join(broken, faults)
+		messages = append(messages, m)
+	}
+	return one(Conversation{ID: id, Messages: opencodeList(messages)}), broken, nil
+}
+
+// readFiles decodes the JSON files of a directory in the order of their names, which begin with the
+// time of creation.
+func readFiles[T any](dir string) (list []T, broken, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	slices.Sort(names)
+	for _, name := range names {
+		raw, err := os.ReadFile(name) //nolint:gosec // the user names the client
+		if err != nil {
+			return nil, nil, err
+		}
+		var v T
+		if json.Unmarshal(raw, &v) != nil {
+			broken = errors.Join(broken, errors.New(filepath.Base(name)+" was skipped: the file is not JSON"))
+			continue
+		}
+		list = append(list, v)
+	}
+	return list, broken, err
+}
+
+// opencodeList returns messages in the form of chat completions.
+func opencodeList(messages []*opencodeMessage) (list []json.RawMessage) {
+	for _, m := range messages {
+		var text []string
+		var calls []any
+		var results []json.RawMessage
+		for i := range m.parts {
+			switch p := &m.parts[i]; {
+			case p.Type == "text" && !p.Ignored:
+				text = append(text, p.Text)
+			case p.Type == "tool":
+				calls = append(calls, call(p.CallID, p.Tool, p.State.Input))
+				if p.State.Status == "completed" || p.State.Status == "error" {
+					results = append(results, message("tool", map[string]any{"tool_call_id": p.CallID, "content": cmp.Or(p.State.Error, p.State.Output)}))
+				}
+			}
+		}
+		words := strings.Join(text, "\n")
+		switch {
+		case m.Role == "assistant" && (words != "" || len(calls) > 0):
+			list = append(append(list, assistant(words, calls)), results...)
+		case m.Role == "user" && words != "":
+			list = append(list, message("user", map[string]any{"content": words}))
+		}
+	}
+	return list
+}
