@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -19,6 +20,7 @@ const (
 	actLimit      = 4 << 10
 	forgetLimit   = 64 << 10
 	feedbackLimit = 1 << 20
+	importLimit   = 256 << 20
 )
 
 // decode decodes a JSON body and refuses unknown members. Any content type is accepted, because
@@ -133,6 +135,26 @@ func (s *Server) apiForget(c echo.Context) error {
 	c.Set(detailKey, when(r.All, "tenant deleted", "session deleted"))
 	n, err := s.erase(c, r.Tenant, r.Session)
 	return answer(c, map[string]int{"forgotten": n}, err)
+}
+
+// apiImport handles POST /api/import: transcripts in a form of detect.Read, for the tenant, the agent and
+// the time of the query.
+func (s *Server) apiImport(c echo.Context) error {
+	p := params{c: c}
+	tenant, agent, at := p.tenant(), p.text("agent"), p.time("at")
+	if p.err != nil {
+		return p.err
+	}
+	if at.IsZero() {
+		at = s.options.Now()
+	}
+	body := &io.LimitedReader{R: c.Request().Body, N: importLimit + 1}
+	sum, err := s.options.Write.Import.Import(c.Request().Context(), tenant, agent, body, at)
+	if body.N <= 0 {
+		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "the transcripts are larger than 256 MiB, and the first 256 MiB were imported; send them in parts")
+	}
+	c.Set(detailKey, fmt.Sprintf("transcripts imported: %d", sum.Transcripts))
+	return answer(c, sum, err)
 }
 
 // apiFeedback handles POST /api/feedback: one entry in the form of the data listener's

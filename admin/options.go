@@ -12,6 +12,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/learn"
 	"precept/store"
 )
 
@@ -50,6 +51,7 @@ type Writers struct {
 	Keep   Keeper
 	Rate   Rater
 	Forget Forgetter
+	Import Importer
 }
 
 // Program reports the state of the running program.
@@ -134,6 +136,12 @@ type Rater interface {
 // the number of sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
+}
+
+// Importer stores past conversations, in a form of detect.Read, as sessions outside of every
+// experiment. agent "": the source of each transcript.
+type Importer interface {
+	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error)
 }
 
 // Exporter writes a selection of stored data.

@@ -87,6 +87,7 @@ func (s *Server) locked(g *echo.Group) {
 	g.GET("/api/health", s.apiHealth)
 	g.POST("/api/feedback", s.apiFeedback)
 	g.POST("/api/forget", s.apiForget)
+	g.POST("/api/import", s.apiImport)
 	g.POST("/api/lessons/:slug/:action", s.apiAct)
 	g.GET("/metrics", echo.WrapHandler(s.options.Program.Metrics))
 	for path, serve := range map[string]http.HandlerFunc{

@@ -21,6 +21,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit/report"
+	"precept/learn"
 	"precept/store"
 )
 
@@ -57,7 +58,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 func answers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
-		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[admin.Health](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
 	}
 }
 
@@ -257,6 +258,8 @@ func whatIsKept(d *described, r *harness.Process, token string) {
 	d.call(r.Admin, "GET", "/api/health", token, "")
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"nonsense":1}`)
+	d.call(r.Admin, "POST", "/api/import?agent=codex", token, `{"source":"ci","id":"1","reward":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
+	d.call(r.Admin, "POST", "/api/import?at=never", token, `{}`)
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 

@@ -32,3 +32,23 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
 	})
 }
+
+// A running server imports the transcripts that the verb sends, and names a bad line.
+func TestImportBesideARunningServer(t *testing.T) {
+	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
+	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
+	file := filepath.Join(t.TempDir(), "past.jsonl")
+	text := `{"source":"ci","id":"1","success":true,"messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"Done."}]}
+{"source":"ci","id":"2","messages":[{"role":"user"
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, complaints, code := harness.Verb(t, "", "import", "--data-dir", p.Dir, "--json", file)
+	if !strings.Contains(out, `"samples": 1`) || !strings.Contains(out, "past.jsonl: line 2") || code != 1 {
+		t.Errorf("import prints %s%s with the exit code %d, want one sample, a fault in line 2 and exit code 1", out, complaints, code)
+	}
+	if out := harness.MustVerb(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {
+		t.Errorf("export prints %s, want one redacted sample with the score 1", out)
+	}
+}

@@ -45,6 +45,7 @@ type services struct {
 	lessons  *library
 	similar  *likeness
 	proxy    *proxy.Proxy
+	learns   bool   // learning.enabled at the start
 	memory   string // why precept runs from memory; "": the store is durable
 }
 
@@ -99,6 +100,15 @@ func (s *services) Forget(ctx context.Context, tenant, session string) (int, err
 		return s.store.ForgetTenant(ctx, tenant)
 	}
 	return s.store.ForgetSession(ctx, tenant, session)
+}
+
+// Import implements admin.Importer.
+func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error) {
+	if s.memory != "" {
+		return learn.ImportSum{}, store.ErrVolatile
+	}
+	m := &learn.Importer{Now: s.tools.Now, Learn: s.learns, Into: s.backend, Cleanse: s.store.Cleanse}
+	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 
 // Export implements admin.Exporter with the store that the server has open.

@@ -224,7 +224,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// listener.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, similar: similar, proxy: s.proxy, memory: opened.notice,
+		learner: learner, lessons: lessons, similar: similar, proxy: s.proxy, memory: opened.notice, learns: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)
 }
