@@ -99,7 +99,7 @@ func isRandom(word string) bool {
 // not the name of a person.
 func isKnownWord(low string) bool {
 	for _, list := range []words{listed("vocabulary"), listed("common"), listed("programs"), listed("products"), listed("orders"), listed("bland"), listed("instructions"), listed("before persons")} {
-		if list[low] {
+		if list[low] || list[strings.TrimSuffix(low, "s")] {
 			return true
 		}
 	}
@@ -179,6 +179,10 @@ func (w rawWords) before(i int) (last, earlier string) {
 // leadsToPerson reports whether a word with a capital is after "ask", "customer" or "assigned to".
 func (w rawWords) leadsToPerson(i int) bool {
 	last, earlier := w.before(i)
+	next := w.plain(i + 1)
+	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title with capitals: Ask Reviewers Before Merging
+		return false
+	}
 	return isNameShaped(w.plain(i)) && (listed("before persons")[last] || listed("before by")[earlier] && (last == "by" || last == "to"))
 }
 

@@ -87,6 +87,10 @@ func TestDraftWithWordsOfOneRunIsRefused(t *testing.T) {
 		{"Prefer x86_64 over arm64, and Python 3.12 over 3.9.", ""},
 		{"Compile with TS2339 in mind, and read ORA-01555.", ""},
 		{"Start with http://localhost:8080 or 127.0.0.1.", ""},
+		{"Ask Reviewers Before You Merge.", ""},
+		{"Ask Maintainers For Approval.", ""},
+		{"Contact Gatekeepers When A Seal Breaks.", ""},
+		{"Ask for the state, then Contact Support.", ""},
 		{"Tell React and Vue components apart by their file names.", ""},
 	}
 	var advice []string
