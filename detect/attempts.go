@@ -62,79 +62,68 @@ func manyAttempts(steps func(int) *step) bool {
 
 // looseKey returns the identity of a call without its budgets, 0 for a call without a budget.
 func looseKey(tool, args string) uint32 {
-	if len(args) > maxCanon || !strings.ContainsAny(args, "0123456789") && !strings.Contains(args, "oken") && !strings.Contains(args, "ursor") {
-		return 0
-	}
-	var top map[string]any
-	dec := json.NewDecoder(strings.NewReader(args))
-	dec.UseNumber()
-	if dec.Decode(&top) != nil {
-		return 0
-	}
-	p, found := wording(), false
-	for k, v := range top {
-		switch x := v.(type) {
-		case string:
-			if cmd, changed := p.looseCommand(x); isShellKey(k) && changed {
-				top[k], found = cmd, true
-				continue
-			}
-			if !p.isKey("cursor", k) && !(isBudget(x) && p.isKey("budget", k) && !p.isKey("position", k)) {
-				continue
-			}
-			delete(top, k)
-			found = true
-			continue
-		case json.Number:
-		case []any: // view_range
-			if slices.ContainsFunc(x, isNotNumber) {
-				continue
-			}
-		default:
-			continue
-		}
-		if p.isKey("budget", k) {
-			delete(top, k)
-			found = true
-		}
-	}
-	if !found {
-		return 0
-	}
-	if p.hasWork(keysOf(top)) {
-		for k := range top {
-			if p.describes(k) {
-				delete(top, k)
-			}
-		}
-	}
-	out, err := json.Marshal(p.canonical(top, true))
-	if err != nil {
-		return 0
-	}
-	return uint32(xxhash.Sum64String(tool+"\x00"+string(out))) | 1 //nolint:gosec // half of a hash is a hash
+	call := wording().analyseCall(tool, args)
+	return call.looseKey(tool, args)
 }
 
-// isNotNumber reports whether a decoded value is no number.
-func isNotNumber(v any) bool {
-	_, ok := v.(json.Number)
-	return !ok
-}
-
-// keysOf yields the keys of an object.
-func keysOf(object map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range object {
-			if !yield(k) {
-				return
-			}
+// looseKey is the function looseKey for an analysed call.
+func (c *toolCall) looseKey(tool, args string) uint32 {
+	if !c.isComplete(args) || !strings.ContainsAny(args, "0123456789") && !strings.Contains(args, "oken") && !strings.Contains(args, "ursor") {
+		return 0
+	}
+	loose, changed := c.args, false
+	for i, k := range c.args.keys {
+		v, budget := c.withoutBudget(k, c.args.vals[i])
+		switch {
+		case !budget:
+			continue
+		case !changed:
+			loose.keys, loose.vals, changed = slices.Clone(loose.keys), slices.Clone(loose.vals), true
+		}
+		loose.vals[i] = v
+		if v.kind == noValue {
+			loose.keys[i] = ""
 		}
 	}
+	if !changed {
+		return 0
+	}
+	n := 0
+	for i, k := range loose.keys {
+		if k != "" {
+			loose.keys[n], loose.vals[n] = k, loose.vals[i]
+			n++
+		}
+	}
+	loose.keys, loose.vals = loose.keys[:n], loose.vals[:n]
+	return uint32(mixed(xxhash.Sum64String(tool), c.argsKey(loose))) | 1 //nolint:gosec // half of a hash is a hash
+}
+
+// withoutBudget returns the value of an argument without its budgets, no value for an argument that is a
+// budget. budget is false for an argument without a budget.
+func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, budget bool) {
+	switch v.kind {
+	case stringValue:
+		text := v.text()
+		if isShellKey(k) {
+			if cmd, changed := c.phrases.looseCommand(text); changed {
+				return lenientValue{kind: stringValue, raw: cmd}, true
+			}
+		}
+		return lenientValue{}, c.phrases.isKey("cursor", k) || c.phrases.isKey("budget", k) && isBudget(text) && !c.phrases.isKey("position", k)
+	case numberValue:
+		return lenientValue{}, c.phrases.isKey("budget", k)
+	case arrayValue: // view_range
+		isNoNumber := func(e lenientValue) bool { return e.kind != numberValue }
+		return lenientValue{}, c.phrases.isKey("budget", k) && !slices.ContainsFunc(v.vals, isNoNumber)
+	case noValue, boolValue, objectValue:
+	}
+	return v, false
 }
 
 // looseCommand returns a command line without the numbers of its budgets: "curl --retry 3 x".
 func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
-	if len(cmd) > maxCommand {
+	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
 	}
 	words := strings.Fields(cmd)
@@ -153,7 +142,10 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 		}
 		changed = true
 	}
-	return strings.Join(words, " "), changed
+	if !changed {
+		return cmd, false
+	}
+	return strings.Join(words, " "), true
 }
 
 // isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.

@@ -26,12 +26,13 @@ const (
 
 // toolCall is a call with its analysis.
 type toolCall struct {
-	phrases *phrases
-	kind    kind
-	words   []string // words of the tool's name
-	args    lenientValue
-	command string       // command or code to run
-	shell   shellCommand // analysis of the command of a shell
+	phrases  *phrases
+	kind     kind
+	words    []string // words of the tool's name
+	args     lenientValue
+	complete bool         // args holds all arguments
+	command  string       // command or code to run
+	shell    shellCommand // analysis of the command of a shell
 }
 
 // maxCommand is the number of bytes of a command that is analysed. The rest is data.
@@ -40,7 +41,7 @@ const maxCommand = 4096
 // analyseCall analyses a call.
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, words: nameWords(name)}
-	c.args, _ = parseLenient(args)
+	c.args, _, c.complete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // input of a custom tool
 		if commands := scriptCommands(args); commands != "" {

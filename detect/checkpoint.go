@@ -10,7 +10,7 @@ import (
 // Requests that continue a conversation of the provider hold only the new items. A checkpoint in
 // the record of the session then holds the last answered calls, a few bytes each.
 const (
-	checkpointVersion = 3
+	checkpointVersion = 4
 	checkpointSteps   = 64
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 // key, sum, code, batch, flags, where, loose
 )
@@ -99,7 +99,7 @@ func readCheckpoint(state []byte) []*step {
 				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
 				call: callTraits{known: true}, hasOutcome: true,
 			},
-			call: &judgedCall{hasAnalysis: true, hasJudgement: true, judgement: Judgement{
+			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,
 				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
 			}},

@@ -70,20 +70,27 @@ func (v lenientValue) empty() bool {
 // with neither, and for a text with more words after the object (prose that begins with a bracket).
 // A truncated text is read up to its end.
 func parseLenient(text string) (lenientValue, bool) {
+	v, ok, _ := parseComplete(text)
+	return v, ok
+}
+
+// parseComplete is parseLenient; complete reports whether the value holds everything that the text holds.
+func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
-		return lenientValue{}, false
+		return lenientValue{}, false, false
 	}
 	if len(text) > maxLenient {
 		text = text[:maxLenient]
 	}
 	p := lenientParser{s: text}
-	v := p.value(0)
+	v = p.value(0)
 	if p.bad {
-		return lenientValue{}, false
+		return lenientValue{}, false, false
 	}
 	p.space()
-	return v, p.i >= len(p.s)
+	ok = p.i >= len(p.s)
+	return v, ok, ok && !p.lossy
 }
 
 type lenientParser struct {
@@ -91,6 +98,8 @@ type lenientParser struct {
 	i    int
 	drop int  // above 0: values are not kept
 	bad  bool // the text is not JSON; truncated JSON is not bad
+
+	lossy bool // the value lacks a part of the text
 }
 
 func (p *lenientParser) space() {
@@ -126,6 +135,7 @@ func (p *lenientParser) object(depth int) lenientValue {
 	for !p.bad {
 		p.space()
 		if p.i >= len(p.s) {
+			p.lossy = true
 			return v
 		}
 		switch c := p.s[p.i]; c {
@@ -150,9 +160,11 @@ func (p *lenientParser) object(depth int) lenientValue {
 		val := p.value(depth + 1)
 		if depth < maxDepth && p.drop == 0 {
 			if v.keys == nil { // most arguments have no more keys
-				v.keys, v.vals = make([]string, 0, 4), make([]lenientValue, 0, 4)
+				v.keys, v.vals = make([]string, 0, 2), make([]lenientValue, 0, 2)
 			}
 			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
+		} else {
+			p.lossy = true
 		}
 	}
 	return v
@@ -164,6 +176,7 @@ func (p *lenientParser) array(depth int) lenientValue {
 	for !p.bad {
 		p.space()
 		if p.i >= len(p.s) {
+			p.lossy = true
 			return v
 		}
 		switch p.s[p.i] {
@@ -175,7 +188,7 @@ func (p *lenientParser) array(depth int) lenientValue {
 			continue
 		}
 		if depth >= maxDepth || len(v.vals) >= maxElements {
-			p.drop++
+			p.drop, p.lossy = p.drop+1, true
 			p.value(depth + 1)
 			p.drop--
 			continue
@@ -210,7 +223,7 @@ func (p *lenientParser) str() string {
 		p.i = end + 1
 		return p.s[start:end]
 	}
-	p.i = len(p.s)
+	p.i, p.lossy = len(p.s), true
 	return p.s[start:]
 }
 
@@ -241,7 +254,7 @@ func (p *lenientParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
 	if hasWord(near, "...", "…", "truncated") || p.i >= len(p.s) {
-		p.i = len(p.s)
+		p.i, p.lossy = len(p.s), true
 		return true
 	}
 	return false

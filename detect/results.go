@@ -22,12 +22,11 @@ type callResult struct {
 
 // judgedCall is a call with its result and the judgements so far.
 type judgedCall struct {
-	result                    callResult
-	analysis                  toolCall
-	judgement                 Judgement
-	kinds                     []Kind
-	hasAnalysis, hasJudgement bool
-	hasKinds                  bool
+	result                 callResult
+	analysis               *toolCall
+	judgement              Judgement
+	kinds                  []Kind
+	hasJudgement, hasKinds bool
 }
 
 // Classify returns the judgement of detect.Classify and caches it.
@@ -74,10 +73,11 @@ func (r *Results) of(res callResult) *judgedCall {
 }
 
 func (j *judgedCall) toolCall() *toolCall {
-	if !j.hasAnalysis {
-		j.hasAnalysis, j.analysis = true, wording().analyseCall(j.result.tool, j.result.args)
+	if j.analysis == nil {
+		call := wording().analyseCall(j.result.tool, j.result.args)
+		j.analysis = &call
 	}
-	return &j.analysis
+	return j.analysis
 }
 
 func (j *judgedCall) outcome() Judgement {

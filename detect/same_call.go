@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -166,12 +167,101 @@ func (v lenientValue) literals(have []string) []string {
 	return have
 }
 
-// callKey returns the identity of a call: a hash of tool and canonical arguments.
+// callKey returns the identity of a call: a hash of tool and arguments. Calls with the same canonical
+// arguments have the same identity.
 func callKey(tool, args string) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.WriteString(tool)
-	_, _ = d.Write([]byte{0})
-	_, _ = d.WriteString(wording().canonicalArgs(args, true))
-	return d.Sum64()
+	call := wording().analyseCall(tool, args)
+	return call.key(tool, args)
+}
+
+// key is callKey for an analysed call.
+func (c *toolCall) key(tool, args string) uint64 {
+	if !c.isComplete(args) {
+		return xxhash.Sum64String(tool + "\x00" + c.phrases.canonicalArgs(args, true))
+	}
+	return mixed(xxhash.Sum64String(tool), c.argsKey(c.args))
+}
+
+// isComplete reports whether the analysis holds all arguments. Longer and deeper arguments are compared by
+// their canonical text.
+func (c *toolCall) isComplete(args string) bool {
+	return c.complete && c.args.kind == objectValue && len(args) <= maxCanon
+}
+
+// argsKey returns a hash of arguments without their descriptions. The order of the keys does not count.
+func (c *toolCall) argsKey(args lenientValue) uint64 {
+	drop, sum := c.phrases.hasWork(slices.Values(args.keys)), uint64(len(args.keys))
+	for i, k := range args.keys {
+		if drop && c.phrases.describes(k) {
+			sum-- // a call without the description is equal
+			continue
+		}
+		sum += mixed(xxhash.Sum64String(k), c.valueKey(k, args.vals[i]))
+	}
+	return sum
+}
+
+// valueKey returns a hash of the value of a key. Another spelling of a command line has the same hash.
+func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
+	switch v.kind {
+	case stringValue:
+		text := v.text()
+		if c.phrases.isKey("command", key) {
+			text = c.commandSpelling(text, isShellKey(key))
+		}
+		return xxhash.Sum64String(strings.TrimSpace(text))
+	case objectValue:
+		sum := uint64(1)
+		for i, k := range v.keys {
+			sum += mixed(xxhash.Sum64String(k), c.valueKey(k, v.vals[i]))
+		}
+		return sum
+	case arrayValue:
+		if len(v.vals) == 3 && isShellKey(key) && c.phrases.is("program shell", path.Base(v.vals[0].text())) &&
+			strings.HasPrefix(v.vals[1].text(), "-") && strings.HasSuffix(v.vals[1].text(), "c") {
+			return c.valueKey(key, v.vals[2])
+		}
+		sum := uint64(2)
+		for _, e := range v.vals {
+			sum = mixed(sum, c.valueKey("", e))
+		}
+		return sum
+	case noValue, numberValue, boolValue: // a number keeps its spelling: 1 and 1.0 are different
+	}
+	return mixed(uint64(v.kind), xxhash.Sum64String(v.raw))
+}
+
+// commandSpelling returns a command line in the form in which other spellings are equal.
+func (c *toolCall) commandSpelling(text string, shellLine bool) string {
+	if shellLine {
+		spelled := text
+		if c.shell.line.Parsed && text == c.command {
+			spelled, _ = c.spelling()
+		} else {
+			spelled, _ = c.phrases.spelling(text)
+		}
+		if spelled != text {
+			return spelled
+		}
+	}
+	if !strings.ContainsAny(text, "'\"`\\\n") {
+		return oneSpace(text)
+	}
+	return text
+}
+
+// spelling returns phrases.spelling of the command of a call, from the parsed command.
+func (c *toolCall) spelling() (command, where string) {
+	if !c.shell.line.Parsed || !isPlainLine(c.command) {
+		return c.phrases.spelling(c.command)
+	}
+	return c.phrases.spellingOf(c.command, &c.shell.line)
+}
+
+// mixed combines two hashes. The order counts.
+func mixed(a, b uint64) uint64 {
+	var pair [16]byte
+	binary.LittleEndian.PutUint64(pair[:8], a)
+	binary.LittleEndian.PutUint64(pair[8:], b)
+	return xxhash.Sum64(pair[:])
 }

@@ -16,6 +16,7 @@ type shellCommand struct {
 	polls    bool   // a command asks for a state that an agent waits for; the other commands only look
 	last     string // program with the exit status of the line
 	parts    []shellPart
+	line     shell.Line
 }
 
 // shellPart is one simple command.
@@ -31,7 +32,7 @@ func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, 
 // carry a command to another place.
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
-	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until}
+	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
 	acts := false
 	for _, command := range line.Commands {
 		prog, args := p.program(command.Words)

@@ -3,6 +3,7 @@ package detect
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"precept/internal/shell"
 )
@@ -12,11 +13,42 @@ import (
 // output at the end. where is the folder and the variables that the line sets for its commands. A line
 // with a here-document, a substitution or a loop stays as it is.
 func (p *phrases) spelling(cmd string) (command, where string) {
-	plain := strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "").Replace(cmd)
-	if len(cmd) > maxCommand || strings.ContainsAny(plain, "<>(){}`&") || slices.ContainsFunc(strings.Fields(plain), isKeyword) {
+	if !isPlainLine(cmd) {
 		return cmd, ""
 	}
 	line := shell.Parse(cmd)
+	return p.spellingOf(cmd, &line)
+}
+
+// isPlainLine reports whether a command line has no here-document, no substitution and no loop.
+func isPlainLine(cmd string) bool {
+	if len(cmd) > maxCommand {
+		return false
+	}
+	plain := cmd
+	if strings.ContainsAny(cmd, ">&") {
+		plain = withoutRedirection().Replace(cmd)
+	}
+	if strings.ContainsAny(plain, "<>(){}`&") {
+		return false
+	}
+	for word := range strings.FieldsSeq(plain) {
+		if isKeyword(word) {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutRedirection removes the signs of a plain line that also begin a redirection of the output to a file.
+//
+//nolint:gochecknoglobals // immutable
+var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "")
+})
+
+// spellingOf returns the spelling of a plain line that is parsed.
+func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where string) {
 	if !line.Parsed {
 		return cmd, ""
 	}
@@ -55,7 +87,11 @@ func (p *phrases) spelling(cmd string) (command, where string) {
 
 // isKeyword reports whether a word begins a compound command of the shell.
 func isKeyword(w string) bool {
-	return slices.Contains([]string{"for", "while", "until", "if", "case", "select", "function", "[["}, w)
+	switch w {
+	case "for", "while", "until", "if", "case", "select", "function", "[[":
+		return true
+	}
+	return false
 }
 
 // sameCall reports whether two steps make the same call. A command with a folder or a variable is also

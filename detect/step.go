@@ -40,10 +40,13 @@ func (s *step) drop(req *wire.Request) {
 	s.outcome()
 	s.identity()
 	s.loose()
-	c := s.call
-	c.result.args, c.result.text = "", ""
-	c.analysis = toolCall{phrases: c.analysis.phrases, kind: c.analysis.kind}
+	s.call.result.args, s.call.result.text, s.call.analysis, s.memo.words = "", "", dropped, nil
 }
+
+// dropped is the analysis of a call after drop. The step holds the properties that are still needed.
+//
+//nolint:gochecknoglobals // immutable
+var dropped = new(toolCall)
 
 // text returns the text of the result.
 func (s *step) text() string {
@@ -77,6 +80,7 @@ type stepMemo struct {
 type callTraits struct {
 	known     bool
 	edit      bool // an editor changes a file; where is then the file
+	exec      bool // runs a command
 	runs      bool // runs a test or a command that does not only look
 	mayChange bool // may have side effects
 	repeats   bool // is meant to be repeated; the outcome may change the value
@@ -87,7 +91,7 @@ func (s *step) toolCall() *toolCall {
 	if !s.memo.call.known {
 		s.memo.call.known = true
 		s.memo.call.mayChange = call.mayChange()
-		s.memo.call.edit = call.kind == kindEdit
+		s.memo.call.edit, s.memo.call.exec = call.kind == kindEdit, call.kind == kindExec
 		s.memo.call.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
 		s.memo.call.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
@@ -97,9 +101,10 @@ func (s *step) toolCall() *toolCall {
 
 func (s *step) identity() uint64 {
 	if !s.memo.hasKey {
-		s.memo.key, s.memo.hasKey = callKey(s.call.result.tool, s.call.result.args), true
-		if call := s.toolCall(); len(call.shell.parts) > 0 {
-			if _, where := call.phrases.spelling(call.command); where != "" {
+		call := s.toolCall()
+		s.memo.key, s.memo.hasKey = call.key(s.call.result.tool, s.call.result.args), true
+		if len(call.shell.parts) > 0 {
+			if _, where := call.spelling(); where != "" {
 				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
 			}
 		} else if call.kind == kindEdit {
@@ -124,7 +129,7 @@ func (s *step) checks() bool {
 // loose returns the identity of the call without its budgets, 0 for a call without a budget.
 func (s *step) loose() uint32 {
 	if !s.memo.hasLoose {
-		s.memo.loose, s.memo.hasLoose = looseKey(s.call.result.tool, s.call.result.args), true
+		s.memo.loose, s.memo.hasLoose = s.toolCall().looseKey(s.call.result.tool, s.call.result.args), true
 	}
 	return s.memo.loose
 }
@@ -178,9 +183,10 @@ func (s *step) passes() bool {
 
 func (s *step) result() uint64 {
 	if !s.memo.hasSum {
+		s.toolCall()
 		text := s.text()
-		if call := s.toolCall(); call.kind == kindExec {
-			text = call.phrases.unframe(text).body
+		if s.memo.call.exec {
+			text = wording().unframe(text).body
 		}
 		s.memo.sum, s.memo.hasSum = resultSum(text)^s.beside, true
 	}

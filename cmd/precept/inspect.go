@@ -31,6 +31,7 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")
 	c.Flags().IntVar(&number, "explain", 0, "print the reason of one finding, by its number from 1, and no other finding")
 	c.RunE = func(c *cobra.Command, files []string) error {
+		defer keepHeapSmall(os.LookupEnv)()
 		if c.Flags().Changed("explain") {
 			return explainFinding(in, out, files, number, asJSON)
 		}
