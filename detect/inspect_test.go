@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -239,3 +240,53 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Errorf("finding 99: %+v, %d findings, %v; want no explanation and 5 findings", why, count, err)
 	}
 }
+
+// longTranscript returns a session with commands, their output, and words of a person.
+func longTranscript(rounds int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
+	output := strings.Repeat(`ok  \tpkg/one\t0.01s\n`, 60)
+	for i := range rounds {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":"Package %d.","tool_calls":[{"id":"c%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test ./pkg/p%d\"}"}}]}`, i, i, i)
+		fmt.Fprintf(&b, `,{"role":"tool","tool_call_id":"c%d","content":"%s--- FAIL: Test%d\n"},{"role":"user","content":"next"}`, i, output, i)
+	}
+	b.WriteString("]}\n")
+	return []byte(b.String())
+}
+
+// Inspect allocates a small multiple of its input, and holds the text of a long session once. A copy of the
+// list, a decoded copy of each result, or a second analysis of each call would exceed the bounds.
+func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
+	text := longTranscript(1500)
+	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // reads the tables
+		t.Fatal(err)
+	}
+	var before, during, after runtime.MemStats
+	findings := 0
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	err := detect.Inspect(bytes.NewReader(text), func(detect.Finding) error {
+		if findings++; findings == 2990 { // near the end
+			runtime.GC()
+			runtime.ReadMemStats(&during)
+		}
+		return nil
+	})
+	runtime.ReadMemStats(&after)
+	if err != nil || findings != 3001 {
+		t.Fatalf("%d findings, want 3001; %v", findings, err)
+	}
+	size := float64(len(text))
+	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {
+		t.Errorf("%.1f bytes allocated for a byte of the input, want at most %.1f", allocated, mostAllocated)
+	}
+	if held := float64(during.HeapAlloc-before.HeapAlloc) / size; held > mostHeld {
+		t.Errorf("%.1f bytes held for a byte of the input, want at most %.1f", held, mostHeld)
+	}
+}
+
+// Bounds of TestInspectAllocatesInProportionToItsInput: bytes for each byte of the input.
+const (
+	mostAllocated = 14.0
+	mostHeld      = 2.9
+)

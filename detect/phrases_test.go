@@ -84,7 +84,7 @@ func hears(p *phrases, class, phrase, text string) string {
 	case "question":
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))
-	case "unknown-answer", "choice":
+	case "unknown-answer", "choice", "own-wish", "about-answer":
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. Which one do you want?"))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
@@ -109,6 +109,9 @@ func knows(p *phrases, class, phrase, text string) string {
 	switch kind, _, _ := strings.Cut(class, " "); {
 	case class == "program shell":
 		return tell("run_command", `{"command":`+text+`}`, "")
+	case class == "program wordy":
+		spelled, _ := p.spelling(text)
+		return spelled
 	case kind == "program" || kind == "goal" || kind == "waits" || kind == "polls" || kind == "carries" || kind == "path" || kind == "sleeps":
 		result := "Exit code: 1"
 		if class == "program errs" {

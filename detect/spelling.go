@@ -77,12 +77,27 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		} else {
 			filters = 0
 		}
-		parts = append(parts, strings.TrimLeft(after+"\x1f", "\x1f")+strings.Join(append([]string{name}, args...), "\x1f"))
+		words := append([]string{p.programSpelling(name)}, args...)
+		words = slices.DeleteFunc(words, func(w string) bool { return p.is("program wordy", w) })
+		for i, w := range words {
+			if len(w) > 1 && !strings.Contains(w, "://") { // a folder
+				words[i] = strings.TrimSuffix(w, "/")
+			}
+		}
+		parts = append(parts, strings.TrimLeft(after+"\x1f", "\x1f")+strings.Join(words, "\x1f"))
 	}
 	if len(parts) == 0 {
 		return cmd, ""
 	}
 	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(set, "\x1f")
+}
+
+// programSpelling returns the name of a program without the version of an interpreter: python3.12.
+func (p *phrases) programSpelling(name string) string {
+	if base := strings.TrimRight(name, "0123456789."); base != name && p.is("program interprets", base) {
+		return base
+	}
+	return name
 }
 
 // isKeyword reports whether a word begins a compound command of the shell.

@@ -9,7 +9,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		"make all 2>&1", "make all 2>&1 | tail -20", "make all | tail -n 5", "cd /repo && make all", "cd web; make all", "make all;",
 		"CI=1 make all", "env CI=1 make all", `bash -lc "make all"`, "sh -c 'make all'", "sudo make all", "make 'all'", `make "all"`,
 		"/usr/bin/make all", "make   all  # once more", "timeout 60 make all", "cd /repo && CI=1 make all 2>&1 | tail -20",
-		"make all 2>&1 | head -50 | cat",
+		"make all 2>&1 | head -50 | cat", "make all --silent", "make all --", "make all/",
 	} {
 		if got := loopsIn(t, bash("make all", failed), bash(other, failed)); got != 1 {
 			t.Errorf("%s after make all: %d warnings, want 1", other, got)
@@ -18,12 +18,18 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 			t.Errorf("make all after %s: %d warnings, want 1", other, got)
 		}
 	}
+	missing := "ModuleNotFoundError: No module named 'yaml'"
+	if got := loopsIn(t, bash("python3 a.py", missing), bash("python a.py", missing)); got != 1 {
+		t.Errorf("python a.py after python3 a.py: %d warnings, want 1", got)
+	}
 	list := call("shell", `{"command":["bash","-lc","make all"]}`, failed)
 	if got := loopsIn(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {
 		t.Errorf("a list and a line: %d warnings, want 1", got)
 	}
 	for _, pair := range [][2]string{
 		{"make all", "make test"},
+		{"python3 a.py", "python3 b.py"},
+		{"curl https://x.test/a/", "curl https://x.test/a"},
 		{"cd a && make all", "cd b && make all"},
 		{"A=1 make all", "A=2 make all"},
 		{"./a/run.sh", "./b/run.sh"},

@@ -40,7 +40,7 @@ func (s *step) drop(req *wire.Request) {
 	s.outcome()
 	s.identity()
 	s.loose()
-	s.call.result.args, s.call.result.text, s.call.analysis, s.memo.words = "", "", dropped, nil
+	s.call.result, s.call.analysis, s.callID, s.memo.words = callResult{}, dropped, "", nil
 }
 
 // dropped is the analysis of a call after drop. The step holds the properties that are still needed.

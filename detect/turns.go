@@ -90,6 +90,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	switch {
 	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
+	case asksQuestion(previous) && p.chooses(opening, said):
+		return Neutral, "choice"
 	case said.phrase(p.lists["disapproval"]...), said.hasWord(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
 	case said.phrase(p.lists["new-goal"]...):
@@ -128,6 +130,19 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Correction, "doubt"
 	}
 	return Neutral, ""
+}
+
+// chooses reports whether a turn that answers a question states a wish or a fact of the person, also after
+// a no. Words about the agent or about its answer are an opinion, not a choice.
+func (p *phrases) chooses(opening string, said *personText) bool {
+	if said.phrase(p.lists["about-answer"]...) {
+		return false
+	}
+	rest := opening
+	if word, after, ok := strings.Cut(opening, " "); ok && startsWord(strings.TrimRight(word, ",.!"), "no", "nope", "actually") {
+		rest = strings.TrimLeft(after, " ,.!")
+	}
+	return startsWord(rest, p.lists["own-wish"]...)
 }
 
 // declines reports whether a turn that begins with a no only answers a question: the person needs nothing

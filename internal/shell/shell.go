@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -87,6 +88,11 @@ func depth(text string) int {
 	return deepest
 }
 
+// parsers holds parsers for reuse: a parser has buffers of 2 KB, more than most command lines need.
+//
+//nolint:gochecknoglobals // a pool
+var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
+
 // parse reports false for a text that is not valid Bash. A panic of the library counts as a refusal.
 func parse(text string, nesting int) (line Line, ok bool) {
 	defer func() {
@@ -95,12 +101,15 @@ func parse(text string, nesting int) (line Line, ok bool) {
 		}
 	}()
 	r := reader{text: text, nesting: nesting}
-	for stmt, err := range syntax.NewParser().StmtsSeq(strings.NewReader(text)) {
+	parser := parsers.Get().(*syntax.Parser) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
 		if err != nil {
+			parsers.Put(parser)
 			return Line{}, false
 		}
 		r.read(stmt)
 	}
+	parsers.Put(parser) // not after a panic
 	r.line.Parsed = true
 	return r.line, true
 }
