@@ -38,6 +38,17 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
 		t.Error("the page of the lessons does not name the guardrail")
 	}
+	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
+	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}
+	got = page("/lessons/helpful")
+	for _, want := range []string{
+		"Facts before the coin explain 12.0% of the variance and save 30 picks.", "rewards came after the closing.",
+		"All sessions: 900 closed picks, 200 rewarded; off: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page of the lesson has no %s", want)
+		}
+	}
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes of every session") {
 		t.Error("a lesson without outcomes has a section of outcomes")

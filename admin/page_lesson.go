@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
@@ -109,7 +110,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
 			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
 		}),
-		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since)),
+		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since), sources(v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
@@ -120,6 +121,14 @@ func (v *lessonView) html(f frame) g.Node {
 		g.If(len(v.findings) > 0, section("checks", "Checks", findingList(v.findings))),
 		section("history", "History", olderTexts(f, v.older, v.slug, v.block), eventsTable(v.events)),
 	}
+}
+
+// sources describes the data behind the effect.
+func sources(r *report.Row) g.Node {
+	if r == nil || len(r.Sources()) == 0 {
+		return nil
+	}
+	return quiet(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href("/help/EXPERIMENT#narrower-intervals"), g.Text("More")))
 }
 
 // about returns the line below the title.

@@ -144,7 +144,8 @@ func (k *considered) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.R
 // category.
 type Beliefs interface {
 	Posterior(c Action) Posterior
-	Baseline(category string) (n, sum float64) // number of sessions and sum of rewards
+	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
+	Baseline(category string) (n, sum float64)         // number of sessions and sum of rewards
 	RawCounts(a trial.Arm) (successes, failures float64)
 }
 

@@ -21,8 +21,10 @@ type Chooser struct {
 	mu     sync.RWMutex
 	arms   map[trial.Arm]*arm
 	slugs  map[string][]trial.Arm // arms of all texts of a lesson
-	cats   map[string]*baseline   // by scope
-	open   map[string]int64       // rewarded picks of open sessions, by the scope of their planned trial
+	cats   map[string]*baseline   // by scope of a category
+	cells  map[string]*[ofABaseline]int64
+	all    baseline         // all categories
+	open   map[string]int64 // rewarded picks of open sessions, by the scope of their planned trial
 	tenant [ofATenant]int64
 	clock  *clock
 	priors Priors
@@ -40,7 +42,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
 		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{},
-		cats: map[string]*baseline{}, open: map[string]int64{},
+		cats: map[string]*baseline{}, cells: map[string]*[ofABaseline]int64{}, open: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -86,13 +88,15 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		into := c.tenant[:]
+		into := [][]int64{c.tenant[:]}
 		if of == ofCategory {
-			into = c.category(scope).v[:]
+			into = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
 			if at, ok := find(&ds[i]); ok {
-				into[at.at] += ds[i].Value
+				for _, sums := range into {
+					sums[at.at] += ds[i].Value
+				}
 			}
 		}
 	}
@@ -132,6 +136,16 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
+// cell returns the sums of a cell, adding a missing one. The caller holds mu.
+func (c *Chooser) cell(scope string) *[ofABaseline]int64 {
+	v := c.cells[scope]
+	if v == nil {
+		v = new([ofABaseline]int64)
+		c.cells[scope] = v
+	}
+	return v
+}
+
 // Clone copies the counters. A provisional report adds the open sessions to the copy. The chooser's
 // own state is left out.
 func (c *Chooser) Clone() *Chooser {
@@ -146,6 +160,10 @@ func (c *Chooser) Clone() *Chooser {
 	for k, b := range c.cats {
 		out.cats[k] = &baseline{v: b.v}
 	}
+	for k, v := range c.cells {
+		out.cells[k] = new(*v)
+	}
+	out.all.v = c.all.v
 	return out
 }
 

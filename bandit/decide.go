@@ -40,16 +40,21 @@ func (c Config) fit(chosen []considered) []considered {
 	})
 }
 
-// open flips the control coin and freezes the baseline, once.
+// open flips the control coin and freezes the baseline, once: the prediction of the regression, or
+// without a regression the mean of the category.
 func open(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.Open(cfg.Salt, session, cfg.Control) {
 		return
 	}
-	n, sum := b.Baseline(a.Category)
-	if !(n > 0) {
-		n, sum = 0, 0
+	y, ok := b.Expected(a)
+	if !ok {
+		n, sum := b.Baseline(a.Category)
+		if !(n > 0) {
+			n, sum = 0, 0
+		}
+		y = (sum + startBase*baseWeight) / (n + baseWeight)
 	}
-	a.Base = trial.Round(clip((sum+startBase*baseWeight)/(n+baseWeight), 0, 1))
+	a.Base = trial.Round(clip(y, 0, 1))
 }
 
 // A new category starts with ten sessions of which half succeeded.
@@ -129,7 +134,8 @@ func flip(
 			own = chosen[i].belief.Match
 		}
 		p.Off = trial.Round(off)
-		p.C = trial.Round(clip(off+own, clipLo, clipHi))
+		// The centre eps m1 + (1-eps) m0, with m1 = m0 + m, gives z the smallest variance.
+		p.C = trial.Round(clip(off+own+p.Eps*chosen[i].belief.Mean, clipLo, clipHi))
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }

@@ -18,6 +18,7 @@ import (
 type believe map[string]bandit.Posterior
 
 func (b believe) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
+func (believe) Expected(*trial.Assignment) (float64, bool)   { return 0, false }
 func (b believe) Baseline(string) (float64, float64)         { return 90, 65 }
 func (b believe) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
@@ -67,7 +68,8 @@ type history struct {
 	n, sum float64
 }
 
-func (h history) Baseline(string) (float64, float64) { return h.n, h.sum }
+func (history) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+func (h history) Baseline(string) (float64, float64)       { return h.n, h.sum }
 
 // The expected reward of a session begins at a half and follows the sessions of its category.
 // Impossible sums, as after a correction before its original, are ignored.
@@ -210,7 +212,8 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 // moved are beliefs whose baseline is another one.
 type moved struct{ believe }
 
-func (moved) Baseline(string) (float64, float64) { return 1000, 10 }
+func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
 
 // The expected reward of a session is frozen at its first decision: the offsets of later picks use
 // the same baseline, whatever was learned in between.

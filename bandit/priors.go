@@ -18,6 +18,8 @@ type Priors struct {
 	T02     float64 `json:"t02"`
 	W2      float64 `json:"w2"`
 	Sigma2  float64 `json:"sigma2"` // variance of a reward around the model
+
+	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
 }
 
 // Starting values, also used for the pseudo-counts of a refit.
@@ -53,6 +55,9 @@ func (p Priors) sane() Priors {
 	p.T02 = ok(p.T02, minT02, startT02)
 	p.W2 = ok(p.W2, minW2, startW2)
 	p.Sigma2 = ok(p.Sigma2, 0.001, startSigma2)
+	if !p.Regression.sane() {
+		p.Regression = nil
+	}
 	return p
 }
 

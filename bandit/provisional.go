@@ -61,7 +61,8 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
 		if p.place.of == ofCategory {
-			c.category(p.scope).provisional[p.place.at] += sign * p.value
+			c.category(categoryOf(p.scope)).provisional[p.place.at] += sign * p.value
+			c.all.provisional[p.place.at] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
@@ -96,5 +97,6 @@ func (c *Chooser) Inherit(from *Chooser) {
 			c.category(scope).provisional = old.provisional
 		}
 	}
+	c.all.provisional = from.all.provisional
 	maps.Copy(c.open, from.open)
 }

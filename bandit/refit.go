@@ -24,11 +24,20 @@ func (c *Chooser) Priors() Priors {
 // Refit fits the priors to the lessons with at least five injections (discounted) and returns the
 // result with the next version. The chooser changes with SetPriors only.
 func (c *Chooser) Refit() Priors {
+	p, es := c.present()
+	p = p.refit(es)
+	if r := fitRegression(c.cellsNow(), p.Sigma2); r != nil { // outside of the lock, which requests need
+		p.Regression = r
+	}
+	return p.sane()
+}
+
+// present returns the priors with the present variance of a reward, and the evidence of the lessons.
+func (c *Chooser) present() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	p := c.priors
+	p = c.priors
 	p.Sigma2 = c.residual()
-	var es []evidence
 	for _, k := range slices.Sorted(maps.Keys(c.arms)) { // sorted: sums of floats depend on the order
 		a := c.arms[k]
 		a.mu.Lock()
@@ -38,7 +47,7 @@ func (c *Chooser) Refit() Priors {
 			es = append(es, e)
 		}
 	}
-	return p.refit(es).sane()
+	return p, es
 }
 
 // residual returns the variance of a reward around the model: the variance of a binary reward while

@@ -33,8 +33,8 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 		d.Add("", fRes2, 0, res*res)
 	}
 	if a.Category != "" {
-		d.Add(categoryScope(a.Category), fCN, 0, 1)
-		d.Add(categoryScope(a.Category), fCS, 0, y-del-inj)
+		d.Add(cellOf(a), fCN, 0, 1)
+		d.Add(cellOf(a), fCS, 0, y-del-inj)
 	}
 	for _, m := range a.Matched { // a match without a pick measures the match effect
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {

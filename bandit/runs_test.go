@@ -14,6 +14,8 @@ import (
 // even expects of every session what it brings without any lesson.
 type even struct{ believe }
 
+func (even) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+
 func (even) Baseline(string) (float64, float64) { return 2000, 1000 }
 
 // crewWorld is a fleet of runs of a few agents each. What they do goes well or badly together:

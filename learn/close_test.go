@@ -165,6 +165,8 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				late.record()
 			}
 			same(t, "counters", late.sums(us), early.sums(us))
+			same(t, "late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
+			same(t, "late rewards of a reward at the closing", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
 			same(t, "heard at the closing", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
 			same(t, "heard afterwards", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, r := range []*rig{early, late} {

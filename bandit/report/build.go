@@ -98,8 +98,8 @@ func (b *builder) row(l Lesson) Row {
 		Failure: s.Rewards.Failure,
 		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
 		SRM:       check(coinsLog(s.Strata), b.alarm),
-		Reporting: check(reportingLog(s.Strata), b.alarm),
-		EHelps:    math.Min(math.Exp(s.Proof.LogUp), capE), EHarms: math.Min(math.Exp(s.Proof.LogDown), capE),
+		Reporting: check(reportingLog(s.Strata), b.alarm), LateReporting: check(lateLog(s.Strata), b.alarm),
+		EHelps: math.Min(math.Exp(s.Proof.LogUp), capE), EHarms: math.Min(math.Exp(s.Proof.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
 	r.show(all)
@@ -119,6 +119,10 @@ func (b *builder) row(l Lesson) Row {
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
+	r.Explained, r.Late = explained(all, s.Strata), late(s.Strata)
+	r.PicksSaved = saved(r.Explained, all.n)
+	surrogate := b.in.Counters.Surrogate(l.Arm)
+	r.AllSessions = r.allSessions(&surrogate, all)
 	r.Outcomes = b.outcomesOf(&r, l.Arm)
 	r.Guardrail = r.guardrail(b.in.Guardrails)
 	r.Retire = b.retire(&r, l, p)
@@ -134,13 +138,16 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the alarm level of all checks with coins: two per lesson, and two of all
-// sessions.
+// alarmLevel returns the alarm level of all checks with coins: two per lesson, one more for a lesson with
+// rewards after the closing, and two of all sessions.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{coinsLog(b.global.Strata), allReportingLog(b.global)}
 	for _, l := range rows {
 		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
 			logEs = append(logEs, coinsLog(s.Strata), reportingLog(s.Strata))
+			if late(s.Strata) > 0 {
+				logEs = append(logEs, lateLog(s.Strata))
+			}
 		}
 	}
 	return alarmLevel(logEs)

@@ -95,8 +95,8 @@ func (r *Row) explanation() []string {
 				e.SumZ, e.N, 100**e.Mean, number("%+.2f", e.Difference, 100),
 			),
 			fmt.Sprintf(
-				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f",
-				*e.Variance, 100**e.Error, *e.Score,
+				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f; %s",
+				*e.Variance, 100**e.Error, *e.Score, r.centres(),
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
@@ -109,6 +109,12 @@ func (r *Row) explanation() []string {
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
 			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
 		fmt.Sprintf("  checks    coins e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
+	if r.Late > 0 {
+		out = append(out, fmt.Sprintf("  late      %d of the rewarded sessions got the reward after the closing; by the coins e %.3g", r.Late, r.LateReporting.EValue))
+	}
+	if r.AllSessions != nil {
+		out = append(out, "  all       "+r.AllSessions.Sentence())
+	}
 	for i := range r.Looks {
 		out = append(out, "  look      "+r.Looks[i].text())
 	}

@@ -107,6 +107,19 @@ func reportingLog(strata []trial.Stratum) float64 {
 	return combine(logEs...)
 }
 
+// lateLog returns the logarithm of the e-value against "the lesson does not change which sessions get a
+// reward after the closing". The sessions with a late reward only become more, so the e-value is valid at
+// any time. The check is separate from reportingLog, which reads each session once, at the closing.
+func lateLog(strata []trial.Stratum) float64 {
+	logEs := make([]float64, 0, len(strata))
+	for _, s := range strata {
+		if s.Eps > 0 && s.Eps < 1 {
+			logEs = append(logEs, ratio(s.Late[0], s.Late[0]+s.Late[1], s.Eps))
+		}
+	}
+	return combine(logEs...)
+}
+
 // whoReports returns the logarithms of the e-values against "the coin falls as promised" among the
 // rewarded sessions of a stratum, and among the others.
 func whoReports(s trial.Stratum) (told, mute float64) {

@@ -14,7 +14,7 @@ const likely = 2.5
 
 // verdict returns the first verdict that holds.
 func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
-	if !r.SRM.OK || !r.Reporting.OK {
+	if !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK {
 		return Invalid
 	}
 	if r.Effect != nil { // a proof without a visible effect would confuse
@@ -174,6 +174,9 @@ func (r *Row) note(s trial.Stats) string {
 func why(r *Row) string {
 	if !r.SRM.OK {
 		return fmt.Sprintf("the coins do not fall as promised (e-value %.3g)", r.SRM.EValue)
+	}
+	if r.Reporting.OK {
+		return fmt.Sprintf("having the lesson changes which sessions get a reward after the closing (e-value %.3g)", r.LateReporting.EValue)
 	}
 	return fmt.Sprintf(
 		"having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue,

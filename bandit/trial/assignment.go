@@ -66,6 +66,7 @@ type Assignment struct {
 	Control  bool       `json:"ctl,omitempty"`
 	ControlP float64    `json:"g"`
 	Category string     `json:"cat"`
+	Tools    int        `json:"tools,omitempty"` // number of tools at the first request
 	Base     float64    `json:"base"`
 	C        float64    `json:"c,omitempty"`   // centre of the global comparison, set at the first match
 	Decided  bool       `json:"dec,omitempty"` // Control and Base are set
@@ -145,7 +146,7 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 	out := head.Clone()
 	out.Matched, out.Picks = unionOf(head, other)
 	if out.Category == "" {
-		out.Category, out.Day, out.At = other.Category, other.Day, other.At
+		out.Category, out.Day, out.At, out.Tools = other.Category, other.Day, other.At, other.Tools
 	}
 	out.Excluded, out.Refused = a.Excluded || b.Excluded, a.Refused || b.Refused
 	*a = out

@@ -176,6 +176,10 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	}
 	d.Add(arm, ofTier(FieldTold, p.Injected, tier, p.Eps), 0, 1)
 	d.Add(arm, ofCoin(fRewards, p.Injected, p.Eps), 0, y)
+	d.Add(arm, ofCoin(fGraded, p.Injected, p.Eps), 0, y*(1-y))
+	if a.First == nil {
+		d.Add(arm, ofCoin(fLate, p.Injected, p.Eps), 0, 1)
+	}
 	z, ok := Z(y-p.C, p.Injected, p.Eps)
 	if !ok {
 		return
@@ -183,6 +187,7 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	d.Add(arm, fN, a.Day, 1)
 	d.Add(arm, fZ, a.Day, z)
 	d.Add(arm, fZZ, a.Day, z*z)
+	p.rewardSurrogate(d, z)
 	for k := range bets {
 		l := lambda(k, p.Eps) * z
 		d.Add(arm, wUp+strconv.Itoa(k+1), 0, math.Log1p(l))

@@ -27,6 +27,8 @@ type Counters struct {
 
 	poolMu sync.Mutex
 	pool   [OutcomeCount][ofPool]int64 // outcomes of all arms
+
+	surrogates [surrogates]int64 // surrogate of all arms
 }
 
 // NewCounters returns counters without evidence and without a day.
@@ -73,6 +75,9 @@ func (c *Counters) addScope(name string, ds []Delta) {
 			pool[at.at/ofOutcome][at.at%ofOutcome] += ds[i].Value
 			pooled = true
 		}
+		if ok && at.kind == surrogate {
+			c.addSurrogate(at.at, ds[i].Value)
+		}
 	}
 	s.mu.Unlock()
 	if pooled {
@@ -94,6 +99,13 @@ func (c *Counters) addPool(sums *[OutcomeCount][ofPool]int64) {
 			c.pool[o][i] += v
 		}
 	}
+}
+
+// addSurrogate adds to the surrogate of all arms.
+func (c *Counters) addSurrogate(at int, v int64) {
+	c.poolMu.Lock()
+	defer c.poolMu.Unlock()
+	c.surrogates[at] += v
 }
 
 // Raise merges maxima of other replicas.
@@ -156,7 +168,7 @@ func (c *Counters) Clone() *Counters {
 	out.global = c.global.clone()
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
-	out.pool = c.pool
+	out.pool, out.surrogates = c.pool, c.surrogates
 	return out
 }
 

@@ -53,6 +53,8 @@ const (
 	fAssigned = "a"     // closed sessions
 	fHeard    = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
 	fRewards  = "y"     // sums of rewards
+	fGraded   = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
+	fLate     = "late"  // sessions without a reward at the closing that got a reward later
 	atRate    = "@"
 )
 
@@ -60,14 +62,15 @@ const (
 type kind uint8
 
 const (
-	daily    kind = iota // one sum per day
-	ofTenant             // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	outlay               // one sum per day, of costs
-	overall              // one sum
-	bet                  // one sum per bet size
-	observed             // one sum of an outcome
-	coins                // one sum per propensity
-	maximum              // the largest value
+	daily     kind = iota // one sum per day
+	ofTenant              // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	outlay                // one sum per day, of costs
+	overall               // one sum
+	bet                   // one sum per bet size
+	observed              // one sum of an outcome
+	surrogate             // one sum of the surrogate
+	coins                 // one sum per propensity
+	maximum               // the largest value
 )
 
 // Indices of the values, by kind.
@@ -114,7 +117,9 @@ const (
 	iToldBy   = iAssigned + 2
 	iHeardBy  = iToldBy + 2*tiers
 	iRewards  = iHeardBy + 2*tiers
-	coinSums  = iRewards + 2
+	iGraded   = iRewards + 2
+	iLate     = iGraded + 2
+	coinSums  = iLate + 2
 )
 
 const (
@@ -163,6 +168,7 @@ func table() map[string]place {
 		}
 		t[fRefused+b] = place{overall, iRefused + arm}
 		t[fAssigned+b+atRate], t[fRewards+b+atRate] = place{coins, iAssigned + arm}, place{coins, iRewards + arm}
+		t[fGraded+b+atRate], t[fLate+b+atRate] = place{coins, iGraded + arm}, place{coins, iLate + arm}
 		for tier := range tiers {
 			by := b + "." + strconv.Itoa(tier) + atRate
 			t[FieldTold+by], t[fHeard+by] = place{coins, iToldBy + tiers*arm + tier}, place{
@@ -174,6 +180,9 @@ func table() map[string]place {
 		for i, name := range outcomeFields[o] {
 			t[name] = place{observed, int(o)*ofOutcome + i}
 		}
+	}
+	for i, name := range surrogateFields {
+		t[name] = place{surrogate, i}
 	}
 	for k := range bets {
 		t[wUp+strconv.Itoa(k+1)], t[wDown+strconv.Itoa(k+1)] = place{bet, k}, place{bet, bets + k}

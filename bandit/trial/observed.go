@@ -48,6 +48,7 @@ func namesOfOutcomes() (out [OutcomeCount][ofOutcome]string) {
 func (a *Assignment) outcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
+		p.closeSurrogate(d)
 		for o := range OutcomeCount {
 			if y, ok := p.Watch.Value(o); ok {
 				p.outcome(d, o, y)
@@ -141,7 +142,7 @@ const capAt = 3
 // centres eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm, and the scale
 // of the bets, from 50 closed picks on. Watch reads no session that is open.
 func (c *Counters) Watch(k Arm, eps float64, of OutcomeSet, from Tally) Watch {
-	w := Watch{Of: of, From: from}
+	w := Watch{Of: of, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)
 	for o := range OutcomeCount {
 		if !of.Has(o) {

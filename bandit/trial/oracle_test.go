@@ -133,6 +133,10 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					want.N++
 					coins.Told[at][u.tier%4]++
 					coins.Y[at] += u.y
+					coins.Graded[at] += u.y * (1 - u.y)
+					if u.heard < 0 {
+						coins.Late[at]++
+					}
 					z := -(u.y - 0.5) / holdout
 					if l.injected {
 						z = (u.y - 0.5) / (1 - holdout)
@@ -153,6 +157,11 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 				}
 			}
 			got := c.Stats(arm)
+			for i := range got.Strata {
+				near(t, "y (1-y), injected", got.Strata[i].Graded[1], coins.Graded[1])
+				near(t, "y (1-y), withheld", got.Strata[i].Graded[0], coins.Graded[0])
+				coins.Graded = got.Strata[i].Graded
+			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
 				t.Fatalf("%s: coins %+v, want %+v", arm, got.Strata, coins)
 			}

@@ -133,6 +133,7 @@ type Watch struct {
 	From     Tally                 `json:"from,omitzero"`
 	C        [OutcomeCount]float64 `json:"c,omitzero"`    // centres of the values
 	Width    [OutcomeCount]float64 `json:"w,omitzero"`    // distance from the centre at which a bet is capped; 0: no bet
+	Weight   float64               `json:"l,omitempty"`   // weight of the surrogate
 	Recurred bool                  `json:"rec,omitempty"` // an error that the lesson is about occurred after the pick
 	Closed   bool                  `json:"end,omitempty"` // After is set
 	After    [OutcomeCount]int64   `json:"after,omitzero"`

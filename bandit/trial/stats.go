@@ -47,6 +47,8 @@ type Stratum struct {
 	Told            [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
 	Y               [2]float64      // sums of rewards
+	Graded          [2]float64      // sums of y (1 - y)
+	Late            [2]int64        // sessions without a reward at the closing that have a reward now
 }
 
 // DayStats is the part of one day in the randomised comparison, for the effect over time.
@@ -149,6 +151,8 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 				t.Told[arm][tier] = max(0, whole(x.V[iToldBy+tiers*arm+tier]))
 				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iHeardBy+tiers*arm+tier]))
 			}
+			t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
+			t.Late[arm] = max(0, whole(x.V[iLate+arm]))
 			t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
 		}
 		out = append(out, t)

@@ -18,7 +18,8 @@ type sums struct {
 	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
 	any     Rows[int64, [coinSums]int64] // global: coin "any pick was injected", by the probability of none
 
-	outcomes [OutcomeCount][ofOutcome]int64
+	outcomes   [OutcomeCount][ofOutcome]int64
+	surrogates [surrogates]int64
 
 	narrowest float64 // smallest half-width that a caller computed; 0: none
 }
@@ -52,6 +53,8 @@ func (s *sums) add(d *Delta) (at place, ok bool) {
 		s.bets[at.at] += d.Value
 	case observed:
 		s.outcomes[at.at/ofOutcome][at.at%ofOutcome] += d.Value
+	case surrogate:
+		s.surrogates[at.at] += d.Value
 	case coins:
 		of := &s.strata
 		if anything {
@@ -68,6 +71,6 @@ func (s *sums) clone() *sums {
 	return &sums{
 		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays),
 		overall: s.overall, bets: s.bets, maxima: s.maxima,
-		strata: slices.Clone(s.strata), any: slices.Clone(s.any), outcomes: s.outcomes,
+		strata: slices.Clone(s.strata), any: slices.Clone(s.any), outcomes: s.outcomes, surrogates: s.surrogates,
 	}
 }

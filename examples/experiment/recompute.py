@@ -65,8 +65,10 @@ def collect(trials):
 
 def count(strata, eps, given, t):
     """One more coin of its propensity, and what was told of its session by the closing."""
-    stratum = strata.setdefault(round(eps, 6), {"all": [0, 0], "told": {}})
+    stratum = strata.setdefault(round(eps, 6), {"all": [0, 0], "told": {}, "late": [0, 0]})
     stratum["all"][given] += 1
+    if t["arm"] and t["outcome"] is not None and t["outcome_at_closing"] is None:
+        stratum["late"][given] += 1
     if t["outcome_at_closing"] is not None:
         stratum["told"].setdefault(t.get("tier_at_closing", 0), [0, 0])[given] += 1
 
@@ -129,7 +131,8 @@ def checks(key, strata, trials):
     if key[0] == "control":  # few sessions are control, so the first picks are asked as well, where their coins are sound
         sound = {eps: s for eps, s in first_picks(trials).items() if coins_fall({eps: s}) < math.log(1000)}
         reporting = together((reporting, sum(sum(told_and_mute(eps, s)) for eps, s in sound.items())))
-    return {"srm": math.exp(min(coins_fall(strata), CAP)), "reporting": math.exp(min(reporting, CAP))}
+    late = together(log_ratio(*s["late"], eps) for eps, s in strata.items() if 0 < eps < 1)
+    return {"srm": math.exp(min(coins_fall(strata), CAP)), "reporting": math.exp(min(reporting, CAP)), "late": math.exp(min(late, CAP))}
 
 
 def judge(key, row):

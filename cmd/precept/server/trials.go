@@ -101,6 +101,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 		p, t := &as.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
 		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Watch)
+		t.Weight = p.Watch.Weight
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
 			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)

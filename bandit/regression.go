@@ -1,0 +1,295 @@
+package bandit
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"precept/bandit/trial"
+)
+
+// Regression predicts the reward of a session from facts that are known at the first request, before
+// any coin: the expected reward without a lesson, relative to the running mean of the tenant. The
+// prediction becomes part of a centre, and a better centre makes the interval of an effect narrower.
+// A replica fits a Regression to the closed sessions and publishes it with the priors.
+type Regression struct {
+	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
+	Offset   float64                       `json:"offset"`   // for a session without a known fact
+	Effects  map[string]map[string]float64 `json:"effects"`  // by fact and its value, in units of reward
+}
+
+// The facts of a session.
+const (
+	factAgent = iota
+	factModel
+	factLength
+	factCategory
+	factTools
+	factHour
+	factCount
+)
+
+// factNames are the names in a stored Regression.
+var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
+
+// mostValues bounds the values of a fact that have an effect of their own: agents and models of a
+// tenant are free text. The most frequent values are kept.
+var mostValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
+
+// cellOf returns the scope of the counters of all sessions with the same facts. A session without a
+// known start has only a category.
+func cellOf(a *trial.Assignment) string {
+	scope := categoryScope(a.Category)
+	if a.At == 0 {
+		return scope
+	}
+	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/hoursOfBand, 10)
+}
+
+// hoursOfBand is the length of a band of the day, in seconds of UTC.
+const hoursOfBand = 3 * 3600
+
+// toolsBand returns a coarse number of tools.
+func toolsBand(n int) string {
+	for band, most := range []int{0, 4, 12, 30} {
+		if n <= most {
+			return strconv.Itoa(band)
+		}
+	}
+	return "4"
+}
+
+// categoryOf returns the scope of the category of a cell: the scope without the two digits at the end.
+// No category ends with a digit, because the band of the length is the last part of a category.
+func categoryOf(cell string) string {
+	const bands = len("|2|5")
+	at := len(cell) - bands
+	if at <= len(categoryMark) || cell[at] != '|' || cell[at+2] != '|' || !digit(cell[at+1]) || !digit(cell[at+3]) {
+		return cell
+	}
+	return cell[:at]
+}
+
+func digit(b byte) bool { return b >= '0' && b <= '9' }
+
+// factsOf returns the facts of a cell, empty for unknown ones.
+func factsOf(cell string) (f [factCount]string) {
+	category := categoryOf(cell)
+	f[factCategory] = strings.TrimPrefix(category, categoryMark)
+	parts := strings.Split(f[factCategory], "|")
+	for i, at := range []int{factAgent, factModel, factLength} {
+		if i < len(parts) {
+			f[at] = parts[i]
+		}
+	}
+	if rest, ok := strings.CutPrefix(cell, category+"|"); ok {
+		f[factTools], f[factHour], _ = strings.Cut(rest, "|")
+	}
+	return f
+}
+
+// Expected returns the expected reward of a session without a lesson by the published regression. ok
+// is false without a regression.
+func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r, n := c.priors.Regression, real64(c.all.v[iCN]+c.all.provisional[iCN])
+	if r == nil || !(n > 0) {
+		return 0, false
+	}
+	return real64(c.all.v[iCS]+c.all.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
+}
+
+// relative returns the difference from the running mean.
+func (r *Regression) relative(facts [factCount]string) float64 {
+	y := r.Offset
+	for f, value := range facts {
+		y += r.Effects[factNames[f]][value]
+	}
+	return y
+}
+
+// sane reports whether a stored regression is usable.
+func (r *Regression) sane() bool {
+	if r == nil {
+		return false
+	}
+	ok := func(x float64) bool { return math.Abs(x) <= 1 }
+	for _, values := range r.Effects {
+		for _, x := range values {
+			if !ok(x) {
+				return false
+			}
+		}
+	}
+	return ok(r.Offset)
+}
+
+// cell is the sum over the closed and rewarded sessions with the same facts.
+type cell struct {
+	facts  [factCount]string
+	n, sum float64 // sessions, and rewards less the part that lessons explain
+}
+
+// cellsNow returns the cells of the tenant, sorted, so that every replica adds in the same order.
+func (c *Chooser) cellsNow() []cell {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make([]cell, 0, len(c.cells))
+	for _, scope := range slices.Sorted(maps.Keys(c.cells)) {
+		v := c.cells[scope]
+		if n := real64(v[iCN]); n > 0 {
+			out = append(out, cell{factsOf(scope), n, real64(v[iCS])})
+		}
+	}
+	return out
+}
+
+// Steps and starting values of the fit.
+const (
+	fitSteps     = 10
+	startEffect2 = 0.05 * 0.05 // variance of the effects of a fact
+	leastEffect2 = 1e-5
+)
+
+// fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
+// that follows from the data (EM), so that a fact without information gets effects near 0. sigma2 is
+// the variance of a reward. The result is nil below RefitEvery sessions.
+func fitRegression(cells []cell, sigma2 float64) *Regression {
+	var n, sum float64
+	for i := range cells {
+		n, sum = n+cells[i].n, sum+cells[i].sum
+	}
+	if n < RefitEvery {
+		return nil
+	}
+	mean := sum / n
+	columns, column := columnsOf(cells)
+	k := len(columns) + 1 // the first column is the offset
+	gram, moment := momentsOf(cells, column, mean, sigma2)
+	effects, variances := make([]float64, k), [factCount]float64{}
+	for f := range variances {
+		variances[f] = startEffect2
+	}
+	for range fitSteps {
+		a := slices.Clone(gram)
+		a[0] += 1 / startW2
+		for i, key := range columns {
+			a[(i+1)*k+i+1] += 1 / variances[key.fact]
+		}
+		if !invert(a, k) {
+			return nil
+		}
+		for p := range effects {
+			effects[p] = 0
+			for q := range moment {
+				effects[p] += a[p*k+q] * moment[q]
+			}
+		}
+		var values, squares [factCount]float64
+		for i, key := range columns {
+			values[key.fact]++
+			squares[key.fact] += effects[i+1]*effects[i+1] + a[(i+1)*k+i+1]
+		}
+		for f := range variances {
+			variances[f] = math.Max(leastEffect2, (squares[f]+startEffect2)/(values[f]+1))
+		}
+	}
+	r := &Regression{Sessions: n, Offset: trial.Round(effects[0]), Effects: map[string]map[string]float64{}}
+	for i, key := range columns {
+		name := factNames[key.fact]
+		if r.Effects[name] == nil {
+			r.Effects[name] = map[string]float64{}
+		}
+		r.Effects[name][key.value] = trial.Round(effects[i+1])
+	}
+	return r
+}
+
+// momentsOf returns the products of the columns, and of the columns with the rewards around the mean,
+// divided by the variance of a reward.
+func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
+	k := len(column) + 1
+	gram, moment = make([]float64, k*k), make([]float64, k)
+	for i := range cells {
+		x := []int{0}
+		for f, value := range cells[i].facts {
+			if at, ok := column[columnKey{f, value}]; ok {
+				x = append(x, at)
+			}
+		}
+		for _, p := range x {
+			moment[p] += (cells[i].sum - cells[i].n*mean) / sigma2
+			for _, q := range x {
+				gram[p*k+q] += cells[i].n / sigma2
+			}
+		}
+	}
+	return gram, moment
+}
+
+// columnKey names a column of the regression.
+type columnKey struct {
+	fact  int
+	value string
+}
+
+// columnsOf returns a column for each frequent value of a fact with two values or more, in a fixed
+// order, and the number of each column.
+func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
+	count := map[columnKey]float64{}
+	for i := range cells {
+		for f, value := range cells[i].facts {
+			if value != "" {
+				count[columnKey{f, value}] += cells[i].n
+			}
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(count), func(x, y columnKey) int {
+		return cmp.Or(cmp.Compare(x.fact, y.fact), cmp.Compare(count[y], count[x]), cmp.Compare(x.value, y.value))
+	})
+	var values, used [factCount]int
+	for _, key := range keys {
+		values[key.fact]++
+	}
+	number = map[columnKey]int{}
+	for _, key := range keys {
+		if values[key.fact] > 1 && used[key.fact] < mostValues[key.fact] {
+			used[key.fact]++
+			columns = append(columns, key)
+			number[key] = len(columns)
+		}
+	}
+	return columns, number
+}
+
+// invert replaces a symmetric positive definite k by k matrix by its inverse (Gauss and Jordan, which
+// needs no pivot for such a matrix), and reports whether the matrix was one.
+func invert(a []float64, k int) bool {
+	for p := range k {
+		d := a[p*k+p]
+		if !(d > 1e-9) {
+			return false
+		}
+		for j := range k {
+			a[p*k+j] /= d
+		}
+		a[p*k+p] = 1 / d
+		for i := range k {
+			f := a[i*k+p]
+			if i == p || f == 0 {
+				continue
+			}
+			for j := range k {
+				if j != p {
+					a[i*k+j] -= f * a[p*k+j]
+				}
+			}
+			a[i*k+p] = -f / d
+		}
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+package bandit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/trial"
+)
+
+// knownFacts is a session whose first request came at an hour with a number of tools.
+func knownFacts(agent string, hour, tools int) trial.Assignment {
+	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
+}
+
+// easyMornings has sessions of two agents: 0.8 of the sessions succeed in the morning and 0.4 in the evening,
+// with either agent and any number of tools.
+func easyMornings(n int) (deltas [][]trial.Delta) {
+	r := seeded("mornings")
+	for i := range n {
+		hour, chance := 7, 0.8
+		if i%2 == 0 {
+			hour, chance = 20, 0.4
+		}
+		a := knownFacts(fmt.Sprint("agent-", r.IntN(2)), hour, 20*r.IntN(2))
+		y := 0.0
+		if r.Float64() < chance {
+			y = 1
+		}
+		deltas = append(deltas, bandit.Contribution(&a, y, 1))
+	}
+	return deltas
+}
+
+// The regression learns from closed sessions which facts before the coin predict the reward, and a decision
+// freezes the prediction as the base of the session.
+func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
+	c := bandit.New()
+	for _, ds := range easyMornings(2000) {
+		c.Add(ds)
+	}
+	morning, evening := knownFacts("agent-0", 7, 0), knownFacts("agent-0", 20, 0)
+	if _, ok := c.Expected(&morning); ok {
+		t.Error("a prediction without a published regression")
+	}
+	c.SetPriors(c.Refit())
+	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
+		if got, ok := c.Expected(at); !ok || math.Abs(got-want) > 0.05 {
+			t.Errorf("the prediction is %.3f (%v), want about %.1f", got, ok, want)
+		}
+	}
+	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
+	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
+	if math.Abs(fresh.Base-0.4) > 0.05 {
+		t.Errorf("the base of an evening is %.3f, want about 0.4", fresh.Base)
+	}
+	stranger := knownFacts("new", 7, 60)
+	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
+		t.Errorf("the prediction for an unknown agent in the morning is %.3f, want about 0.8", got)
+	}
+}
+
+// Facts without information have effects near 0, so that the predictions are the mean.
+func TestRegressionIgnoresFactsWithoutInformation(t *testing.T) {
+	r, c := seeded("noise"), bandit.New()
+	for range 1000 {
+		a := knownFacts(fmt.Sprint("agent-", r.IntN(10)), r.IntN(24), r.IntN(50))
+		c.Add(bandit.Contribution(&a, float64(r.IntN(2)), 1))
+	}
+	c.SetPriors(c.Refit())
+	var worst float64
+	for hour := range 24 {
+		a := knownFacts("agent-3", hour, 10)
+		got, _ := c.Expected(&a)
+		worst = max(worst, math.Abs(got-0.5))
+	}
+	if worst > 0.08 {
+		t.Errorf("a prediction from noise is %.3f away from the mean, want at most 0.08", worst)
+	}
+}
+
+// Replicas that add the sessions in different orders, or take a session back and add it again, publish equal
+// regressions.
+func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
+	all := easyMornings(600)
+	one, two := bandit.New(), bandit.New()
+	for _, ds := range all {
+		one.Add(ds)
+	}
+	two.Add(all[7])
+	two.Add(trial.Negate(all[7]))
+	for _, ds := range slices.Backward(all) {
+		two.Add(ds)
+	}
+	a, err := json.Marshal(one.Refit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(two.Refit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Errorf("replicas publish %s and %s", a, b)
+	}
+}
+
+// With fewer than 250 rewards the mean of the category stays in use, and an unusable regression of another
+// process is dropped.
+func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
+	c := bandit.New()
+	for _, ds := range easyMornings(bandit.RefitEvery - 1) {
+		c.Add(ds)
+	}
+	if p := c.Refit(); p.Regression != nil {
+		t.Errorf("a regression from %d rewards: %+v", bandit.RefitEvery-1, p.Regression)
+	}
+	p := c.Priors()
+	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}
+	if c.SetPriors(p); c.Priors().Regression != nil {
+		t.Error("a regression with an infinite effect is in use")
+	}
+}
+
+// A store of an older precept has the sums of categories without the other facts. The sums stay in the
+// baseline of the category.
+func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
+	c := bandit.New()
+	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.One), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.One)})
+	a := knownFacts("agent-0", 7, 0)
+	c.Add(bandit.Contribution(&a, 1, 1))
+	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
+		t.Errorf("the baseline is %v sessions with %v, want 11 with 8", n, sum)
+	}
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"precept/bandit/trial"
+)
+
+// explained returns the share of the variance of z that the centres remove, compared with the best
+// centre that is equal for all sessions of a propensity. nil below the minimum of data.
+func explained(all sums, strata []trial.Stratum) *float64 {
+	if !all.shown() {
+		return nil
+	}
+	var n, z, zz float64 // of z around a constant
+	for _, s := range strata {
+		n0, n1 := float64(s.ToldOn(0)), float64(s.ToldOn(1))
+		if !(s.Eps > 0 && s.Eps < 1) || n0+n1 == 0 {
+			continue
+		}
+		centre := s.Eps*s.Y[1]/math.Max(n1, 1) + (1-s.Eps)*s.Y[0]/math.Max(n0, 1)
+		around := func(arm int, count float64) (sum, squares float64) {
+			y := s.Y[arm]
+			return y - count*centre, y - s.Graded[arm] - 2*centre*y + count*centre*centre
+		}
+		r1, q1 := around(1, n1)
+		r0, q0 := around(0, n0)
+		n, z = n+n0+n1, z+r1/(1-s.Eps)-r0/s.Eps
+		zz += q1/((1-s.Eps)*(1-s.Eps)) + q0/(s.Eps*s.Eps)
+	}
+	if n == 0 {
+		return nil
+	}
+	_, constant := trial.Moments(n, z, zz)
+	return new(1 - all.variance()/constant)
+}
+
+// saved returns the number of further picks that an interval of the same width needs without the
+// centres.
+func saved(share *float64, n float64) int64 {
+	if share == nil || *share <= 0 || *share >= 1 {
+		return 0
+	}
+	return int64(math.Round(n * *share / (1 - *share)))
+}
+
+// AllSessions is the effect on the reward, estimated from all closed sessions: the sessions without a
+// reward count by their outcomes. No verdict uses the estimate.
+type AllSessions struct {
+	Sessions int64    `json:"sessions"` // closed picks
+	Rewarded int64    `json:"rewarded"` // rewarded ones
+	Effect   *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
+	Lo       *float64 `json:"lo"`       // 95%, valid at any time
+	Hi       *float64 `json:"hi"`
+	Gain     float64  `json:"gain"`          // share of the variance of the effect that the estimate saves
+	Off      string   `json:"off,omitempty"` // reason why the estimate is off
+}
+
+// notAlike is the difference between rewarded and other sessions, in standard errors, at which the
+// estimate from all sessions is off.
+const notAlike = 1.96
+
+// allSessions returns the estimate from all sessions; nil while no outcome predicts rewards.
+func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
+	if s.GG <= 0 || s.N1+s.N0 <= s.M1+s.M0 {
+		return nil
+	}
+	a := &AllSessions{Sessions: int64(s.N1 + s.N0), Rewarded: int64(s.M1 + s.M0)}
+	switch {
+	case !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK:
+		a.Off = "the lesson changes which sessions have a reward, or the coins are broken"
+		return a
+	case math.Abs(s.Alike()) > notAlike:
+		a.Off = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
+		return a
+	case !trial.Enough(s.M1+s.M0, s.M1, s.M0):
+		return a
+	}
+	e, v := s.Effect()
+	h := trial.HalfWidth(s.M1+s.M0, v, trial.TightLesson)
+	a.Effect, a.Lo, a.Hi = new(e), new(e-h), new(e+h)
+	if own := rewarded.variance() / rewarded.n; rewarded.n > 0 && own > 0 {
+		a.Gain = 1 - v/(s.M1+s.M0)/own
+	}
+	return a
+}
+
+// Sentence describes the estimate in one line.
+func (a *AllSessions) Sentence() string {
+	s := fmt.Sprintf("%d closed picks, %d rewarded", a.Sessions, a.Rewarded)
+	switch {
+	case a.Off != "":
+		return s + "; off: " + a.Off
+	case a.Effect == nil:
+		return s + "; no effect yet"
+	}
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f] points with the outcomes of sessions without a reward (%s; %.0f%% less variance); no verdict uses this estimate",
+		100**a.Effect, 100**a.Lo, 100**a.Hi, s, 100*a.Gain)
+}
+
+// centres describes the share of the variance that the centres explain.
+func (r *Row) centres() string {
+	if r.PicksSaved == 0 {
+		return "facts before the coin explain none of the variance"
+	}
+	return fmt.Sprintf("facts before the coin explain %.1f%% of the variance and save %d picks", 100**r.Explained, r.PicksSaved)
+}
+
+// Sources describes the data behind the effect in sentences: the facts before the coin, the rewards
+// after the closing, and the sessions without a reward.
+func (r *Row) Sources() (out []string) {
+	if r.Explained != nil {
+		out = append(out, strings.ToUpper(r.centres()[:1])+r.centres()[1:]+".")
+	}
+	if r.Late > 0 {
+		out = append(out, fmt.Sprintf("%d of %d rewards came after the closing.", r.Late, r.Told))
+	}
+	if r.AllSessions != nil {
+		out = append(out, "All sessions: "+r.AllSessions.Sentence()+".")
+	}
+	return out
+}
+
+// late returns the number of rewards after the closing.
+func late(strata []trial.Stratum) (n int64) {
+	for _, s := range strata {
+		n += s.Late[0] + s.Late[1]
+	}
+	return n
+}

@@ -1,0 +1,209 @@
+//go:build !race
+
+package report_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// narrowWorld is a world without an effect on the reward.
+type narrowWorld struct {
+	facts    float64 // share of the variance of the reward that the facts before the coin explain
+	rewarded float64 // share of the sessions with a reward
+	prevents float64 // share of the errors that a lesson prevents
+	learns   bool    // use the regression
+	lessons  int
+	sessions int
+}
+
+// found counts the intervals of a world.
+type found struct {
+	lessons, missed, missedAll int // intervals that excluded 0 at some time
+	half, halfAll              float64
+	explained                  float64
+}
+
+// openSessions is the number of sessions that are open at a time.
+const openSessions = 50
+
+// play runs the world and reads the report after every hundred sessions.
+func (w *narrowWorld) play(seed string, into *found) {
+	r, c := seeded(seed), bandit.New()
+	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
+	var all []report.Lesson
+	var actions []bandit.Action
+	for j := range w.lessons {
+		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), Arm: trial.Arm(fmt.Sprintf("l%02d@1", j)), State: "active", Confidence: 0.5}
+		all, actions = append(all, l), append(actions, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
+	}
+	effects := func(n int) []float64 { // of the values of a fact, with mean 0 and variance 1
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.Sqrt(12) * (float64(i) + 0.5 - float64(n)/2) / math.Sqrt(float64(n*n-1))
+		}
+		r.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+		return out
+	}
+	agents, hours, tools := effects(3), effects(8), effects(5)
+	scale := math.Sqrt(w.facts * 0.25 / 3)
+	missed, missedAll := make([]bool, w.lessons), make([]bool, w.lessons)
+	type open struct {
+		a    trial.Assignment
+		y    float64
+		told bool
+	}
+	var waiting []open
+	var last report.Report
+	rewards := 0
+	for i := range w.sessions {
+		agent, hour, band := r.IntN(3), r.IntN(8), r.IntN(5)
+		a := trial.Assignment{
+			Category: fmt.Sprintf("agent-%d|model|m", agent), At: int64(86_400*20_000 + 3*3600*hour), Day: 20_000, Tools: []int{0, 3, 9, 20, 60}[band],
+		}
+		bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), actions, 1)
+		treated := 0
+		for j := range a.Picks {
+			p := &a.Picks[j]
+			p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
+			if p.Injected {
+				treated++
+			}
+		}
+		o := open{told: r.Float64() < w.rewarded}
+		if r.Float64() < 0.5+scale*(agents[agent]+hours[hour]+tools[band]) {
+			o.y = 1
+		}
+		a.Observe(trial.Tally{Errors: errorsOf(r, o.y, math.Pow(1-w.prevents, float64(treated)))})
+		if o.told {
+			a.First = &trial.AtClosing{Y: o.y, Tier: 2}
+		}
+		o.a = a
+		if waiting = append(waiting, o); len(waiting) > openSessions {
+			o, waiting = waiting[0], waiting[1:]
+			c.Add(o.a.Closing())
+			if o.told {
+				c.Add(bandit.Contribution(&o.a, o.y, 2))
+				if rewards++; rewards%bandit.RefitEvery == 0 {
+					p := c.Refit()
+					if !w.learns {
+						p.Regression = nil
+					}
+					c.SetPriors(p)
+				}
+			}
+		}
+		if i%100 != 99 {
+			continue
+		}
+		last = report.Build(report.Input{Now: noon, Counters: c.Measured(), Lessons: all})
+		for j := range last.Lessons {
+			row := &last.Lessons[j]
+			missed[j] = missed[j] || row.Lo != nil && (*row.Lo > 0 || *row.Hi < 0)
+			if s := row.AllSessions; s != nil && s.Lo != nil {
+				missedAll[j] = missedAll[j] || *s.Lo > 0 || *s.Hi < 0
+			}
+		}
+	}
+	for j := range last.Lessons {
+		row := &last.Lessons[j]
+		into.lessons++
+		if missed[j] {
+			into.missed++
+		}
+		if missedAll[j] {
+			into.missedAll++
+		}
+		if row.Lo == nil {
+			continue
+		}
+		into.half += (*row.Hi - *row.Lo) / 2
+		into.explained += *row.Explained
+		if s := row.AllSessions; s != nil && s.Lo != nil {
+			into.halfAll += (*s.Hi - *s.Lo) / 2
+		}
+	}
+}
+
+// errorsOf returns the failed calls of a session: more where the session fails.
+func errorsOf(r *rand.Rand, y, share float64) (n int64) {
+	chance := share * 0.15
+	if y == 0 {
+		chance = share * 0.55
+	}
+	for range 10 {
+		if r.Float64() < chance {
+			n++
+		}
+	}
+	return n
+}
+
+func worldsOf(few int) int {
+	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
+		return n
+	}
+	return few
+}
+
+// Facts before the coin that explain a tenth and three tenths of the variance of the reward save about
+// as many picks. Facts that explain nothing make no interval wider. The intervals hold at every look.
+// WORLDS sets the number of worlds: 60 for the figures of docs/decisions.
+func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
+	worlds := worldsOf(2)
+	for _, facts := range []float64{0, 0.1, 0.3} {
+		var with, without found
+		for i := range worlds {
+			w := narrowWorld{facts: facts, rewarded: 1, lessons: 4, sessions: 3000, learns: true}
+			w.play(fmt.Sprintf("facts-%g-%d", facts, i), &with)
+			w.learns = false
+			w.play(fmt.Sprintf("facts-%g-%d", facts, i), &without)
+		}
+		n := float64(with.lessons)
+		saved := 1 - math.Pow(with.half/without.half, 2)
+		t.Logf("facts explain %.0f%%: the report says %.1f%% (category alone %.1f%%); picks saved against the category alone %.1f%%; ever missed %d of %d with the regression, %d without",
+			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
+		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
+			t.Errorf("facts that explain %g of the variance explain %.3f of it in the report", facts, got)
+		}
+		if saved < facts/4-0.02 {
+			t.Errorf("facts that explain %g of the variance save %.3f of the picks against the mean of the category, want at least a quarter of the share", facts, saved)
+		}
+		if float64(with.missed) > 0.05*n+2*math.Sqrt(0.05*n) {
+			t.Errorf("facts that explain %g: %d of %d intervals missed the truth, want at most one in twenty", facts, with.missed, with.lessons)
+		}
+	}
+}
+
+// Few sessions have a reward, and the outcomes of the others narrow the interval. The interval holds at
+// every look, also for a lesson that prevents errors without an effect on the reward.
+func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
+	worlds := worldsOf(2)
+	for _, prevents := range []float64{0, 0.3} {
+		for _, share := range []float64{0.05, 0.2, 0.5} {
+			var got found
+			for i := range worlds {
+				w := narrowWorld{rewarded: share, prevents: prevents, lessons: 3, sessions: 6000, learns: true}
+				w.play(fmt.Sprintf("ppi-%g-%g-%d", prevents, share, i), &got)
+			}
+			n := float64(got.lessons)
+			gain := 1 - math.Pow(got.halfAll/got.half, 2)
+			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; ever missed %d of %d with all sessions, %d with the rewarded ones",
+				100*prevents, 100*share, 100*gain, got.missedAll, got.lessons, got.missed)
+			if gain < 0.2*(1-share) {
+				t.Errorf("with %g of the sessions rewarded the others save %.3f of the variance, want at least %.3f", share, gain, 0.2*(1-share))
+			}
+			if float64(got.missedAll) > 0.05*n+2*math.Sqrt(0.05*n) {
+				t.Errorf("with %g of the sessions rewarded %d of %d intervals missed the truth, want at most one in twenty", share, got.missedAll, got.lessons)
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package trial
+
+import "math"
+
+// The surrogate s of a reward is the absence of trouble after the pick: 1 less the sum of errors, loops
+// and corrections, at least 0. Every closed session has a surrogate, and few sessions have a reward. The estimate
+// over all sessions is
+//
+//	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
+//
+// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen
+// at the pick and follows from earlier sessions, so that the sums stay sums over sessions. Both means
+// use the counted sessions: a share of rewarded sessions that is frozen at the pick would turn a
+// change of the share into an effect.
+
+// Indices of the sums of the surrogate. The sums are not dated.
+const (
+	uN1 = iota // closed picks with a surrogate and a coin, injected
+	uN0
+	uG  // sums of g = l z(s)
+	uGG // over all closed picks
+	uM1 // rewarded picks among them, injected
+	uM0
+	uD // sums of d = z(y) - g over the rewarded picks
+	uDD
+	uDG
+	uGR // sums of g over the rewarded picks
+	uGGR
+	uYZ // sums of z(y) z(s) and of z(s) squared over the rewarded picks
+	uZZ
+	surrogates
+)
+
+// surrogateFields are the stored names of the sums.
+//
+//nolint:gochecknoglobals // an immutable list
+var surrogateFields = [surrogates]string{
+	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
+}
+
+// surrogate returns z of the surrogate of a closed pick. ok is false without a coin or a surrogate.
+func (p *Pick) surrogate() (z float64, ok bool) {
+	var trouble, centre float64
+	for _, o := range [...]Outcome{Errors, Loops, Corrections} {
+		if y, measured := p.Watch.Value(o); measured {
+			trouble, centre, ok = trouble+y, centre+p.Watch.C[o], true
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	return Z(min(centre, 1)-min(trouble, 1), p.Injected, p.Eps)
+}
+
+// closeSurrogate adds the surrogate of a closed pick, rewarded or not.
+func (p *Pick) closeSurrogate(d *Deltas) {
+	zs, ok := p.surrogate()
+	if !ok {
+		return
+	}
+	arm, g, n := string(p.Arm), p.Watch.Weight*zs, uN0
+	if p.Injected {
+		n = uN1
+	}
+	d.Add(arm, surrogateFields[n], 0, 1)
+	d.Add(arm, surrogateFields[uG], 0, g)
+	d.Add(arm, surrogateFields[uGG], 0, g*g)
+}
+
+// rewardSurrogate adds the difference between the z of a reward and of the surrogate.
+func (p *Pick) rewardSurrogate(d *Deltas, zy float64) {
+	zs, ok := p.surrogate()
+	if !ok {
+		return
+	}
+	arm, g, m := string(p.Arm), p.Watch.Weight*zs, uM0
+	if p.Injected {
+		m = uM1
+	}
+	d.Add(arm, surrogateFields[m], 0, 1)
+	rest := zy - g
+	for i, v := range [...]float64{rest, rest * rest, rest * g, g, g * g, zy * zs, zs * zs} {
+		d.Add(arm, surrogateFields[uD+i], 0, v)
+	}
+}
+
+// weighedPicks is the number of rewarded picks of all lessons before the surrogate has a weight.
+const weighedPicks = 100
+
+// weight returns l = Cov(z(y), z(s)) / Var(z(s)) over the closed and rewarded picks of all lessons,
+// between 0 and 1: the surrogate predicts rewards, whatever the lesson.
+func (c *Counters) weight() float64 {
+	c.poolMu.Lock()
+	defer c.poolMu.Unlock()
+	v := &c.surrogates
+	if v[uM1]+v[uM0] < weighedPicks*One || v[uZZ] <= 0 {
+		return 0
+	}
+	return Round(clip(real64(v[uYZ])/real64(v[uZZ]), 0, 1))
+}
+
+// SurrogateStats is the input of the estimate over all sessions.
+type SurrogateStats struct {
+	N1, N0    float64 // closed picks: injected, withheld
+	M1, M0    float64 // rewarded ones
+	G, GG     float64 // sums of g = l z(s) over the closed picks
+	GR, GGR   float64 // over the rewarded picks
+	D, DD, DG float64 // sums of d = z(y) - g over the rewarded picks
+}
+
+// Surrogate returns the sums of the surrogate of an arm, all zero for an unknown arm.
+func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
+	s := c.scope(string(k), false)
+	if k == "" || s == nil {
+		return out
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := func(i int) float64 { return real64(s.surrogates[i]) }
+	return SurrogateStats{
+		N1: v(uN1), N0: v(uN0), M1: v(uM1), M0: v(uM0), G: v(uG), GG: v(uGG), GR: v(uGR), GGR: v(uGGR), D: v(uD), DD: v(uDD), DG: v(uDG),
+	}
+}
+
+// Effect returns the estimate over all sessions and its variance per rewarded pick: the square of the
+// standard error times the number of rewarded picks. The variance is that of the influence function,
+// so the share of rewarded picks need not be known in advance.
+func (s *SurrogateStats) Effect() (effect, variance float64) {
+	n, m := s.N1+s.N0, s.M1+s.M0
+	share := m / n
+	d, g := s.D/m, s.G/n
+	sum := (s.DD-m*d*d)/(share*share) + s.GG - n*g*g + 2*(s.DG-d*s.GR)/share
+	return d + g, max(sum/n*share, leastVariance)
+}
+
+// Alike returns the difference between the mean g of the rewarded and of the other picks, in standard
+// errors. A large difference means that the lesson acts otherwise on the sessions with a reward, so
+// that the other sessions say nothing about the rewarded ones.
+func (s *SurrogateStats) Alike() float64 {
+	n, m := s.N1+s.N0, s.M1+s.M0
+	rest := n - m
+	if m < MinPicks || rest < MinPicks {
+		return 0
+	}
+	a, va := Moments(m, s.GR, s.GGR)
+	b, vb := Moments(rest, s.G-s.GR, s.GG-s.GGR)
+	return (a - b) / math.Sqrt(va/m+vb/rest)
+}

@@ -1,0 +1,105 @@
+package trial_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"precept/bandit/trial"
+)
+
+// closedPick is a closed session with one pick, in which errors follow the pick.
+func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
+	w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: weight}
+	w.C[trial.Errors] = 0.2
+	a := &trial.Assignment{Decided: true, Day: 20_000, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, Injected: injected, C: 0.5, Watch: w}}}
+	a.Observe(trial.Tally{Errors: errors})
+	return a
+}
+
+// A session without a reward at the closing counts as rewarded from the late reward on, and the row counts
+// the late reward. Taking the reward back restores every sum.
+func TestLateRewardCountsAsRewarded(t *testing.T) {
+	c := trial.NewCounters()
+	a := closedPick(true, 3, 0.5)
+	c.Add(a.Closing())
+	before := c.Surrogate("in@1")
+	if before.N1 != 1 || before.M1 != 0 {
+		t.Errorf("the closing counts %+v, want one session without a reward", before)
+	}
+	c.Add(a.Contribution(1, 2))
+	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
+		t.Errorf("the late reward counts %+v, want g -0.1 and d 1.1", s)
+	}
+	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.M1 != 1 {
+		t.Errorf("the row has %+v, want one late reward", s.Strata)
+	}
+	c.Add(trial.Negate(a.Contribution(1, 2)))
+	if s := c.Surrogate("in@1"); s != before {
+		t.Errorf("without the reward the sums are %+v, want %+v", s, before)
+	}
+	a.First = &trial.AtClosing{Y: 0, Tier: 2}
+	c.Add(a.Contribution(0, 2))
+	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
+		t.Errorf("a reward at the closing counts as late: %+v", s.Strata)
+	}
+}
+
+// The weight of the surrogate follows from 100 rewarded picks of any lesson and is between 0 and 1.
+func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
+	for name, k := range map[string]struct {
+		picks  int
+		reward func(errors int64) float64
+		lo, hi float64
+	}{
+		"too few picks":           {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
+		"errors cost their share": {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
+		"errors cost the reward":  {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
+		"errors are a good sign":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
+	} {
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		c := trial.NewCounters()
+		for range k.picks {
+			errors := r.Int64N(9)
+			a := closedPick(r.IntN(2) == 1, errors, 0)
+			a.Picks[0].C, a.Picks[0].Watch.C[trial.Errors] = k.reward(4), 0.4
+			c.Add(a.Closing())
+			c.Add(a.Contribution(k.reward(errors), 1))
+		}
+		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < k.lo || w.Weight > k.hi {
+			t.Errorf("%s: the weight is %g, want %g to %g", name, w.Weight, k.lo, k.hi)
+		}
+	}
+}
+
+// The estimate from all sessions and its variance are those of the formulas over single sessions.
+func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	type one struct{ d, g, told float64 }
+	var all []one
+	var n, m, sumD, sumG float64
+	for range 400 {
+		a := closedPick(r.IntN(2) == 1, r.Int64N(9), 0.7)
+		zs, _ := trial.Z(0.2-a.Picks[0].Watch.C[trial.Errors]-(float64(a.Picks[0].Watch.After[trial.Errors])/10-0.2), a.Picks[0].Injected, 0.5)
+		x := one{g: 0.7 * zs}
+		c.Add(a.Closing())
+		if r.IntN(4) == 0 {
+			y := float64(r.IntN(2))
+			zy, _ := trial.Z(y-0.5, a.Picks[0].Injected, 0.5)
+			x.d, x.told = zy-x.g, 1
+			c.Add(a.Contribution(y, 1))
+		}
+		n, m, sumD, sumG, all = n+1, m+x.told, sumD+x.d, sumG+x.g, append(all, x)
+	}
+	share, var2 := m/n, 0.0
+	for _, x := range all {
+		influence := x.told*(x.d-sumD/m)/share + x.g - sumG/n
+		var2 += influence * influence / n
+	}
+	s := c.Surrogate("in@1")
+	effect, variance := s.Effect()
+	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
+		t.Errorf("effect %.5f with variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+	}
+}
