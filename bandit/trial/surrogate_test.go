@@ -31,7 +31,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
 		t.Errorf("the late reward counts %+v, want g -0.1 and d 1.1", s)
 	}
-	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.M1 != 1 {
+	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.Rewards.M1 != 1 {
 		t.Errorf("the row has %+v, want one late reward", s.Strata)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
