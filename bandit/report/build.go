@@ -119,7 +119,7 @@ func (b *builder) row(l Lesson) Row {
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
-	r.Explained, r.Late = explained(all, s.Strata), late(s.Strata)
+	r.Explained = explained(all, s.Strata)
 	r.PicksSaved = saved(r.Explained, all.n)
 	surrogate := b.in.Counters.Surrogate(l.Arm)
 	r.AllSessions = r.allSessions(&surrogate, all)

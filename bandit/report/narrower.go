@@ -122,11 +122,3 @@ func (r *Row) Sources() (out []string) {
 	}
 	return out
 }
-
-// late returns the number of rewards after the closing.
-func late(strata []trial.Stratum) (n int64) {
-	for _, s := range strata {
-		n += s.Late[0] + s.Late[1]
-	}
-	return n
-}

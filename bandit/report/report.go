@@ -200,7 +200,6 @@ type Row struct {
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
 	Explained      *float64       `json:"explained"`      // share of the variance of z that facts before the coin explain; null with a null effect
 	PicksSaved     int64          `json:"picks_saved"`    // further picks for the same interval without these facts
-	Late           int64          `json:"late"`           // rewarded sessions without a reward at the closing
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after the closing
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
