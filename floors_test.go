@@ -44,7 +44,7 @@ func order() map[string][][]string {
 	}
 }
 
-// sideways lists the imports between two folders of one floor that are allowed. A session's record
+// sideways lists the permitted imports between two folders of one floor. The record of a session
 // holds its assignment, which is a type of the experiment. A fault of a key names the nearest key.
 func sideways() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell"}
@@ -86,8 +86,8 @@ func isTestSupport(pkg string) bool {
 // package, and only its neighbours import it.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// rooms says where a third-party library may be imported: the packages, and "test" for test files
-// anywhere. A library that is not here must be given a room first.
+// rooms lists, for each third-party library, the packages that may import the library; "test"
+// stands for all test files. A new library needs a row in rooms.
 func rooms() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
@@ -128,10 +128,10 @@ func rooms() map[string][]string {
 	}
 }
 
-// apart lists pairs of packages where the first must not reach the second by any chain of imports.
+// separated lists pairs of packages where the first must not reach the second by any chain of imports.
 // No effect, interval or verdict contains a belief of the chooser, because the code that computes them
 // cannot ask the chooser. Recording does not depend on learning.
-func apart() map[string]string {
+func separated() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
 		"bandit/report": "bandit",
@@ -140,7 +140,7 @@ func apart() map[string]string {
 	}
 }
 
-// source is one Go file's imports.
+// source holds the imports of one Go file.
 type source struct {
 	file    string // slashes, relative to the module
 	pkg     string // its folder
@@ -169,8 +169,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// reaching lists the ways by which a package reaches one that it must not, through whatever lies
-// between. A test may put both together: it is no part of the package.
+// reaching lists the chains of imports that lead from a package to another package that the first
+// must not reach. A test may import both packages.
 func reaching(sources []source) []string {
 	arrows, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -182,7 +182,7 @@ func reaching(sources []source) []string {
 		}
 	}
 	var out []string
-	for from, to := range apart() {
+	for from, to := range separated() {
 		if !seen[from] || !seen[to] {
 			out = append(out, from+" must not reach "+to+", and one of them is not a package")
 		}
@@ -194,7 +194,7 @@ func reaching(sources []source) []string {
 	return out
 }
 
-// route is a way along the arrows, nil when there is none.
+// route returns a chain of imports between two packages, or nil if there is no chain.
 func route(arrows map[string][]string, from, to string, been map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -210,7 +210,7 @@ func route(arrows map[string][]string, from, to string, been map[string]bool) []
 	return nil
 }
 
-// empty lists the rooms that nobody uses.
+// empty lists the rooms without an import of the library.
 func empty(sources []source) []string {
 	used := map[string]bool{} // library and package, or library and "test"
 	for _, s := range sources {
@@ -234,8 +234,7 @@ func empty(sources []source) []string {
 	return out
 }
 
-// read parses every Go file of the module: other modules, hidden folders and test data are not the
-// house.
+// read parses every Go file of the module, without other modules, hidden folders and test data.
 func read(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -275,7 +274,8 @@ func read(root fs.FS) ([]source, error) {
 	return out, err
 }
 
-// violations lists every import that goes up, sideways or out of its room.
+// violations lists every import of a higher floor, of a neighbour, or of a library outside of its
+// rooms.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -358,7 +358,7 @@ func outsideRoom(s source, imported string) string {
 	return "imports " + imported + ", which has no room"
 }
 
-// Each kind of violation is planted and must be found.
+// TestImportCheckFindsPlantedViolations plants one import of each forbidden kind.
 func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"

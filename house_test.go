@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// What ARCHITECTURE.md says of goroutines and locks is compared with the code: every file that
-// starts a goroutine stands in the one table, every mutex that a type has in the other, and nothing
-// else.
+// The tables of goroutines and locks in ARCHITECTURE.md equal the code: each file that starts a
+// goroutine, and each mutex of a type.
 
 func TestArchitecturePageListsGoroutines(t *testing.T) {
 	told := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
@@ -45,8 +44,7 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	}
 }
 
-// exported are the names that the packages declare, as package.Name and package.Type.Method, and
-// the packages.
+// exported returns the packages, and their exported names as package.Name and package.Type.Method.
 func exported(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -76,7 +74,7 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 			}
 		}
 	})
-	for lock := range locks(t) { // one that a type has without a name
+	for lock := range locks(t) { // an embedded mutex
 		names[lock] = true
 	}
 	return names, packages
@@ -144,8 +142,8 @@ func rowRooms(cell string, to map[string]bool) map[string]bool {
 	return to
 }
 
-// A package that starts goroutines checks for leaked ones in its tests. The tests of the verbs run
-// the program as a separate process.
+// A package that starts goroutines has a TestMain that checks for leaked goroutines. The tests of
+// the verbs run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	looks := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -160,7 +158,7 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 }
 
-// section is a chapter of ARCHITECTURE.md, without its heading.
+// section returns a chapter of ARCHITECTURE.md without its heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
@@ -192,7 +190,7 @@ func compare(t *testing.T, what string, have map[string]bool, told [][]string) {
 	}
 }
 
-// starters are the files with a go statement, or a call of a wait group's Go.
+// starters returns the files with a go statement or a call of WaitGroup.Go.
 func starters(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -212,7 +210,7 @@ func starters(t *testing.T) map[string]bool {
 	return found
 }
 
-// locks are the fields of types that are mutexes, as package.Type.field.
+// locks returns the mutexes among the fields of types, as package.Type.field.
 func locks(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -256,7 +254,7 @@ func mutexes(t ast.Expr) (fields []string) {
 	return fields
 }
 
-// eachFile parses the program's own code: no tests, nothing that only tests import.
+// eachFile parses the code of the program, without tests and packages for tests.
 func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	t.Helper()
 	for _, name := range walk(t, ".go") {
@@ -281,6 +279,26 @@ func TestBinaryHasNoTemplates(t *testing.T) {
 		}
 		if found := templates.FindString(textOf(t, name)); found != "" {
 			t.Errorf("%s: %s makes the binary larger by a quarter", name, found)
+		}
+	}
+}
+
+// Each package has a runnable example of its main call. The exceptions need a *testing.T or the files of a release.
+func TestPackagesHaveAnExample(t *testing.T) {
+	without := []string{"cmd/precept/server", "inject/bank/banktest", "store/storetest", "test/harness", "tools/sbom"}
+	packages, examples := map[string]bool{}, map[string]bool{}
+	for _, name := range walk(t, ".go") {
+		dir := path.Dir(name)
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "testdata/") {
+			packages[dir] = true
+		}
+		if strings.HasSuffix(name, "_test.go") && regexp.MustCompile(`(?s)\nfunc Example.*// (Unordered o|O)utput:`).MatchString(textOf(t, name)) {
+			examples[dir] = true
+		}
+	}
+	for dir := range packages {
+		if examples[dir] == slices.Contains(without, dir) {
+			t.Errorf("%s: got an example %v, want an example in each package except %q", dir, examples[dir], without)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func TestDocsFitTheColumns(t *testing.T) {
 	}
 }
 
-// walk lists the project's own files of an ending: not what is built, fetched or hidden.
+// walk lists the files of the project with the given ending, without built, fetched and hidden
+// files.
 func walk(t *testing.T, ending string) []string {
 	t.Helper()
 	var files []string

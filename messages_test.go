@@ -24,6 +24,9 @@ const (
 	configFault = "configuration"
 	apiError    = "API"
 	metricHelp  = "metric"
+	helpText    = "help"
+	consoleLine = "console"
+	otherError  = "error" // of another package; the caller adds the object
 )
 
 // TestMessagesFollowTheRules holds every message to simple rules, and prints all of them with -v. Read the list as
@@ -38,7 +41,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 			t.Errorf("%s: got %q, want another text: %s", m.place, m.text, fault)
 		}
 	}
-	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30} {
+	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < least {
 			t.Errorf("%d messages of the kind %s were found, want at least %d: the collection is broken", counts[kind], kind, least)
 		}
@@ -53,18 +56,19 @@ var (
 
 // messageFaults returns the rules that a message breaks.
 func messageFaults(m message) (faults []string) {
-	text := m.text
+	text, written := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines hold fragments and signs
 	if word := messageDialect.FindString(text); word != "" {
 		faults = append(faults, fmt.Sprintf("the message uses %q", word))
 	}
-	if word := messagePronoun.FindString(text); word != "" && m.kind != configFault {
+	if word := messagePronoun.FindString(text); word != "" && written && m.kind != configFault {
 		faults = append(faults, fmt.Sprintf("the message begins with %q and does not name the object", word))
 	}
-	if strings.Contains(text, "!") || strings.Contains(text, "please") {
+	if written && strings.Contains(text, "!") || strings.Contains(text, "please") {
 		faults = append(faults, "the message exclaims or begs")
 	}
 	first := []rune(text)[0]
 	switch {
+	case !written:
 	case m.kind == metricHelp:
 		if !unicode.IsUpper(first) && first != '1' || !strings.HasSuffix(text, ".") {
 			faults = append(faults, "the help of a metric is a sentence: upper case, full stop")
@@ -100,6 +104,9 @@ func messagesOf(t *testing.T) (list []message) {
 			case *ast.KeyValueExpr:
 				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Help" {
 					add(metricHelp, n.Value)
+				}
+				if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Short" || key.Name == "Long") {
+					add(helpText, n.Value)
 				}
 				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Problem" {
 					add(configFault, n.Value)
@@ -154,15 +161,18 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 			add(kind, a)
 		}
 	case receiver == "errors" && method == "New" || receiver == "fmt" && method == "Errorf":
-		if strings.HasPrefix(file, "cmd/") {
-			add(verbError, call.Args[0])
+		folder, _, _ := strings.Cut(file, "/")
+		kind, ok := map[string]string{"cmd": verbError, "proxy": apiError, "admin": apiError, "configs": configFault}[folder]
+		if !ok {
+			kind = otherError
 		}
-		if strings.HasPrefix(file, "proxy/") || strings.HasPrefix(file, "admin/") {
-			add(apiError, call.Args[0])
+		add(kind, call.Args[0])
+	case receiver == "fmt" && strings.HasPrefix(method, "Fprint") && strings.HasPrefix(file, "cmd/"):
+		for _, a := range call.Args[1:] {
+			add(consoleLine, a)
 		}
-		if strings.HasPrefix(file, "configs/") {
-			add(configFault, call.Args[0])
-		}
+	case strings.HasPrefix(file, "cmd/") && strings.Contains(method, "Var") && len(call.Args) > 2:
+		add(helpText, call.Args[len(call.Args)-1])
 	case strings.HasPrefix(file, "configs/") && slices.Contains([]string{"must", "fault"}, method):
 		add(configFault, call.Args[len(call.Args)-1])
 	case method == "NewHTTPError" || strings.HasPrefix(file, "proxy/") && slices.Contains([]string{"ErrorBody", "refusal"}, method):

@@ -59,7 +59,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each parses the files of a directory that a system builds; no tests.
+// each parses the files of a directory that one system builds, without tests.
 func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -82,7 +82,7 @@ func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *tok
 	}
 }
 
-// declared collects the names that a declaration makes.
+// declared adds the names of a declaration to a set.
 func declared(d ast.Decl, into map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

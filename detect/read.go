@@ -45,7 +45,7 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	return errors.Join(append(in.faults, err)...)
 }
 
-var errEmpty = errors.New("there is nothing in it: the input is empty")
+var errEmpty = errors.New("the input is empty")
 
 // reading splits a text into the objects of the top level and of arrays on the top level.
 type reading struct {
@@ -259,7 +259,7 @@ func (r *reading) between(c byte) error {
 	case r.list != nil && r.list.comma:
 		r.broken(r.line, errors.New("a comma is missing between two elements"))
 	default:
-		r.broken(r.line, errors.New("it does not begin with { or ["))
+		r.broken(r.line, errors.New("the text does not begin with { or ["))
 	}
 	return nil
 }
@@ -267,9 +267,9 @@ func (r *reading) between(c byte) error {
 // broken reports a line that is not valid JSON, drops the open value, and skips the rest of the
 // line.
 func (r *reading) broken(line int, why error) {
-	r.fault(line, "", fmt.Errorf("it is not JSON: %w", why))
+	r.fault(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.open.starts {
-		r.fault(n, "", fmt.Errorf("it is not JSON: %w", why))
+		r.fault(n, "", fmt.Errorf("the text is not JSON: %w", why))
 	}
 	r.open.depth, r.open.inString, r.open.escaped, r.open.starts, r.lineValues = 0, false, false, nil, nil
 	r.skipLine = line == r.line
@@ -357,7 +357,7 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	}
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
-			err = fmt.Errorf("it is not JSON: %w", why)
+			err = fmt.Errorf("the text is not JSON: %w", why)
 		}
 	}
 	var which string

@@ -133,7 +133,7 @@ func (w *work) answered(ctx context.Context, q *question) error {
 		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session, w.open).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
-			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"
+			w.sum.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
 			return errEnough
 		case err != nil:
 			return err

@@ -57,7 +57,7 @@ func (e *errStatus) retryable() bool {
 
 // errSetAside is the error of a session that the judge refuses for its content: too long, or filtered.
 // The session is set aside. Other sessions and later requests are not affected.
-var errSetAside = errors.New("the judge refuses this session, which is set aside")
+var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
 // refusesRequest reports whether the status blames the content of the request, and not the
 // credential or the URL.
@@ -213,7 +213,7 @@ func (u Usage) withEstimate(asked, answered int) Usage {
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
-		return "", Usage{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnusable, maxReply)
+		return "", Usage{}, fmt.Errorf("%w: the text is longer than %d bytes", ErrUnusable, maxReply)
 	}
 	if err := json.Unmarshal(raw, &reply); err != nil {
 		return "", Usage{}, fmt.Errorf("%w: it is not a chat completion: %w", ErrUnusable, err)
@@ -246,7 +246,7 @@ func (c *client) after(h http.Header) time.Duration {
 func decode(text string, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
-		return fmt.Errorf("%w: there is no JSON object in it", ErrUnusable)
+		return fmt.Errorf("%w: the answer has no JSON object", ErrUnusable)
 	}
 	if err := json.Unmarshal([]byte(text[from:to+1]), out); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)

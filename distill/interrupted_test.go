@@ -159,7 +159,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 		return nil
 	}
 	_, err := b.try(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "another one took over") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
+	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
 		t.Errorf("%v, %v, %d marks, claimed by %s", err, b.slugs(), len(store.marks), store.claimant)
 	}
 }

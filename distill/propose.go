@@ -67,7 +67,7 @@ func (w *work) fires(d *Draft, by lesson.Trigger, own map[string]bool) (hit, ast
 }
 
 // errFull is the error of a bank at its limit. The proposal is repeated later.
-var errFull = errors.New("the bank takes no more lessons for now")
+var errFull = errors.New("the bank accepts no more lessons for now")
 
 // propose proposes a draft to the bank, or adds its evidence to an equal lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {

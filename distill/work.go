@@ -272,7 +272,7 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	if !ok {
-		return errors.New("distill: another one took over, since this one was silent for too long; what it has not written down the other one reads")
+		return errors.New("distill: another distiller has taken the lease, because this distiller did not renew the lease in time; the other distiller reads the remaining sessions")
 	}
 	if err := w.Distiller.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
 		return fmt.Errorf("distill: %w", err)

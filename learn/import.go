@@ -24,7 +24,7 @@ import (
 const byImport session.Method = "import"
 
 // errNotLearning reports that learning is off.
-var errNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
+var errNotLearning = errors.New("learning.enabled is false, so no transcript is stored; set learning.enabled to true")
 
 // Imported is the result of one import.
 type Imported struct {

@@ -149,7 +149,7 @@ func (n ownLessons) explain(err error) (said, result string) {
 	}
 	switch {
 	case errors.Is(err, errNoLesson), errors.Is(err, bank.ErrNoLesson):
-		return "there is no such lesson; /lesson list shows your lessons.", "refused"
+		return "no such lesson exists; /lesson list shows your lessons.", "refused"
 	case errors.Is(err, bank.ErrTooMany):
 		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
 	}

@@ -13,7 +13,7 @@ import (
 type Account = outbox.Account
 
 // errOldSpool is the error for a data directory of the release before the outbox.
-var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which takes them over") //nolint:gochecknoglobals // an error to compare with
+var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the account as of now; ok is false without an outbox.
 func (s *Store) Account() (a Account, ok bool) {

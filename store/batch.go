@@ -246,7 +246,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 	}
 }
 
-var errDocument = errors.New("a document of the outbox is not what precept wrote") //nolint:gochecknoglobals // an error to compare with
+var errDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
 // read decodes the document of one session.
 func (b *batch) read(r *outbox.Row, g *guard.Guard) error {

@@ -23,7 +23,7 @@ const (
 )
 
 // errUnwritten refuses to forget sessions that the backend could not store yet: they would come back.
-var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
+var errUnwritten = errors.New("the store cannot be written now; try again later")
 
 // deleter is the part of a backend that deletes by session, by tenant and by age.
 type deleter interface {

@@ -108,7 +108,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if errors.Is(err, outbox.ErrNewer) {
 		return nil, err
 	}
-	o.Hooks.Failed(label.StepSpool, fmt.Errorf("there is no outbox, and what waits for the store waits in memory until the next start: %w", err))
+	o.Hooks.Failed(label.StepSpool, fmt.Errorf("the outbox cannot be opened; exchanges wait for the store in memory until the next start: %w", err))
 	return nil, nil //nolint:nilnil // see above
 }
 

@@ -122,7 +122,7 @@ func (p *Post) target() error {
 	}
 	switch len(named) {
 	case 0:
-		return errors.New("say what the feedback is about: exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
+		return errors.New("name the subject of the feedback with exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
 	case 1:
 		return nil
 	}
@@ -140,7 +140,7 @@ func (p *Post) worth(score float64, scored bool) error {
 	case p.Entry.Type == "" && p.Entry.Label != "":
 		p.Entry.Type, p.Entry.Score = TypeScore, scoreOfLabel(p.Entry.Label)
 	case p.Entry.Type == "":
-		return errors.New("say what the feedback is: type approval, rejection, correction or score, a score, or a quality_label")
+		return errors.New("state the feedback with one of: type approval, rejection, correction or score, a score, or a quality_label")
 	default:
 		p.Entry.Score = ScoreOf(p.Entry.Type)
 	}

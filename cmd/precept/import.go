@@ -238,7 +238,7 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) er
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
-				out, "left out, as the opt-outs of the configuration say: %s\n",
+				out, "left out because of the opt-outs of the configuration: %s\n",
 				amount(sum.OptedOut, "exchange"),
 			)
 		}

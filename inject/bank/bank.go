@@ -14,10 +14,10 @@ import (
 
 // ErrNoLesson is the error for a slug without a lesson, or with a lesson that the caller may not
 // know of.
-var ErrNoLesson = errors.New("there is no such lesson")
+var ErrNoLesson = errors.New("no such lesson exists")
 
 // ErrTooMany is the error of a write beyond the limits of the caller, or of the approval queue.
-var ErrTooMany = errors.New("too many lessons were written; wait, or have those that wait approved or rejected")
+var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
 // Refused is the error of a lesson that the checks refuse.
 type Refused struct{ Faults lesson.Faults }

@@ -9,7 +9,7 @@ import (
 
 // ErrChanged is the error of a Place with other texts than the change expects. The place is
 // unchanged.
-var ErrChanged = errors.New("the lessons were changed by somebody else meanwhile")
+var ErrChanged = errors.New("another program changed the lessons at the same time")
 
 // Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons
 // begin with Archive.

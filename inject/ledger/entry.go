@@ -57,7 +57,7 @@ func Decode(r io.Reader) (Entry, error) {
 		return Entry{}, errors.New("the entry has more than 8 MiB; shorten its error")
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return Entry{}, errors.New(`there is nothing on standard input; write {"intent_id": "...", "type": "test", ...} to it`)
+		return Entry{}, errors.New(`standard input is empty; write {"intent_id": "...", "type": "test", ...} to standard input`)
 	}
 	given, err := members(raw)
 	if err != nil {
@@ -94,7 +94,7 @@ func members(raw []byte) ([]member, error) {
 	bad := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, bad(cmp.Or(err, errors.New("it does not begin with {")))
+		return nil, bad(cmp.Or(err, errors.New("the text does not begin with {")))
 	}
 	var out []member
 	for d.More() {
@@ -113,7 +113,7 @@ func members(raw []byte) ([]member, error) {
 		return nil, bad(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad(errors.New("something follows it; send one entry at a time"))
+		return nil, bad(errors.New("text follows the entry; send one entry at a time"))
 	}
 	return out, nil
 }

@@ -350,9 +350,9 @@ func TestDecode(t *testing.T) {
 		t.Fatalf(`got e %+v, error %v, want no error and e.Rule = "do"`, e, err)
 	}
 	for name, c := range map[string][2]string{
-		"empty":     {"", "nothing on standard input"},
+		"empty":     {"", "standard input is empty"},
 		"array":     {"[]", "not one JSON object"},
-		"two":       {good + good, "something follows"},
+		"two":       {good + good, "text follows"},
 		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not a field`},
 		"missing":   {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
 		"blank":     {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},

@@ -213,11 +213,11 @@ func TestRecordWaitsForALockedLedger(t *testing.T) {
 // An entry is one JSON object of strings, of at most 8 MiB.
 func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                               "nothing on standard input",
-		" \n\t":                          "nothing on standard input",
+		"":                               "standard input is empty",
+		" \n\t":                          "standard input is empty",
 		"[]":                             "does not begin with {",
 		"x":                              "not one JSON object",
-		`{"type":"test"} {}`:             "something follows it",
+		`{"type":"test"} {}`:             "text follows the entry",
 		`{"type":"test"`:                 "not one JSON object",
 		`{"type":`:                       "not one JSON object",
 		`{"type" "test"}`:                "not one JSON object",

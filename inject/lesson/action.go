@@ -76,9 +76,9 @@ type Sight struct {
 func (s Sight) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
-		return fmt.Errorf("it was %s when you looked, and is %s now; look again", s.State, l.State)
+		return fmt.Errorf("the state has changed from %s to %s since you read the lesson; read the lesson again", s.State, l.State)
 	case s.Hash != "" && s.Hash != l.ContentHash:
-		return errors.New("its text has changed since you looked; read it again")
+		return errors.New("the text has changed since you read the lesson; read the lesson again")
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ const (
 const companions = "knowledge/lessons"
 
 var (
-	errTooMany = fmt.Errorf("there are more than %d lessons; is it the right directory?", maxFiles)
-	errTooDeep = fmt.Errorf("lies more than %d folders deep; move its lessons up", maxDirDepth)
+	errTooMany = fmt.Errorf("the directory has more than %d lessons; check the path of the directory", maxFiles)
+	errTooDeep = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
 )
 
 // Load reads a directory of lessons: each *.md file, with subfolders as categories, except names
@@ -70,7 +70,7 @@ func DirVersion(dir string) (string, error) {
 // of 100 MB is not read, and opening a named pipe would wait for ever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file; replace it by one, or rename it to start with _")
+		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
 	}
 	if info.Size() > MaxFile {
 		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFile)
@@ -170,7 +170,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
 		case err != nil:
-			l.addUnreadable(name, fmt.Errorf("cannot be looked at; mend or remove it: %w", err))
+			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():
 			l.walkInto(name, info, above)
 		case isLessonName(name):
@@ -191,7 +191,7 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 		l.addUnreadable(name, errTooDeep)
 	default:
 		if err := l.walk(name, above); err != nil && !errors.Is(err, errTooMany) {
-			l.addUnreadable(name, fmt.Errorf("cannot be looked into; check its permissions: %w", err))
+			l.addUnreadable(name, fmt.Errorf("cannot be listed; check the permissions of the folder: %w", err))
 		}
 	}
 }

@@ -16,7 +16,7 @@ func apply(head string, f field) (string, error) {
 	}
 	front, _, ok := split(head)
 	if !ok {
-		return "", fmt.Errorf("edit %s: there is no frontmatter", strings.Join(f.path, "."))
+		return "", fmt.Errorf("edit %s: the file has no frontmatter", strings.Join(f.path, "."))
 	}
 	root, faults := readYAML(strings.ReplaceAll(front, "\r\n", "\n"))
 	if len(faults) > 0 {
@@ -25,7 +25,7 @@ func apply(head string, f field) (string, error) {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(front, "\r\n", "\n"), "\n"), "\n")
 	ed := &editor{lines: lines}
 	if !ed.consistent(&root) {
-		return "", fmt.Errorf("edit %s: the frontmatter is laid out in a way that cannot be edited by lines; write a key a line", strings.Join(f.path, "."))
+		return "", fmt.Errorf("edit %s: the frontmatter cannot be edited line by line; write each key on its own line", strings.Join(f.path, "."))
 	}
 	switch {
 	case root.flow && f.val == nil:

@@ -77,9 +77,9 @@ func TestActOnAChangedLessonIsRefused(t *testing.T) {
 		"nothing seen":   {lesson.Sight{}, ""},
 		"as it is":       {lesson.Sight{Hash: l.ContentHash, State: lesson.Active}, ""},
 		"the text alone": {lesson.Sight{Hash: l.ContentHash}, ""},
-		"another text":   {lesson.Sight{Hash: "x", State: lesson.Active}, "its text has changed"},
-		"another state":  {lesson.Sight{Hash: l.ContentHash, State: lesson.Trial}, "it was trial when you looked, and is active now"},
-		"neither":        {lesson.Sight{Hash: "x", State: lesson.Rejected}, "it was rejected"},
+		"another text":   {lesson.Sight{Hash: "x", State: lesson.Active}, "the text has changed"},
+		"another state":  {lesson.Sight{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
+		"neither":        {lesson.Sight{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
 		err := c.sight.Check(l)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

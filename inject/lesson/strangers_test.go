@@ -146,7 +146,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
 		t.Errorf("in force are %s", got)
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "7: internal: lies more than 6 folders deep; move its lessons up") || !strings.Contains(told[1], "cannot be looked at; mend or remove it") {
+	if len(told) != 2 || !strings.Contains(told[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(told[1], "cannot be read; repair or remove the file") {
 		t.Errorf("told %q", told)
 	}
 	if strings.Contains(strings.Join(told, ""), "stays in force") {

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrHeld is the error of a lock that another process, or another open file of this process, holds.
-var ErrHeld = errors.New("the lock is held by another")
+var ErrHeld = errors.New("another process holds the lock")
 
 // Regular returns an error with the reason unless path is a regular file.
 func Regular(path string) error {

@@ -60,7 +60,7 @@ func (r *Record) Encode() ([]byte, error) {
 // Decode reads a stored record. Unknown fields are ignored.
 func Decode(id ID, data []byte) (*Record, error) {
 	fail := func(err error) (*Record, error) {
-		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; it is treated as unknown): %w", id, err)
+		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
 	}
 	var d document
 	err := json.Unmarshal(data, &d) // reads the version also where another field has the wrong type

@@ -140,7 +140,7 @@ type Erasure struct {
 }
 
 // ErrPlace means that a place in a list does not come from the store.
-var ErrPlace = errors.New("this place in the list is unknown; begin at its top")
+var ErrPlace = errors.New("the position in the list is unknown; start at the top of the list")
 
 // Stretch selects a part of a list, newest first.
 type Stretch struct {

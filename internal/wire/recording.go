@@ -17,7 +17,7 @@ type Recording struct {
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
-var ErrNoRecording = errors.New("it is not an object with messages or input")
+var ErrNoRecording = errors.New("the text is not an object with messages or input")
 
 // ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. The recording
 // refers to raw.
@@ -52,7 +52,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 	}
 	req, err := p.request(len(raw), nil)
 	if err != nil {
-		return rec, fmt.Errorf("its list is not to be read: %w", err)
+		return rec, fmt.Errorf("the list cannot be read: %w", err)
 	}
 	rec.Request = req
 	return rec, nil

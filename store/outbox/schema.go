@@ -67,7 +67,7 @@ func settings() []string {
 
 var (
 	// ErrNewer is the error for a file of a later release.
-	ErrNewer = errors.New("the outbox was written by a newer release of precept: upgrade precept, or let the newer one drain it")
+	ErrNewer = errors.New("the outbox was written by a newer release of precept: upgrade precept, or let the newer release deliver the exchanges")
 	// ErrQuota is the error for a queue at limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
 	// ErrFull is the error for a full disk.
@@ -127,7 +127,7 @@ func connect(path string) (c *sqlite.Conn, err error) {
 	case id == 0 && v == 0:
 		return c, create(c)
 	case id != applicationID:
-		return nil, fmt.Errorf("%w: it is the database of another program", errDamaged)
+		return nil, fmt.Errorf("%w: the file is the database of another program", errDamaged)
 	case v > version:
 		return nil, ErrNewer
 	}

@@ -18,17 +18,17 @@ var (
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
 	// is a replica.
-	ErrBusy = fmt.Errorf("Redis does not take writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrFull reports that maxmemory is reached.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrAuth reports that the user or the password is refused.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrTLS reports an untrusted certificate, of the server or of precept.
-	ErrTLS = fmt.Errorf("Redis and precept do not trust each other; name the authority of its certificate with ca_file in store.url, and ours with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails; name the authority of the certificate of Redis with ca_file in store.url, and precept's own certificate with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
-	ErrCorrupt = errors.New("a value in Redis is not precept's")
+	ErrCorrupt = errors.New("a value in Redis was not written by precept")
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 	// ErrURL reports an invalid address of Redis, or an invalid parameter in the address.

@@ -32,3 +32,12 @@ func Example() {
 	row, found, err := store.Session(ctx, "acme", id)
 	fmt.Println(string(row.Data), found, err)
 }
+
+// A URL with an unknown option is refused before a connection is opened. The error does not contain the password.
+func ExampleCheckURL() {
+	fmt.Println(redis.CheckURL("redis://:secret@localhost:6379/0"))
+	fmt.Println(redis.CheckURL("redis://:secret@localhost:6379/0?unknown=1") != nil)
+	// Output:
+	// <nil>
+	// true
+}

@@ -58,7 +58,7 @@ func parseURL(text string) (a address, err error) {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return a, fmt.Errorf("%w: what stands behind the question mark cannot be read", ErrURL)
+		return a, fmt.Errorf("%w: the parameters after the question mark cannot be parsed", ErrURL)
 	}
 	list := append(strings.Split(hosts, ","), values["addr"]...)
 	delete(values, "addr")
@@ -82,7 +82,7 @@ func (a *address) login(text string) error {
 		a.Password, err = url.PathUnescape(password)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: user or password hold a %% that begins no escape; write it as %%25", ErrURL)
+		return fmt.Errorf("%w: the user or the password contains a percent sign; write %% as %%25", ErrURL)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (a *address) options(scheme string, values url.Values) error {
 	case "rediss":
 		a.secrecy.on = true
 	default:
-		return fmt.Errorf("%w: it begins with redis://, rediss:// or redis-sentinel://", ErrURL)
+		return fmt.Errorf("%w: the URL begins with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
 	texts := map[string]*string{
 		"prefix": &a.prefix, "master": &a.MasterName, "master_name": &a.MasterName,
@@ -131,7 +131,7 @@ func (a *address) check(scheme string) error {
 	case scheme == "redis-sentinel" && a.MasterName == "":
 		return fmt.Errorf("%w: a Sentinel address names its group, as master=NAME", ErrURL)
 	case a.IsClusterMode && a.MasterName != "":
-		return fmt.Errorf("%w: it is either a Cluster or a Sentinel group", ErrURL)
+		return fmt.Errorf("%w: choose either a Cluster or a Sentinel group", ErrURL)
 	case a.IsClusterMode && a.DB != 0:
 		return fmt.Errorf("%w: a Cluster has database 0 only", ErrURL)
 	}

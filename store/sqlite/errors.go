@@ -26,7 +26,7 @@ var (
 	// ErrForeign reports the database of another program.
 	ErrForeign = errors.New("the file is another program's database")
 	// ErrMissing reports that there is no file to read.
-	ErrMissing = errors.New("there is no database yet")
+	ErrMissing = errors.New("the database does not exist yet")
 	// ErrLocked reports that another process uses the data directory.
 	ErrLocked = errors.New("the data directory is in use")
 	// ErrClosed reports that the store was closed.

@@ -101,7 +101,7 @@ func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("opening: %v", err)
 	}
-	wantText(t, err, "close the program that has it open")
+	wantText(t, err, "close the program that has the file open")
 }
 
 func TestWritersQueueUnderTheirContexts(t *testing.T) {

@@ -36,7 +36,7 @@ func checkHeader(path string) error {
 func checkMagic(f *os.File) error {
 	var head [100]byte // the whole header: a shorter file is not a database
 	if n, _ := f.ReadAt(head[:], 0); n < len(head) || string(head[:len(magic)]) != magic {
-		return fmt.Errorf("%w: it does not begin like a SQLite file", ErrCorrupt)
+		return fmt.Errorf("%w: the file has no SQLite header", ErrCorrupt)
 	}
 	return nil
 }
@@ -113,10 +113,10 @@ func newGuard(path string) (*fileIdentity, error) {
 func (g *fileIdentity) check() error {
 	info, err := os.Stat(g.path)
 	if err != nil {
-		return fmt.Errorf("%w: it was removed while in use: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: the file was removed while in use: %w", ErrCorrupt, err)
 	}
 	if !os.SameFile(info, g.info) {
-		return fmt.Errorf("%w: it was replaced while in use", ErrCorrupt)
+		return fmt.Errorf("%w: the file was replaced while in use", ErrCorrupt)
 	}
 	return checkMagic(g.f)
 }

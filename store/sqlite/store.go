@@ -252,13 +252,13 @@ func newStore(o Options, uri string) *Store {
 func explain(err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, ErrReadOnly) && !readOnly:
-		return fmt.Errorf("%w: make it writable for the user that runs precept, or name another with --data-dir", err)
+		return fmt.Errorf("%w: make the directory writable for the user that runs precept, or name another directory with --data-dir", err)
 	case errors.Is(err, session.ErrDiskFull):
 		return fmt.Errorf("%w: make room for it", err)
 	case errors.Is(err, ErrBusy):
-		return fmt.Errorf("%w: close the program that has it open", err)
+		return fmt.Errorf("%w: close the program that has the file open", err)
 	case errors.Is(err, ErrCorrupt) && readOnly:
-		return fmt.Errorf("%w: put a copy in its place, or start precept serve, which sets it aside and begins an empty one", err)
+		return fmt.Errorf("%w: restore a copy of the file, or start precept serve, which sets the file aside and creates an empty database", err)
 	}
 	return err
 }

@@ -188,8 +188,8 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				if !slices.Equal(later[:3], got) || a.List[2]["content"] != "Go on." {
 					t.Errorf("not repeated byte for byte: %q, then %q", got, later)
 				}
-				if n := later[4]; !strings.HasPrefix(n, "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: there is no such lesson") || !strings.HasSuffix(n, "[END LESSON]\n\nAnd now?") {
-					t.Errorf("got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: there is no such lesson\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
+				if n := later[4]; !strings.HasPrefix(n, "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists") || !strings.HasSuffix(n, "[END LESSON]\n\nAnd now?") {
+					t.Errorf("got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: no such lesson exists\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
 				}
 			})
 		}

@@ -1,0 +1,18 @@
+package demo_test
+
+import (
+	"fmt"
+
+	"precept/cmd/precept/demo"
+)
+
+// A world has lessons with known true effects, so that the demo can print the report next to the truth.
+func Example() {
+	for _, l := range demo.NewWorld(1).Truths[:3] {
+		fmt.Printf("%s %+.0f points\n", l.Slug, 100*l.Effect)
+	}
+	// Output:
+	// reproduce-before-fixing +22 points
+	// read-the-failing-assertion +14 points
+	// pin-the-dependency +9 points
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+)
+
+// A verb reads its arguments, standard input and the environment from an invocation, and returns the exit code.
+func Example() {
+	w := &invocation{
+		in:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),
+		out: os.Stdout, err: os.Stdout,
+		env: func(string) (string, bool) { return "", false },
+	}
+	w.execute(context.Background(), []string{"inspect", "-"})
+	// Output:
+	// [0] user neutral (task)
+	//   [2] tool_result error bash (text:shell)
+}
