@@ -26,11 +26,16 @@ type recorder struct {
 	kept      func(x *sample.Exchange) // nil: not called
 	sentiment bool                     // the user's words count as a signal
 
-	redactor  *redact.Redactor // takes the numbers of the session of each exchange
-	spare     []Turn           // list for the next swap with the queue
-	openSpare []*Begun         // list for the next swap with the started turns
-	open      []*Begun         // turns in progress at the last flush
-	fresh     []*Begun         // turns whose start is in the next batch
+	redactor *redact.Redactor // takes the numbers of the session of each exchange
+	spare    []Turn           // list for the next swap with the queue
+	started  startedTurns
+}
+
+// startedTurns are the turns in progress, as the recorder knows them.
+type startedTurns struct {
+	spare []*Begun // list for the next swap with the started turns
+	open  []*Begun // turns in progress at the last flush
+	fresh []*Begun // turns whose start is in the next batch
 }
 
 // record writes new turns to the outbox: a crash costs at most the turns since the last call.
@@ -57,7 +62,7 @@ func (r *recorder) record(now time.Time, all bool) {
 func (r *recorder) admitSome() (more bool) {
 	r.in.mu.Lock()
 	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
-	r.in.lost, r.in.open, more = nil, r.openSpare[:0], len(r.in.queue) > 0
+	r.in.lost, r.in.open, more = nil, r.started.spare[:0], len(r.in.queue) > 0
 	r.in.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
@@ -69,11 +74,11 @@ func (r *recorder) admitSome() (more bool) {
 	}
 	for _, t := range open {
 		if !t.over.Load() {
-			r.open = append(r.open, t)
+			r.started.open = append(r.started.open, t)
 		}
 	}
 	clear(open)
-	r.openSpare = open
+	r.started.spare = open
 	return more
 }
 
@@ -158,32 +163,32 @@ func (r *recorder) addPending() {
 	if !r.in.stubs {
 		return
 	}
-	still := r.open[:0]
-	for _, t := range r.open {
+	still := r.started.open[:0]
+	for _, t := range r.started.open {
 		if t.over.Load() {
 			continue // the queue has the end, or the end is recorded
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
 			r.handoff.next.begun = append(r.handoff.next.begun, r.stub(t.x))
 			t.put = true
-			r.fresh = append(r.fresh, t)
+			r.started.fresh = append(r.started.fresh, t)
 		}) {
 			continue // the end is recorded later
 		}
 		still = append(still, t)
 	}
-	clear(r.open[len(still):])
-	r.open = still
+	clear(r.started.open[len(still):])
+	r.started.open = still
 }
 
 // begun notes whether the outbox has the starts that begin added. Otherwise the next begin adds the
 // starts again.
 func (r *recorder) begun(written bool) {
-	for _, t := range r.fresh {
+	for _, t := range r.started.fresh {
 		t.put = written
 	}
-	clear(r.fresh)
-	r.fresh = r.fresh[:0]
+	clear(r.started.fresh)
+	r.started.fresh = r.started.fresh[:0]
 }
 
 // stub returns the start of a turn for the outbox.

@@ -158,6 +158,16 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 // are put into its names.
 func (d *described) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return d.callWith(header, base, method, path, body, values...)
+}
+
+// callWith is call with a header.
+func (d *described) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
+	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
 	template := url
 	for i := 0; i+1 < len(values); i += 2 {
@@ -170,9 +180,7 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
+	req.Header = header
 	req.Header.Set("Content-Type", "application/json")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
@@ -191,7 +199,7 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 // The running program answers as its description says, every operation at least once.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
-	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own")...)
+	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
 	const token = "e2e-token"
 	_, text := harness.Get(t, r.Admin+"/api/openapi.yaml", token)
 	d := describe(t, text)
@@ -208,6 +216,12 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.call(r.Data, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
 	d.call(r.Data, "POST", "/v1/feedback", "", `{"nonsense":1}`)
 	d.call(r.Data, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+	const merged = `{"object_kind":"merge_request","object_attributes":{"action":"merge","state":"merged","url":"https://gitlab.example/a/b/-/merge_requests/1","source_branch":"fix"},"project":{"web_url":"https://gitlab.example/a/b"}}`
+	hook := func(secret string) http.Header {
+		return http.Header{"X-Gitlab-Token": {secret}, "X-Gitlab-Event": {"Merge Request Hook"}, "X-Gitlab-Event-Uuid": {"1"}}
+	}
+	d.callWith(hook("hook-secret-of-the-test"), r.Data, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
+	d.callWith(hook("another-secret"), r.Data, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
 
 	var l struct{ ID string }
 	if err := json.Unmarshal(d.call(r.Data, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
