@@ -234,7 +234,7 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 // commandSpelling returns a command line in the form in which other spellings are equal.
 func (c *toolCall) commandSpelling(text string, shellLine bool) string {
 	if shellLine {
-		spelled := text
+		var spelled string
 		if c.shell.line.Parsed && text == c.command {
 			spelled, _ = c.spelling()
 		} else {

@@ -31,11 +31,8 @@ type githubPayload struct {
 	} `json:"branches"`
 
 	// Of a push.
-	Ref     string `json:"ref"`
-	Commits []struct {
-		Message   string `json:"message"`
-		Timestamp string `json:"timestamp"`
-	} `json:"commits"`
+	Ref     string         `json:"ref"`
+	Commits []pushedCommit `json:"commits"`
 }
 
 type githubRepository struct {
@@ -114,7 +111,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 		}
 		return p.checked(&c)
 	case event == "push":
-		return p.pushed()
+		return pushed(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " is no end of work", nil
 }
@@ -154,20 +151,4 @@ func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	e.Subjects = subjects(
 		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, e.Repository)))
 	return []Event{e}, "", nil
-}
-
-// pushed returns the reverts that reach the default branch.
-func (p *githubPayload) pushed() ([]Event, string, error) {
-	if p.Ref != "refs/heads/"+p.Repository.DefaultBranch {
-		return nil, "the push is not to the default branch", nil
-	}
-	var messages []string
-	at := ""
-	for _, c := range p.Commits {
-		messages, at = append(messages, c.Message), c.Timestamp
-	}
-	if events := revertsOf(messages, p.Repository.FullName, parseTime(at)); len(events) > 0 {
-		return events, "", nil
-	}
-	return nil, "the push reverts nothing", nil
 }

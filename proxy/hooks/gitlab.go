@@ -10,12 +10,9 @@ import (
 
 // gitlabPayload holds the fields of GitLab's events that precept reads.
 type gitlabPayload struct {
-	Project gitlabProject `json:"project"`
-	Ref     string        `json:"ref"`
-	Commits []struct {
-		Message   string `json:"message"`
-		Timestamp string `json:"timestamp"`
-	} `json:"commits"`
+	Project gitlabProject  `json:"project"`
+	Ref     string         `json:"ref"`
+	Commits []pushedCommit `json:"commits"`
 	Request struct {
 		IID int `json:"iid"`
 	} `json:"merge_request"`
@@ -63,7 +60,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "pipeline":
 		return p.pipeline()
 	case "push":
-		return p.pushed()
+		return pushed(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
 		return nil, "a job counts with its pipeline; send pipeline events", nil
 	}
@@ -109,20 +106,4 @@ func (p *gitlabPayload) pipeline() ([]Event, string, error) {
 	}
 	e.Subjects = subjects(group(commit(o.SHA, in)), group(request(in, p.Request.IID)), group(branch(of, p.Project.DefaultBranch, in)))
 	return []Event{e}, "", nil
-}
-
-// pushed returns the reverts that reach the default branch.
-func (p *gitlabPayload) pushed() ([]Event, string, error) {
-	if p.Ref != "refs/heads/"+p.Project.DefaultBranch {
-		return nil, "the push is not to the default branch", nil
-	}
-	var messages []string
-	at := ""
-	for _, c := range p.Commits {
-		messages, at = append(messages, c.Message), c.Timestamp
-	}
-	if events := revertsOf(messages, p.Project.Path, parseTime(at)); len(events) > 0 {
-		return events, "", nil
-	}
-	return nil, "the push reverts nothing", nil
 }

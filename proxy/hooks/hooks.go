@@ -180,6 +180,28 @@ func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 // maxReverts bounds the reverted commits of one push.
 const maxReverts = 20
 
+// pushedCommit is a commit of a push event.
+type pushedCommit struct {
+	Message   string `json:"message"`
+	Timestamp string `json:"timestamp"`
+}
+
+// pushed returns the reverts that a push brings to the default branch.
+func pushed(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
+	if ref != "refs/heads/"+defaultBranch {
+		return nil, "the push is not to the default branch", nil
+	}
+	var messages []string
+	at := ""
+	for _, c := range commits {
+		messages, at = append(messages, c.Message), c.Timestamp
+	}
+	if events := revertsOf(messages, repository, parseTime(at)); len(events) > 0 {
+		return events, "", nil
+	}
+	return nil, "the push reverts nothing", nil
+}
+
 // revertsOf returns an event for each commit and pull request that the messages of commits revert.
 func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
 	for _, message := range messages[:min(len(messages), maxReverts)] {
