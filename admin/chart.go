@@ -62,7 +62,7 @@ func inPoints(x *float64) *float64 {
 	if x == nil {
 		return nil
 	}
-	return new(*x * 100)
+	return new(report.Points(*x))
 }
 
 // effectChart returns a chart of an effect with its interval over time.

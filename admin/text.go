@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"precept/bandit/report"
 )
 
 // when returns then if condition holds, else otherwise.
@@ -95,7 +97,7 @@ func points(x *float64) string {
 	if x == nil {
 		return none
 	}
-	return withSign(*x*100, 1)
+	return withSign(report.Points(*x), 1)
 }
 
 // signed writes a number of sessions.

@@ -97,7 +97,7 @@ func (a *AllSessions) Sentence() string {
 		return s + "; no effect yet"
 	}
 	return fmt.Sprintf("%+.1f [%+.1f, %+.1f] points with the outcomes of sessions without a reward (%s; %.0f%% less variance); no verdict uses this estimate",
-		100**a.Effect, 100**a.Lo, 100**a.Hi, s, 100*a.Gain)
+		Points(*a.Effect), Points(*a.Lo), Points(*a.Hi), s, 100*a.Gain)
 }
 
 // centres describes the share of the variance that the centres explain.

@@ -324,14 +324,14 @@ func (x *Outcome) Interval() string {
 	if x.Effect == nil {
 		return ""
 	}
-	factor, unit := 100.0, " points"
+	in, unit := Points, " points"
 	switch x.Unit {
 	case unitErrors:
-		factor, unit = 10, " failed calls"
+		in, unit = func(effect float64) float64 { return Points(effect) / 10 }, " failed calls"
 	case unitPercent:
-		factor, unit = 1, "%"
+		in, unit = func(effect float64) float64 { return effect }, "%"
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", factor**x.Effect, factor**x.Lo, factor**x.Hi, unit)
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", in(*x.Effect), in(*x.Lo), in(*x.Hi), unit)
 }
 
 // amount formats a mean in the unit of its outcome.

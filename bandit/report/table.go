@@ -179,9 +179,9 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	switch {
 	case lo == nil || hi == nil:
 	case effect != nil:
-		numbers = fmt.Sprintf("%+5.1f [%+5.1f, %+5.1f]", *effect*100, *lo*100, *hi*100)
+		numbers = fmt.Sprintf("%+5.1f [%+5.1f, %+5.1f]", Points(*effect), Points(*lo), Points(*hi))
 	default:
-		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", *lo*100, *hi*100)
+		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", Points(*lo), Points(*hi))
 	}
 	t.row(name, string(v), numbers, t.reach.plot(effect, lo, hi), short(with)+"/"+short(without))
 }

@@ -197,3 +197,12 @@ func TestUnusualHoldoutIsLabelled(t *testing.T) {
 		}
 	}
 }
+
+// An interval of few sessions may exceed the possible effects; the text ends at 100 points.
+func TestPointsEndAtAHundred(t *testing.T) {
+	for effect, want := range map[float64]float64{0.05: 5, 1.5: 100, -1.02: -100, 0: 0} {
+		if got := report.Points(effect); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("Points(%v) = %v, want %v", effect, got, want)
+		}
+	}
+}

@@ -52,6 +52,10 @@ func wrap(text string, columns int) (lines []string) {
 // pace returns the rewarded picks per week that the row's verdict assumes, if Weeks is known.
 func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
+// Points returns an effect on the reward in points for people, from -100 to 100: an interval of few
+// sessions may be wider than any possible effect.
+func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
+
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
@@ -59,14 +63,14 @@ func (l *PlannedTrial) text() string {
 		l.Planned,
 	)
 	if l.Effect != nil {
-		scale := 100.0
+		in := Points
 		if o, ok := trial.ParseOutcome(l.Outcome); ok {
 			s += " on " + l.Outcome
 			if o.Logarithmic() {
-				scale = 1
+				in = func(effect float64) float64 { return effect }
 			}
 		}
-		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*scale, *l.Lo*scale, *l.Hi*scale)
+		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", in(*l.Effect), in(*l.Lo), in(*l.Hi))
 	}
 	switch {
 	case !l.Taken && l.Effect != nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/admin"
+	"precept/bandit/report"
 	"precept/cmd/precept/demo"
 	"precept/cmd/precept/server"
 	"precept/configs"
@@ -180,7 +181,7 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 		effect := "unknown"
 		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
 			effect = fmt.Sprintf(
-				"%+.0f points (%+.0f to %+.0f)", 100**r.Effect, 100**r.Lo, 100**r.Hi,
+				"%+.0f points (%+.0f to %+.0f)", report.Points(*r.Effect), report.Points(*r.Lo), report.Points(*r.Hi),
 			)
 		}
 		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), r.State)
@@ -189,8 +190,8 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 	say("\n   Attacker's texts that reached a model as a lesson: %d.", stolen)
 	if g := rep.Global; g.Effect != nil && g.Lo != nil && g.Hi != nil {
 		say(
-			"   All lessons together: %+.0f points (%+.0f to %+.0f).", 100**g.Effect, 100**g.Lo,
-			100**g.Hi,
+			"   All lessons together: %+.0f points (%+.0f to %+.0f).", report.Points(*g.Effect), report.Points(*g.Lo),
+			report.Points(*g.Hi),
 		)
 	}
 	return nil

@@ -272,4 +272,4 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 }
 
 // points formats a difference of rewards in percentage points: 0.05 is +5.0.
-func points(x float64) string { return fmt.Sprintf("%+.1f", 100*x) }
+func points(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
