@@ -90,10 +90,10 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	switch {
 	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case asksQuestion(previous) && p.chooses(opening, said):
-		return Neutral, "choice"
 	case said.phrase(p.lists["disapproval"]...), said.hasWord(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
+	case asksQuestion(previous) && p.chooses(opening, said):
+		return Neutral, "choice"
 	case said.phrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):

@@ -67,7 +67,7 @@ func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	}
 	out.WriteString("</lesson>\n\n<sentences>\n")
 	for _, s := range sentences[:min(len(sentences), maxSentences)] {
-		out.WriteString("- " + oneLine(strings.ReplaceAll(s, "</sentences>", ""), maxSentenceBytes) + "\n")
+		out.WriteString("- " + oneLine(strings.ReplaceAll(s, "<", "‹"), maxSentenceBytes) + "\n")
 	}
 	out.WriteString("</sentences>")
 	return redacted(out.String())

@@ -48,7 +48,7 @@ func (w *work) lessons() {
 	var there map[string]bool
 	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
-	hits = append(hits, w.meant(&q, spots)...)
+	hits = append(hits, w.meant(&q, hits, spots)...)
 	for i, h := range hits {
 		if i == 0 {
 			there = elsewhere(w.input.Request)
@@ -90,9 +90,10 @@ func (w *work) lessons() {
 // meaningSpot is the key of the place for lessons that match by meaning. No call has this id.
 const meaningSpot = "\x00meaning"
 
-// meant returns the lessons that match earlier words of the session by meaning. Their block is
+// meant returns the lessons that match earlier words of the session by meaning, without the lessons that
+// matched in another way. Their block is
 // inserted before the user's words, or at the top of the first tool result.
-func (w *work) meant(q *lesson.Query, spots map[string]spot) (hits []lesson.Hit) {
+func (w *work) meant(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.Meaning) == 0 || q.Spent {
 		return nil
 	}
@@ -101,7 +102,8 @@ func (w *work) meant(q *lesson.Query, spots map[string]spot) (hits []lesson.Hit)
 		return nil
 	}
 	for _, r := range w.input.Meaning {
-		if h, ok := w.input.Book.Meant(q, r); ok {
+		known := slices.ContainsFunc(matched, func(h lesson.Hit) bool { return h.Lesson.Slug == r.Lesson.Slug })
+		if h, ok := w.input.Book.Meant(q, r); ok && !known {
 			h.CallID = meaningSpot
 			hits, spots[meaningSpot] = append(hits, h), at
 		}

@@ -124,7 +124,7 @@ func inMemory(r *rig, tenant string) string {
 		}
 		for _, strata := range [][]trial.Stratum{st.Strata, st.All.Any} {
 			for i := range strata {
-				strata[i].RewardedAtClose = [2][4]int64{}
+				strata[i].RewardedAtClose, strata[i].Late = [2][4]int64{}, [2]int64{}
 			}
 		}
 		st.Proof.LogUp, st.Proof.LogDown, st.Proof.ProvenAt, st.Recent = 0, 0, 0, 0

@@ -78,12 +78,13 @@ func (m mailbox) collect(ctx context.Context) {
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
 		m.ses.Record.Mutex.Lock()
-		m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request })
-		if len(list) == 0 && late != "" {
-			m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, late)
+		if box := &m.ses.Record.Mailbox; slices.Contains(box.Owed, request) { // otherwise a parallel turn has the answers
+			box.Owed = slices.DeleteFunc(box.Owed, func(id string) bool { return id == request })
+			if len(list) == 0 && late != "" {
+				box.Owed = append(box.Owed, late)
+			}
+			deliver(m.ses.Record, list)
 		}
-		m.ses.Record.State.Dirty = true
-		deliver(m.ses.Record, list)
 		m.ses.Record.Mutex.Unlock()
 	}
 }

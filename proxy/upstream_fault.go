@@ -289,7 +289,8 @@ type faultLog struct {
 	warned atomic.Bool // a warning has no line of recovery yet
 
 	mu      sync.Mutex
-	first   time.Time // the first failure since the last line of recovery
+	first   time.Time // the first failure since the last line of recovery, or since logEvery without a failure
+	last    time.Time // the last failure
 	written time.Time // the last warning
 	count   int       // failures since the last warning
 	total   int       // failures since first
@@ -300,9 +301,10 @@ type faultLog struct {
 func (l *faultLog) failed(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total == 0 {
-		l.first = now
+	if quiet := now.Sub(l.last) >= logEvery; l.total == 0 || quiet && !l.warned.Load() {
+		l.first, l.count, l.total = now, 0, 0
 	}
+	l.last = now
 	l.count++
 	l.total++
 	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.count, "why", why}

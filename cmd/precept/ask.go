@@ -59,6 +59,9 @@ type adminClient struct{ base, token string }
 // server answers.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := request(ctx, method, a.base+path, a.token, body)
+	if ctx.Err() != nil {
+		return fmt.Errorf("the server at %s did not answer in time: %w", a.base, ctx.Err())
+	}
 	if err != nil {
 		return errNoServer // a crash leaves run.json behind
 	}

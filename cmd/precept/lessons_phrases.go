@@ -109,6 +109,9 @@ func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (session
 	}
 	defer e.Close() //nolint:errcheck // only read
 	traffic, err = server.ReadTraffic(ctx, e, w.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
+		for i := range queries {
+			queries[i].Tenant = s.Tenant
+		}
 		sessions = append(sessions, backtest.Captured{Name: s.Name, Queries: queries})
 	})
 	return sessions, traffic, err

@@ -52,8 +52,8 @@ func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
 
 func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
 	other := &lesson.Lesson{
-		Slug: "call-orders-purchases", Title: "Call orders purchases.", State: lesson.Active,
-		Trigger: lesson.Trigger{Description: "The user wants orders to be called purchases.", Keywords: []string{"orders called purchases"}},
+		Slug: "call-orders-purchases", Title: "Rename the orders endpoint: purchases.", State: lesson.Active,
+		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
 	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).Of("keep-old-endpoints"); r.Like.Sessions != 0 {

@@ -92,7 +92,7 @@ func (t *Traffic) Add(queries []Query) {
 				t.total++
 				key := strings.Join(w.stems, " ")
 				if t.windows[text.from][key] == nil {
-					t.windows[text.from][key] = &trafficWindow{text: strings.Clone(w.text)}
+					t.windows[text.from][key] = &trafficWindow{text: excerpt(w.text)}
 				}
 				t.windows[text.from][key].number++
 			}
@@ -215,4 +215,15 @@ func keepBest(list []scored, r scored, most int) []scored {
 	}
 	slices.SortFunc(list, byScore)
 	return list[:most+1]
+}
+
+// maxExcerpt bounds the text of a window that is kept, in bytes.
+const maxExcerpt = 400
+
+// excerpt returns a copy of the first bytes of a text.
+func excerpt(text string) string {
+	if len(text) <= maxExcerpt {
+		return strings.Clone(text)
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:maxExcerpt], ""))
 }

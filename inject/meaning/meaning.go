@@ -2,6 +2,7 @@ package meaning
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -19,6 +20,7 @@ import (
 // Bounds of the work and of the memory.
 const (
 	waiting      = 256       // exchanges that wait for embeddings
+	maxItem      = 32 << 10  // bytes of an item with words of the user
 	maxSentences = 8         // of one exchange: half from the start, half from the end
 	maxSamples   = 400       // captured sentences behind the thresholds
 	maxLessons   = 2000      // lessons that are embedded
@@ -94,11 +96,17 @@ var errFull = errors.New("the queue of match.embeddings is full; the words of th
 // Offer takes the words of a kept exchange, redacted. Offer returns at once, and drops the exchange if
 // too many wait.
 func (m *Matcher) Offer(x *sample.Exchange) {
-	if len(x.New) == 0 {
+	var words []json.RawMessage
+	for _, item := range x.New {
+		if len(item) <= maxItem {
+			words = append(words, item)
+		}
+	}
+	if len(words) == 0 {
 		return
 	}
 	select {
-	case m.queue <- sample.Exchange{Tenant: x.Tenant, Session: x.Session, Dialect: x.Dialect, New: x.New}:
+	case m.queue <- sample.Exchange{Tenant: x.Tenant, Session: x.Session, Dialect: x.Dialect, New: words}:
 	default:
 		m.o.Failed(errFull)
 	}
@@ -110,8 +118,8 @@ func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 	return found
 }
 
-// Run embeds lessons and words until ctx ends. After a failure Run waits; the words that arrive
-// meanwhile wait in the queue, which drops the words beyond its length.
+// Run embeds lessons and words until ctx ends. After a failure Run waits, and drops the words that
+// arrive meanwhile.
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -121,11 +129,24 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.o.Failed(err)
+			m.drop()                 // old words may be deleted from the store meanwhile
 			_ = m.o.Wait(ctx, pause) // ends with ctx
+			m.drop()
 			pause = min(2*pause, longestPause)
 		}
 	}
 	return nil
+}
+
+// drop empties the queue.
+func (m *Matcher) drop() {
+	for {
+		select {
+		case <-m.queue:
+		default:
+			return
+		}
+	}
 }
 
 // step embeds a changed book, and the words of one exchange if an exchange arrives in time.

@@ -32,7 +32,7 @@ func (m *matcher) listItem(i int) hit {
 	} else {
 		h = m.value(p, class, shape{})
 	}
-	if h.kind != none && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
+	if h.kind != none && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
 		return hit{}
 	}
 	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
@@ -55,6 +55,9 @@ func (m *matcher) identifiedBy(i int) hit {
 	const farthest = 64
 	q := at(m.s, i+2)
 	if q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
+		return hit{}
+	}
+	if !isQuote(q) && !bytes.HasSuffix(m.s[:i], []byte("IDENTIFIED ")) { // words between are prose
 		return hit{}
 	}
 	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})
@@ -114,7 +117,7 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
-	literal := string(name) == "PASSWORD" && isQuote(s[p]) || m.netrc(start)
+	literal := string(name) == "PASSWORD" && isQuote(at(s, p)) || m.netrc(start)
 	h := m.value(p, class, shape{literal: literal, dotted: true})
 	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) {
 		return hit{}
@@ -169,13 +172,17 @@ func (m *matcher) bareSecret(i int) hit {
 
 // htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options start at p.
 func (m *matcher) htpasswd(p int) hit {
-	const longest = 128
+	const longest, maxOptions = 128, 8
 	s := m.s
 	option := runEnd(s, p+1, longest, wordByte)
 	if at(s, p+1) != '-' || bytes.IndexByte(s[p:option], 'b') < 0 {
 		return hit{}
 	}
-	for p = option; at(s, p+1) == '-'; { // further options
+	p = option
+	for range maxOptions {
+		if c := at(s, p); c != ' ' && c != '\t' || at(s, p+1) != '-' {
+			break
+		}
 		p = runEnd(s, p+1, longest, wordByte)
 	}
 	for range 2 { // the file and the user

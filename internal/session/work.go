@@ -27,7 +27,7 @@ type Work struct {
 func workOf(tenant string, turn int, ref work.Ref) Work {
 	w := Work{Turn: turn, Key: EchoKeyOf(tenant, ref.Key())}
 	if ref.Kind == work.Commit {
-		w.Commit = ref.Name
+		w.Commit = strings.Clone(ref.Name) // the name may be a part of a whole tool result
 	}
 	if ref.Repository != "" {
 		w.Repository = EchoKeyOf(tenant, "w:r:"+ref.Repository)

@@ -102,14 +102,17 @@ func parse(text string, nesting int) (line Line, ok bool) {
 	}()
 	r := reader{text: text, nesting: nesting}
 	parser := parsers.Get().(*syntax.Parser) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	failed := false
 	for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			parsers.Put(parser)
-			return Line{}, false
+		if failed = failed || err != nil; failed {
+			continue // the parser ends by itself
 		}
 		r.read(stmt)
 	}
 	parsers.Put(parser) // not after a panic
+	if failed {
+		return Line{}, false
+	}
 	r.line.Parsed = true
 	return r.line, true
 }

@@ -61,7 +61,10 @@ type githubCheck struct {
 	HeadBranch  string `json:"head_branch"`
 	CompletedAt string `json:"completed_at"`
 	UpdatedAt   string `json:"updated_at"`
-	App         struct {
+
+	HeadRepository githubRepository `json:"head_repository"` // of a workflow run
+
+	App struct {
 		Slug string `json:"slug"`
 	} `json:"app"`
 	Suite struct {
@@ -123,8 +126,11 @@ func (p *githubPayload) closed() []Event {
 	if pr.Merged {
 		e.Outcome = Merged
 	}
-	from := pr.Head.Repository
-	e.Subjects = subjects(group(request(in, pr.Number), commit(pr.Head.SHA, in), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
+	from, sha := pr.Head.Repository, pr.Head.SHA
+	if from.FullName != in && !pr.Merged {
+		sha = "" // anybody can request and close a pull request for a public commit
+	}
+	e.Subjects = subjects(group(request(in, pr.Number), commit(sha, in), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
 	events := []Event{e}
 	if n := revertedRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
 		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})
@@ -148,7 +154,11 @@ func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	for _, pr := range c.Requests {
 		requests = append(requests, group(request(e.Repository, pr.Number))...)
 	}
+	in := e.Repository
+	if c.HeadRepository.FullName != "" {
+		in = c.HeadRepository.FullName // a branch of a fork is another branch than the branch of this name here
+	}
 	e.Subjects = subjects(
-		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, e.Repository)))
+		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, in)))
 	return []Event{e}, "", nil
 }

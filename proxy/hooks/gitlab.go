@@ -79,8 +79,12 @@ func (p *gitlabPayload) request() ([]Event, string, error) {
 		return nil, "the merge request is neither merged nor closed", nil
 	}
 	var from gitlabProject
-	_ = json.Unmarshal(o.Source, &from) // without a project, the branch counts in any repository
-	e.Subjects = subjects(group(request(in, o.IID), commit(o.LastCommit.ID, in), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
+	_ = json.Unmarshal(o.Source, &from) // without a project, the branch does not count
+	sha := o.LastCommit.ID
+	if from.Path != in && e.Outcome != Merged {
+		sha = "" // anybody can request and close a merge request for a public commit
+	}
+	e.Subjects = subjects(group(request(in, o.IID), commit(sha, in), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
 	events := []Event{e}
 	if n := revertedRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
 		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})

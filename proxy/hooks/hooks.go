@@ -157,7 +157,7 @@ func commit(hash, repository string) func() (work.Ref, bool) {
 func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.OfBranch(name, work.CleanPath(repository))
-		return ref, ok && name != defaultName
+		return ref, ok && repository != "" && name != defaultName
 	}
 }
 

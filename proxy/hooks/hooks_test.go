@@ -71,7 +71,19 @@ func TestEventsOfPayloads(t *testing.T) {
 		"closed without a merge":  {hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
 		"opened":                  {hooks.GitHub, "pull_request", swap(merged, `"closed","number"`, `"opened","number"`), "ignored"},
 		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
-		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@"},
+		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
+		"a closed fork": {
+			hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
+			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
+		},
+		"a deleted fork with the name of the default branch": {
+			hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
+			"closed 0; pull_request 12@acme/shop",
+		},
+		"a workflow of a fork": {
+			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + full + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
+			"check_failed 0.2; commit " + full + "@acme/shop; branch fix/x@eve/shop",
+		},
 		"a revert": {
 			hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
 			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop",

@@ -97,6 +97,9 @@ func glob(pattern string) ([]string, error) {
 	var found []string
 	roots, err := filepath.Glob(root)
 	for _, root := range roots {
+		if target, failed := filepath.EvalSymlinks(root); failed == nil {
+			root = target
+		}
 		err = errors.Join(err, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				if errors.Is(err, fs.ErrPermission) {
@@ -157,6 +160,7 @@ func eachLine[T any](path string, fn func(T)) (broken, err error) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	in := bufio.NewReaderSize(f, 64<<10)
+	var faults faults
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -164,16 +168,44 @@ func eachLine[T any](path string, fn func(T)) (broken, err error) {
 			if json.Unmarshal(line, &one) == nil {
 				fn(one)
 			} else {
-				broken = errors.Join(broken, fmt.Errorf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
+				faults.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return broken, nil
+			return faults.err(), nil
 		}
 		if err != nil {
-			return broken, err
+			return faults.err(), err
 		}
 	}
+}
+
+// faults are the skipped entries of a file: the first maxFaults in words, the others as a number.
+type faults struct {
+	list []string
+	more int
+}
+
+const maxFaults = 10
+
+func (f *faults) add(text string) {
+	if len(f.list) < maxFaults {
+		f.list = append(f.list, text)
+		return
+	}
+	f.more++
+}
+
+// err returns the faults in one line each, nil without a fault.
+func (f *faults) err() error {
+	if len(f.list) == 0 {
+		return nil
+	}
+	text := strings.Join(f.list, "\n")
+	if f.more > 0 {
+		text += fmt.Sprintf("\n%d more entries were skipped", f.more)
+	}
+	return errors.New(text)
 }
 
 // nameOf returns the name of a file without its extension.

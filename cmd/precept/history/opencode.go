@@ -56,6 +56,8 @@ func readOpencodeDB(path string) (all []Conversation, broken, err error) {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	var faults faults
+	defer func() { broken = faults.err() }()
 	var order []string
 	messages := map[string]*opencodeMessage{}
 	sessions := map[string][]*opencodeMessage{}
@@ -67,7 +69,7 @@ func readOpencodeDB(path string) (all []Conversation, broken, err error) {
 	each(`SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id`, func(s *sqlite.Stmt) error {
 		m := &opencodeMessage{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
-			broken = errors.Join(broken, errors.New("message "+s.ColumnText(0)+" was skipped: the message is not JSON"))
+			faults.add("message " + s.ColumnText(0) + " was skipped: the message is not JSON")
 			return nil
 		}
 		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields of another type stay empty
@@ -81,7 +83,7 @@ func readOpencodeDB(path string) (all []Conversation, broken, err error) {
 	each(`SELECT id, message_id, data FROM part ORDER BY message_id, id`, func(s *sqlite.Stmt) error {
 		p := opencodePart{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
-			broken = errors.Join(broken, errors.New("part "+s.ColumnText(0)+" was skipped: the part is not JSON"))
+			faults.add("part " + s.ColumnText(0) + " was skipped: the part is not JSON")
 			return nil
 		}
 		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields of another type stay empty
