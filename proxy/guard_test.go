@@ -57,13 +57,14 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 		method, path, body string
 		dialect, class     string
 	}{
-		{"GET", "/healthz", "", "none", "2xx"},
-		{"GET", "/readyz", "", "none", "2xx"},
-		{"POST", "/v1/feedback", "{", "none", "4xx"},
+		{"GET", "/healthz", "", "precept", "2xx"},
+		{"GET", "/readyz", "", "precept", "2xx"},
+		{"POST", "/v1/feedback", "{", "precept", "4xx"},
 		{"GET", "/v1/models", "", "none", "2xx"},
 		{"GET", "/v1/dies", "", "none", "5xx"},
 		{"POST", chatPath, alpha, "chat", "2xx"},
 		{"POST", "/v1/messages", strings.Repeat("x", 2000), "messages", "4xx"},
+		{"DELETE", "/v1/feedback", "", "precept", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
 		counter := r.Parts().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
@@ -71,7 +72,7 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 		r.send(t, k.method, k.path, nil, k.body)
 		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
 		sum := 0.0
-		for _, d := range []string{"none", "chat", "responses", "messages"} {
+		for _, d := range []string{"none", "chat", "responses", "messages", "precept"} {
 			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
 				sum += testutil.ToFloat64(r.Parts().Metrics.Series("requests").WithLabelValues(d, c))
 			}

@@ -53,7 +53,7 @@ func NearMisses(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []le
 	for i := range sessions {
 		for j := range sessions[i].Queries {
 			q := &sessions[i].Queries[j]
-			if len(exact.Match(q)) > 0 {
+			if t := one.Scope.Tenant; t != "" && q.Tenant != t || len(exact.Match(q)) > 0 {
 				continue
 			}
 			for _, r := range book.Likeness(q, one.Slug, nearShare) {

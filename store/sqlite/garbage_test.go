@@ -153,7 +153,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrCorrupt) {
 		t.Errorf("opened: %v", err)
 	}
-	wantText(t, err, path, "put a copy in its place", "start precept serve")
+	wantText(t, err, path, "restore a copy of the file", "start precept serve")
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, garbage) {
 		t.Errorf("it was touched: %v", err)
 	}

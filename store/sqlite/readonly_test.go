@@ -74,7 +74,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 			target = dir
 		}
 		line := startAs(t, binary, as, mode, target).line(t)
-		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make it writable", "--data-dir"} {
+		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("%s: %q does not say %q", mode, line, part)
 			}
