@@ -32,7 +32,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					_, _ = io.WriteString(w, harness.Said("chatcmpl-2", "an answer"))
 				}))
 				t.Cleanup(up.Close)
-				p := harness.Begins(t, dir, up.URL, "--limits-sessions", "1")
+				p := harness.Begins(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
 				first := `{"role":"user","content":"Look for ` + canary + `."}`
 				send := func(name, list string, header http.Header) {
 					t.Helper()
@@ -52,7 +52,10 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				} else {
 					p.Drained(dir)
 					for i := range 5 {
-						send(fmt.Sprint("other", i), `{"role":"user","content":"`+news+` hello"}`, nil)
+						p.Eventually("a place in memory for another session", func() bool {
+							body := `{"model":"m","messages":[{"role":"user","content":"` + news + ` hello"}]}`
+							return skipped(t, p.Data+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
+						})
 						p.Eventually("its row in the store, so that the next session finds a place in memory", func() bool {
 							return harness.Doctor(t, dir).Stored == int64(i+1)
 						})
@@ -88,4 +91,23 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 			})
 		}
 	}
+}
+
+// skipped sends a request of a session, and returns the reason for inserting nothing.
+func skipped(t *testing.T, url, name, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Precept-Session", name)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("got status %d, error %v, want status 200", res.StatusCode, err)
+	}
+	return res.Header.Get("Precept-Skip")
 }
