@@ -51,5 +51,5 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	lines(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
-	lines(`level=WARN msg="requests to the upstream fail".* status=529 failed=21`)
+	lines(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // the failures of a minute ago are over
 }
