@@ -19,7 +19,7 @@ import (
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
-	open          bool // the store has one tenant, whose own words may stand in its lessons
+	open          bool // the store has one tenant: a lesson may use the own words of the tenant
 	sum           *Summary
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again

@@ -132,8 +132,8 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	return answer
 }
 
-// maxDeliveries bounds the remembered deliveries. A repetition of an older one changes nothing either,
-// because its entry has the same id and the same time.
+// maxDeliveries bounds the remembered deliveries. A repetition of an older delivery changes nothing
+// either: the entries of both deliveries have the same id and time.
 const maxDeliveries = 4096
 
 // deliveryMark is a hash of a delivery.

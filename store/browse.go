@@ -172,7 +172,7 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, er
 	return 0, nil
 }
 
-// one returns a list of the session of a name, if there is one.
+// one returns the session of a name as a list. The list is empty for an unknown name.
 func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)

@@ -28,8 +28,8 @@ type live struct {
 	of    map[session.ID]*Session
 	order *list.List // *Session values, most recently used first
 	limit int
-	// volatile reports that the backend keeps nothing. A session that leaves memory is lost then, so
-	// that only the limit removes sessions.
+	// volatile reports that the backend keeps nothing: a session that leaves memory is lost. Only the
+	// limit removes sessions of a volatile backend.
 	volatile bool
 	replica  string // name of this process among the replicas
 	// blind is the newest flush with the row of a session that left memory before the backend had the

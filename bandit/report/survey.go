@@ -24,7 +24,7 @@ type Survey struct {
 	seen    map[trial.Arm]LessonSession
 }
 
-// LessonSession is a session that got a lesson in one of its texts.
+// LessonSession is a session that got one version of a lesson.
 type LessonSession struct {
 	Session string
 	Began   time.Time

@@ -138,8 +138,8 @@ func (p *githubPayload) closed() []Event {
 	return events
 }
 
-// checked returns the end of a check: of the sessions that showed the commit, else of those of its pull
-// requests, else of those of its branch.
+// checked returns the end of a check. The check rates the sessions that showed the commit, else the
+// sessions of the pull requests, else the sessions of the branch.
 func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

@@ -218,7 +218,7 @@ func many(t *testing.T, d *desk) {
 	}
 }
 
-// recorded tests that writing the same lesson twice changes nothing, and that a new text does.
+// recorded tests that a repeated write of a lesson changes nothing, and that a new text replaces the old text.
 func recorded(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
