@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// File is the content of a rules file inside of a text.
+type File struct {
+	Name       string // path as the agent wrote it, or the usual name of the agent's file
+	Agent      string // agent with this marker
+	Start, End int    // bytes of the content in the text
+}
+
+// Base returns the last element of the file's path.
+func (f *File) Base() string { return Base(f.Name) }
+
+// Base returns the last element of a path with slashes or backslashes.
+func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
+
+// marker is the frame that an agent writes around a rules file.
+type marker struct {
+	agent   string
+	open    *regexp.Regexp // groups: path, tag (the tag that closes the content), fence (the code fence that does)
+	closers []string       // the earliest one ends the content; without any, the next opening or the end of the text does
+	name    string         // name of the file if open has no path
+	any     bool           // the path needs no known name, because the frame itself is certain
+	within  string         // the text must contain these words
+}
+
+// markers lists the frames by agent. The agents' own packages and recorded requests are the sources.
+var markers = []marker{ //nolint:gochecknoglobals // an immutable list
+	{
+		agent: "claude-code", any: true,
+		open:    regexp.MustCompile(`(?m)^Contents of (?P<path>[^\n]+?\.[A-Za-z]+)(?: \([^\n]*\))?:[ \t]*\r?\n`),
+		closers: []string{"\nContents of ", "</system-reminder>", "\n# currentDate", "\n# gitStatus", "\n# userEmail", "\n# directoryStructure", "IMPORTANT: this context may or may not be relevant", "</always_applied_workspace_rules>"},
+	},
+	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
+	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
+	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
+	{
+		agent: "opencode", any: true,
+		open:    regexp.MustCompile(`(?m)^Instructions from: (?P<path>[^\n]+?)[ \t]*\r?\n`),
+		closers: []string{"\nInstructions from: ", "\nSkills provide specialized instructions", "\n<available_skills>", "\n<env>"},
+	},
+	{
+		agent: "gemini", any: true, open: regexp.MustCompile(`(?m)^--- Context from: (?P<path>[^\n]+?) ---[ \t]*\r?\n`),
+		closers: []string{"\n--- End of Context from: ", "\n--- Context from: ", "</loaded_context>", "</global_context>", "</project_context>", "</extension_context>"},
+	},
+	{agent: "copilot", name: "copilot-instructions.md", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
+	{
+		agent: "cline", any: true, open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
+		closers: []string{"\n# .cl", "\n# .cursor", "\n# .windsurf", "\n# AGENTS.md\n", "\n# Preferred Language", "\n====\n"},
+	},
+	{agent: "continue", name: "AGENTS.md", open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
+	{agent: "aider", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
+	{agent: "cursor", any: true, open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
+	{agent: "cursor", name: ".cursorrules", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
+	{agent: "cursor", name: ".cursorrules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},
+	{agent: "pi", within: "Project-specific instructions", open: regexp.MustCompile(`(?m)^#{1,3} (?P<path>\S+)[ \t]*\r?\n`), closers: []string{"\nThe following skills", "\n<available_skills>", "\nCurrent date"}},
+	{agent: "", open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
+}
+
+// known lists the names of rules files, in lower case.
+var known = []string{ //nolint:gochecknoglobals // an immutable list
+	"claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "codex.md", "crush.md", "warp.md",
+	"conventions.md", "copilot-instructions.md", "context.md", "rules.md", "opencode.md", "replit.md", "guidelines.md", "instructions.md",
+	".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", ".continuerules", ".aider.conventions.md",
+}
+
+// IsName reports whether a path is the usual path of a rules file.
+func IsName(name string) bool {
+	p := strings.ToLower(strings.ReplaceAll(name, `\`, "/"))
+	base := path.Base(p)
+	return slices.Contains(known, base) || strings.HasSuffix(base, ".mdc") || strings.HasSuffix(base, ".instructions.md") ||
+		strings.HasSuffix(base, ".md") && (strings.Contains(p, "rules/") || strings.Contains(p, ".instructions/"))
+}
+
+// Find returns the rules files in a text of an agent, in the order of the text.
+func Find(text string) []File {
+	var found []File
+	for i := range markers {
+		found = append(found, markers[i].find(text)...)
+	}
+	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
+	// A frame inside of another file is part of that file, as an example in its text may be.
+	out := found[:0]
+	for _, f := range found {
+		if len(out) == 0 || f.Start >= out[len(out)-1].End {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (m *marker) find(text string) (found []File) {
+	if m.within != "" && !strings.Contains(text, m.within) {
+		return nil
+	}
+	opens := m.open.FindAllStringSubmatchIndex(text, -1)
+	if !m.any && m.name == "" {
+		opens = slices.DeleteFunc(opens, func(at []int) bool { return !IsName(strings.TrimSpace(m.group(text, at, "path"))) })
+	}
+	for n, at := range opens {
+		f := File{Name: cmp.Or(strings.TrimSpace(m.group(text, at, "path")), m.name), Agent: m.agent, Start: at[1], End: len(text)}
+		if n+1 < len(opens) {
+			f.End = max(opens[n+1][0], f.Start)
+		}
+		closers := m.closers
+		if tag := m.group(text, at, "tag"); tag != "" {
+			closers = []string{"</" + tag + ">"}
+		} else if fence := m.group(text, at, "fence"); fence != "" {
+			closers = []string{"\n" + fence}
+		}
+		for _, c := range closers {
+			// The line feed before the content may be the first byte of a closer.
+			if i := strings.Index(text[f.Start-1:f.End], c); i >= 0 {
+				f.End = max(f.Start-1+i, f.Start)
+			}
+		}
+		f.trim(text)
+		if f.Agent == "copilot" {
+			f.takeName(text)
+		}
+		if f.Start < f.End {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// group returns the text of a named group of an opening, "" for a group that open does not have.
+func (m *marker) group(text string, at []int, name string) string {
+	i := m.open.SubexpIndex(name)
+	if i < 0 || at[2*i] < 0 {
+		return ""
+	}
+	return text[at[2*i]:at[2*i+1]]
+}
+
+// trim removes blank lines at the start, and blanks at the end, from the content.
+func (f *File) trim(text string) {
+	body := text[f.Start:f.End]
+	lead := len(body) - len(strings.TrimLeft(body, " \t\r\n"))
+	if i := strings.LastIndexByte(body[:lead], '\n'); i >= 0 {
+		f.Start += i + 1
+	}
+	f.End = f.Start + len(strings.TrimRight(text[f.Start:f.End], " \t\r\n"))
+}
+
+// takeName takes the name of the file from the first line, where the agent writes the name into the
+// content.
+func (f *File) takeName(text string) {
+	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
+	if name := strings.TrimSpace(first); more && IsName(name) {
+		f.Name = name
+		f.Start += len(first) + 1
+		f.trim(text)
+	}
+}

@@ -1,0 +1,216 @@
+package rules_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/inject/rules"
+)
+
+const content = "# Shop\n\nA web shop in Go.\n\n## Testing\n\n- Run `make test` before each commit.\n- Name tests after the behaviour.\n\n## Style\n\nUse tabs."
+
+func Example() {
+	prompt := "You are an agent.\nInstructions from: /shop/AGENTS.md\n" + content
+	for _, f := range rules.Find(prompt) {
+		text := prompt[f.Start:f.End]
+		sections := rules.Split(text)
+		for _, i := range rules.Units(sections) {
+			s := sections[i]
+			fmt.Printf("%s#%s: %d tokens\n", f.Base(), s.Name, rules.Tokens(text[s.Start:s.End]))
+		}
+	}
+	// Output:
+	// AGENTS.md#intro: 5 tokens
+	// AGENTS.md#Testing: 21 tokens
+	// AGENTS.md#Style: 5 tokens
+}
+
+// frames returns a prompt of each agent around a file.
+func frames(file string) map[string]string {
+	return map[string]string{
+		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
+		"codex":       "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n" + file + "\n</INSTRUCTIONS>",
+		"codex old":   "<user_instructions>\n\n" + file + "\n\n</user_instructions>",
+		"codex bare":  "# AGENTS.md instructions for /shop\n\n" + file,
+		"opencode":    "You are opencode.\n<env>\n  Platform: linux\n</env>\nInstructions from: /shop/AGENTS.md\n" + file + "\nInstructions from: /home/x/.claude/CLAUDE.md\nBe brief.",
+		"gemini":      "You are an agent.\n\n---\n\n--- Context from: GEMINI.md ---\n" + file + "\n--- End of Context from: GEMINI.md ---",
+		"qwen":        "You are Qwen.\n\n---\n\n--- Context from: ../QWEN.md ---\n" + file + "\n--- End of Context from: ../QWEN.md ---\n\n--- Context from: AGENTS.md ---\nx\n--- End of Context from: AGENTS.md ---",
+		"copilot":     "You are Copilot.\n<custom_instruction>\n" + file + "\n</custom_instruction>\nGo on.",
+		"cline":       "====\n\nUSER'S CUSTOM INSTRUCTIONS\n\n# .clinerules\n\nThe following is provided by a root-level .clinerules file where the user has specified instructions for this working directory (/shop)\n\n" + file + "\n\n# .clineignore\n\n(The following is provided by a root-level .clineignore file)\n",
+		"cursorrules": "# .cursorrules\n\nThe following is provided by a root-level .cursorrules file where the user has specified instructions for this working directory (/shop)\n\n" + file,
+		"continue":    "You are an agent.\n\n<context name=\"userRules\">\n" + file + "\n</context>",
+		"aider":       "Here are some READ ONLY files, provided for your reference.\nDo not edit these files!\n\nCONVENTIONS.md\n```\n" + file + "\n```\n\nmain.go\n```\npackage main\n```\n",
+		"cursor":      "<rules>\n<always_applied_workspace_rule name=\"/shop/.cursor/rules/a.mdc\">" + file + "</always_applied_workspace_rule>\n</rules>",
+		"pi":          "You are pi.\n\n# Project Context\n\nProject-specific instructions and guidelines:\n\n## /shop/AGENTS.md\n\n" + file + "\n\n## /home/x/CLAUDE.md\n\nBe brief.\nCurrent date: x",
+		"pi tag":      "<project_context>\n\n<project_instructions path=\"/shop/AGENTS.md\">\n" + file + "\n</project_instructions>\n</project_context>",
+		"attachment":  "<instructions>\n<attachment filePath=\"/shop/.github/copilot-instructions.md\">\n" + file + "\n</attachment>\n</instructions>",
+	}
+}
+
+func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
+	for _, file := range []string{content, strings.ReplaceAll(content, "\n", "\r\n"), "- Use tabs."} {
+		for agent, prompt := range frames(file) {
+			found := rules.Find(prompt)
+			if len(found) == 0 {
+				t.Errorf("%s: no rules file found", agent)
+				continue
+			}
+			if got := prompt[found[0].Start:found[0].End]; got != file {
+				t.Errorf("%s: the content is %q; expected %q", agent, got, file)
+			}
+			if !rules.IsName(found[0].Name) {
+				t.Errorf("%s: the name is %q", agent, found[0].Name)
+			}
+		}
+	}
+}
+
+func TestFindLeavesOtherTextAlone(t *testing.T) {
+	for _, text := range []string{
+		"", "Read CLAUDE.md first.", "Contents of the box are:\nx", "<file path=\"main.go\">package main</file>",
+		"main.go\n```\npackage main\n```\n", "# AGENTS.md\n\nx", "<custom_instruction></custom_instruction>",
+	} {
+		if found := rules.Find(text); len(found) > 0 {
+			t.Errorf("%q: found %+v", text, found)
+		}
+	}
+}
+
+// sectionsOf describes the sections of a file: the number of > is the depth.
+func sectionsOf(file string) (out []string) {
+	sections := rules.Split(file)
+	for i := range sections {
+		depth := ""
+		for p := sections[i].Parent; p >= 0; p = sections[p].Parent {
+			depth += ">"
+		}
+		out = append(out, depth+sections[i].Name)
+	}
+	return out
+}
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct{ name, file, want string }{
+		{"headings contain bullets and headings", content, "Shop|>intro|>Testing|>>Run make test before each commit|>>Name tests after the behaviour|>Style"},
+		{"bullets alone", "- Use tabs.\n  - In Go.\n* Run it.\n\nText.\n1. First.\n", "Use tabs|Run it|First"},
+		{"text before the headings", "Be brief.\n\n# A\nx", "intro|A"},
+		{"underlined headings", "Title\n=====\n\nPart\n----\nx\n\n---\n\ny", "Title|>Part"},
+		{"code is no heading and no bullet", "# A\n```sh\n# no\n- no\n```\n~~~\n# no\n~~~\n# B\nx", "A|B"},
+		{"settings at the top", "---\ndescription: x\n- no\n---\n# A\nx", "intro|A"},
+		{"equal names", "# A\nx\n# A\ny", "A|A (2)"},
+		{"CRLF", "# A\r\n\r\nx\r\n# B ##\r\ny\r\n", "A|B"},
+		{"levels that skip", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
+		{"nothing", " \n\n", ""},
+		{"a hash without a blank is no heading", "#tag\nx", "intro"},
+	} {
+		if got := strings.Join(sectionsOf(c.file), "|"); got != c.want {
+			t.Errorf("%s: got %s; expected %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSplitMarksSectionsWithoutAPlaceOfTheirOwn(t *testing.T) {
+	sections := rules.Split("# Shop\n## Empty\n\n## Same\n- x\n## Other\n- x\n")
+	got := map[string]string{}
+	for i := range sections {
+		s := &sections[i]
+		got[s.Name] = fmt.Sprint(s.Empty, s.Whole, s.Twice)
+	}
+	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
+	for name, w := range want {
+		if got[name] != w {
+			t.Errorf("%s: empty, whole, twice = %s; expected %s", name, got[name], w)
+		}
+	}
+}
+
+func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
+	one := rules.Hash("## A\n\n- x\n- y")
+	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
+		if rules.Hash(same) != one {
+			t.Errorf("%q has another hash", same)
+		}
+	}
+	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
+		if rules.Hash(other) == one {
+			t.Errorf("%q has the same hash", other)
+		}
+	}
+}
+
+func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
+	lines := rules.Lines("- Use tabs.\n\n  Always.")
+	for _, c := range []struct {
+		text   string
+		joints []int
+		want   []string
+	}{
+		{"- Use tabs.\n\n  Always.", nil, []string{"- Use tabs.\n\n  Always."}},
+		{"a\n- Use tabs. \r\n\r\n  Always.\r\n\r\n- b", nil, []string{"- Use tabs. \r\n\r\n  Always.\r\n\r\n"}},
+		{"- Use tabs.\n\n  Always.\n- Use tabs.\n\n  Always.", nil, []string{"- Use tabs.\n\n  Always.\n", "- Use tabs.\n\n  Always."}},
+		{"- Use tabs.\n  Always.", nil, nil},
+		{"- Use tabs.\n\n  Always. And never.", nil, nil},
+		{"x - Use tabs.\n\n  Always.", nil, nil},
+		{"<r>- Use tabs.\n\n  Always.</r>", nil, []string{"- Use tabs.\n\n  Always."}},
+		{"- Use tabs.  Always.", []int{11}, []string{"- Use tabs.  Always."}},
+		{"- Use ta" + "bs.\n\n  Always.\n", []int{8}, []string{"- Use tabs.\n\n  Always.\n"}},
+		{"x- Use tabs.\n\n  Always.y", []int{1, 23}, []string{"- Use tabs.\n\n  Always."}},
+	} {
+		var got []string
+		for _, s := range rules.Locate(c.text, lines, c.joints...) {
+			got = append(got, c.text[s.Start:s.End])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q with joints %v: got %q; expected %q", c.text, c.joints, got, c.want)
+		}
+	}
+}
+
+// Every section of a random file is found where it is, in every frame.
+func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
+	for range 3000 {
+		var b strings.Builder
+		ending := []string{"\n", "\r\n"}[random.IntN(2)]
+		for range 1 + random.IntN(14) {
+			b.WriteString(pieces[random.IntN(len(pieces))] + ending)
+		}
+		file := strings.TrimSpace(b.String())
+		sections := rules.Split(file)
+		for i := range sections {
+			s := &sections[i]
+			if s.Parent >= i || s.Parent >= 0 && (s.Start < sections[s.Parent].Start || s.End > sections[s.Parent].End) {
+				t.Fatalf("%q: section %d is not inside of its parent", file, i)
+			}
+			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
+			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
+				t.Fatalf("%q: the section %q has the places %v", file, file[s.Start:s.End], places)
+			}
+		}
+	}
+}
+
+func TestForbids(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"Never push to main.", "never"},
+		{"You MUST NOT edit it.", "must not"},
+		{"Don't log secrets.", "don't"},
+		{"Keep the API keys in the vault.", "api keys"},
+		{"Deploys to production need a review.", "production"},
+		{"Ask before deleting a table.", "deleting"},
+		{"rm -rf is off-limits", "rm -rf"},
+		{"不要提交", "不要"},
+		{"Use tabs.", ""},
+		{"Run the tests before each commit.", ""},
+		{"Reproduction steps help.", ""},
+		{"Nevertheless, be brief.", ""},
+	} {
+		if got := rules.Forbids(c.text); got != c.want {
+			t.Errorf("%q: got %q; expected %q", c.text, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Lines returns the lines of a text without line endings and trailing blanks, without blank lines at the
+// start and the end, and with one blank line for several.
+func Lines(text string) []string {
+	var lines []string
+	for l := range strings.SplitSeq(text, "\n") {
+		l = strings.TrimRight(l, " \t\r")
+		if l == "" && (len(lines) == 0 || lines[len(lines)-1] == "") {
+			continue
+		}
+		lines = append(lines, l)
+	}
+	if n := len(lines); n > 0 && lines[n-1] == "" {
+		lines = lines[:n-1]
+	}
+	return lines
+}
+
+// Normal returns the text as Lines returns it, with line feeds.
+func Normal(text string) string { return strings.Join(Lines(text), "\n") }
+
+// hashLength is the number of hex digits of a hash, as in the arms of lessons.
+const hashLength = 12
+
+// Hash returns the identity of a section's text.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(Normal(text)))
+	return hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// Tokens estimates the tokens of a text: four bytes each.
+func Tokens(text string) int { return (len(text) + 3) / 4 }
+
+// Span is a range of bytes in a text.
+type Span struct{ Start, End int }
+
+// Locate returns the places of a section in a text, at most two. lines are the section's lines as Lines returns them;
+// joints, in ascending order, are offsets where the text continues in another part of the message: a line
+// may end there without a line ending. The place ends behind the blank lines after the section.
+func Locate(text string, lines []string, joints ...int) []Span {
+	if len(lines) == 0 {
+		return nil
+	}
+	var out []Span
+	for from := 0; from < len(text) && len(out) < 2; {
+		i := strings.Index(text[from:], lines[0])
+		if i < 0 {
+			break
+		}
+		at := from + i
+		from = at + 1
+		if !startsLine(text, at, joints) {
+			continue
+		}
+		if end, ok := match(text, at, lines, joints); ok {
+			out = append(out, Span{at, end})
+		}
+	}
+	return out
+}
+
+// startsLine reports whether a line starts at an offset. A line may also start behind a tag.
+func startsLine(text string, at int, joints []int) bool {
+	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isJoint(joints, at)
+}
+
+func isJoint(joints []int, at int) bool {
+	_, ok := slices.BinarySearch(joints, at)
+	return ok
+}
+
+// match matches the lines from an offset on, and returns the end of the place.
+func match(text string, at int, lines []string, joints []int) (end int, ok bool) {
+	for i, l := range lines {
+		if l == "" {
+			continue // the line ending of the line before covers the blank line
+		}
+		if !strings.HasPrefix(text[at:], l) {
+			return 0, false
+		}
+		at += len(l)
+		blanks := i+1 < len(lines) && lines[i+1] == ""
+		last := i == len(lines)-1
+		next, endings := lineEnd(text, at, joints, blanks || last)
+		switch {
+		case next == len(text) && endings == 0 && last:
+			return next, true
+		case last && endings == 0 && strings.HasPrefix(text[next:], "</"):
+			return next, true
+		case endings == 0, blanks && endings < 2:
+			return 0, false
+		}
+		at = next
+	}
+	return at, true
+}
+
+// lineEnd skips trailing blanks and the line ending at an offset; with all also the blank lines after. A
+// joint counts as two line endings: the client may have split the text at a blank line.
+func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
+	for next = at; ; {
+		i := next
+		for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r') && !(endings == 0 && isJoint(joints, i)) {
+			i++
+		}
+		switch {
+		case i < len(text) && text[i] == '\n':
+			next, endings = i+1, endings+1
+			if !all {
+				if isJoint(joints, next) {
+					endings++
+				}
+				return next, endings
+			}
+		case endings == 0 && isJoint(joints, i) && i < len(text):
+			next, endings = i, 2
+			if !all {
+				return next, endings
+			}
+		case endings == 0:
+			if i == len(text) {
+				next = i
+			}
+			return next, endings
+		default:
+			if i == len(text) {
+				next = i
+			}
+			if isJoint(joints, next) {
+				endings++
+			}
+			return next, endings
+		}
+	}
+}
+
+// prohibitions finds the words by which a section forbids something or speaks of something dangerous.
+var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t|may not|shall not|should not|shouldn't|do not|don't|don’t|you cannot|you can't|you can’t|` +
+	`not allowed|not permitted|no(?:t)? (?:access|exceptions?)|forbid(?:den|s)?|prohibit(?:ed|s)?|disallow(?:ed)?|off[- ]limits|under no circumstances|` +
+	`secrets?|credentials?|passwords?|passphrases?|api[- _]?keys?|private keys?|access tokens?|confidential|pii|personal data|gdpr|hipaa|` +
+	`production|prod|deletions?|deletes?|deleting|deleted|destroy(?:s|ed|ing)?|destructive|irreversible|drop (?:table|database)|truncate|wipe|purge|` +
+	`force[- ]push(?:es|ed|ing)?|push --force|reset --hard|rm -rf?|` +
+	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
+	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
+
+// Forbids returns the word by which a text forbids something, "" for none.
+func Forbids(text string) string { return strings.ToLower(prohibitions.FindString(text)) }
