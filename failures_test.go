@@ -56,8 +56,8 @@ func f() {
 	}
 }
 
-// wordlessFailures counts the failure messages of a file and returns the places of those without a word. A lone error
-// is a message of its own, if the test fails for the error alone.
+// wordlessFailures counts the failure messages of a file and returns the places of messages without
+// a word. A single error is a sufficient message if the test fails because of the error.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -98,7 +98,7 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// holdsWord reports whether a literal among the arguments has a word besides the verbs of the format.
+// holdsWord reports whether a literal among the arguments has a word in addition to the verbs of the format.
 func holdsWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {

@@ -56,7 +56,7 @@ type place struct {
 	folder     string
 }
 
-// placeOf returns the position of a package, and false for a package that no list names.
+// placeOf returns the position of a package, and false for an unlisted package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range floors() {
@@ -76,18 +76,18 @@ func placeOf(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests may import a package. Test support imports what a package
-// of store may import.
+// isTestSupport reports whether only tests may import a package. Test support may import the same
+// packages as a package of store.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isWholeSystem(pkg)
 }
 
-// isWholeSystem reports whether a package tests the whole program. Such a package imports every
-// package, and only its neighbours import it.
+// isWholeSystem reports whether a package tests the whole program. Such a package may import every
+// package, and only neighbours may import such a package.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// rooms lists, for each third-party library, the packages that may import the library; "test"
-// stands for all test files. A new library needs a row in rooms.
+// rooms lists, for each third-party library, the packages that may import the library; "test" means
+// all test files. A new library needs a row in rooms.
 func rooms() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
@@ -143,7 +143,7 @@ func separated() map[string]string {
 // source holds the imports of one Go file.
 type source struct {
 	file    string // slashes, relative to the module
-	pkg     string // its folder
+	pkg     string // the folder of the package
 	test    bool
 	imports []string
 }
@@ -169,8 +169,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// reaching lists the chains of imports that lead from a package to another package that the first
-// must not reach. A test may import both packages.
+// reaching lists the chains of imports that lead from a package to a package that it must not
+// reach. A test may import both packages.
 func reaching(sources []source) []string {
 	arrows, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -194,7 +194,7 @@ func reaching(sources []source) []string {
 	return out
 }
 
-// route returns a chain of imports between two packages, or nil if there is no chain.
+// route returns a chain of imports between two packages; nil if no chain exists.
 func route(arrows map[string][]string, from, to string, been map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -311,7 +311,7 @@ func violation(s source, imported string) string {
 // arrow returns the fault of an import of our own, empty if the import points down.
 func arrow(s source, to string) string {
 	if to == s.pkg && s.test {
-		return "" // an external test of its own package
+		return "" // an external test of the package
 	}
 	if isTestSupport(to) {
 		if isWholeSystem(s.pkg) || s.test && !isWholeSystem(to) {

@@ -112,7 +112,7 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 
 // The table of libraries names each library, with its packages in floors_test.go.
 func TestArchitecturePageListsLibraries(t *testing.T) {
-	told := map[string]map[string]bool{} // by library: its rooms
+	told := map[string]map[string]bool{} // rooms by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
 		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
 			for library := range rooms() {
@@ -131,7 +131,7 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	}
 }
 
-// rowRooms adds the rooms that a cell of the table names.
+// rowRooms adds the rooms in the cell of a table.
 func rowRooms(cell string, to map[string]bool) map[string]bool {
 	if to == nil {
 		to = map[string]bool{}

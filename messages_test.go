@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// message is a text for an operator or a client, with its place in the source.
+// message is a text for an operator or a client, with its position in the source.
 type message struct{ kind, text, place string }
 
 // Kinds of messages.

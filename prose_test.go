@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// prose counts the words of a package's comments or of a page that make a text hard to read.
+// prose counts the words in the comments of a package or in a page that make a text hard to read.
 type prose struct{ words, pronouns, clauses, idioms int }
 
-// The limits of one package or page, and of the whole: pronouns per 100 words, clauses that begin
-// with What or Who per 1,000 words, idioms per 1,000 words. The numbers are an indicator. The aim
-// is that a reader understands a comment without the code below the comment.
+// The limits of one package or page, and of all together: pronouns per 100 words, clauses that
+// begin with What or Who per 1,000 words, idioms per 1,000 words. The numbers are an indicator. The
+// aim is that a reader understands a comment without the code below the comment.
 const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
 
-	// minProse is the number of words below which one pronoun would decide.
+	// minProse is the number of words of the smallest measured text. In a shorter text a single
+	// pronoun exceeds the limit.
 	minProse = 100
 )
 

@@ -59,7 +59,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each parses the files of a directory that one system builds, without tests.
+// each parses the files of a directory that are built on one system, without tests.
 func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

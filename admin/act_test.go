@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// fakeKeeper writes down what it is told to do.
+// fakeKeeper records its calls.
 type fakeKeeper struct {
 	asked string
 	seen  lesson.Sight
@@ -30,7 +30,7 @@ func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.Sight, a le
 	return &lesson.Lesson{Slug: slug, State: lesson.Trial, ContentHash: "abc"}, f.err
 }
 
-// planner reports one lesson of which nothing is known.
+// planner reports one lesson without any data.
 type planner struct{}
 
 func (planner) Report(context.Context, Query) (report.Report, error) {
@@ -72,7 +72,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 				r.Body = io.NopCloser(strings.NewReader(c.body))
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d says of any body
 			})
-			// Who it was is told by the token's digest.
+			// The journal names the author by the digest of the token.
 			asked := strings.Replace(c.asked, "WHO", byToken(), 1)
 			if text := body(t, res); res.StatusCode != c.status || keeper.asked != asked {
 				t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
@@ -81,7 +81,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 	}
 }
 
-// byToken is who has the token, as it is noted.
+// byToken returns the author's name that the journal has for the token.
 func byToken() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
 func TestActNeedsTokenAndCSRF(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 
 const token = "correct-horse-battery-staple"
 
-// fakeReports answers every question with one report, and remembers the question.
+// fakeReports answers each query with one report and records the query.
 type fakeReports struct {
 	report report.Report
 	err    error
@@ -37,7 +37,7 @@ func (f *fakeReports) Report(_ context.Context, q Query) (report.Report, error) 
 	return f.report, f.err
 }
 
-// fixture is a server on a clock that stands still.
+// fixture is a server with a clock that does not move.
 type fixture struct {
 	*Server
 	reports *fakeReports
@@ -61,7 +61,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// optionsOf returns the options of a server with reports and nothing else.
+// optionsOf returns the options of a server with reports and no other source.
 func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
@@ -78,7 +78,7 @@ func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
-// bare has nothing: no lesson, no session, no sample.
+// bare is a source without lessons, sessions and samples.
 type bare struct{}
 
 func (bare) Book() *lesson.Book { return lesson.NewBook(nil) }
@@ -111,7 +111,8 @@ func (bare) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
 	return store.Posted{}, store.ErrNoSession
 }
 
-// bareLibrary and bareArchive tell lessons, and what sessions got of them, apart.
+// bareLibrary and bareArchive name the two embedded values: the library and the archive have
+// methods of the same name.
 type (
 	bareLibrary struct{ bare }
 	bareArchive struct{ bare }
@@ -135,7 +136,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request; change may add what a case needs.
+// do sends one request; change may alter the request.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -162,7 +163,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// browser gives the cookie of a browser that logged in, and its CSRF token.
+// browser logs in and returns the session cookie and the CSRF token.
 func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// ask is what a program with a token gets.
+// ask sends a request with an API token and returns the response.
 func ask(h http.Handler, method, target, body string) *http.Response {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:8081"
@@ -64,7 +64,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	}
 }
 
-// faulty is a store whose every answer is one error.
+// faulty is a store that returns one error from every method.
 type faulty struct {
 	*full
 	err error

@@ -22,11 +22,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// hostile is what nobody may be hurt by: markup, a way out of an attribute, a terminal's orders,
-// and writing that runs backwards.
+// hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// kept is a real store with sessions in it.
+// kept is a real store with sessions.
 type kept struct {
 	*store.Store
 	*store.Archive
@@ -58,7 +57,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 	return &kept{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// session writes a session of so many turns; change may alter its record and its exchanges.
+// session writes a session with the given number of turns; change may alter the record and the exchanges.
 func (k *kept) session(t *testing.T, name string, turns int, change func(r *names.Record, ex []sample.Exchange)) names.ID {
 	t.Helper()
 	id := names.KeyOf("default", names.SpaceName, name)
@@ -127,8 +126,8 @@ func said(role, text string) json.RawMessage {
 	return b
 }
 
-// tale is a session with everything in it: a block, a ghost, a failed call, a loop, an error, and
-// hostile words throughout.
+// tale writes a session with a block, a withheld lesson, a failed call, a loop, an error and
+// hostile text in every field.
 func (k *kept) tale(t *testing.T) names.ID {
 	t.Helper()
 	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
@@ -155,7 +154,7 @@ func (k *kept) tale(t *testing.T) names.ID {
 	return id
 }
 
-// fakeExport writes one line, or fails before it or behind it.
+// fakeExport writes one line, or fails before or after the line.
 type fakeExport struct {
 	asked  Export
 	err    error
@@ -204,7 +203,7 @@ func newViews(t *testing.T, k *kept, change func(*Options)) *fixture {
 	})
 }
 
-// someHealth is a server that lost something, with a configuration that is not the default.
+// someHealth returns the health of a server that lost exchanges, with a configuration that differs from the default.
 func someHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axeScript is axe-core, or the reason why it is not there.
+// axeScript returns the source of axe-core, and skips the test without axe-core.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -29,7 +29,7 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
-// furnished is a server on which every page has something to show, and the addresses of the pages.
+// furnished returns a server with content on every page, and the addresses of the pages.
 func furnished(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	k := newKept(t, time.Now())
@@ -54,8 +54,7 @@ func furnished(t *testing.T) (server *httptest.Server, pages []string) {
 	}
 }
 
-// findings runs axe-core, with all rules or some, over the page that is open, and gives what is
-// serious or worse.
+// findings runs axe-core over the open page, with the given rules, and returns the serious and critical findings.
 func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
 	b.js(t, "(() => {"+script+"; return 0})()")
@@ -102,7 +101,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 }
 
-// keys presses what a keyboard has.
+// keys presses the keys of text.
 func (b *tab) keys(t *testing.T, text string) {
 	t.Helper()
 	b.do(t, chromedp.KeyEvent(text))
@@ -117,7 +116,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 	for _, path := range pages {
 		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		b.js(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
-		if strings.HasPrefix(path, "/queue") { // its first candidate has the focus
+		if strings.HasPrefix(path, "/queue") { // the first candidate has the focus
 			continue
 		}
 		b.keys(t, "\t")

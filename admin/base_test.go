@@ -28,7 +28,7 @@ func TestBasePathPrefixesEveryLink(t *testing.T) {
 				r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tools/precept")
 			}
 		}}
-		mux := http.NewServeMux() // what lies outside of the base is somebody else's
+		mux := http.NewServeMux() // paths outside of the base belong to another server
 		mux.Handle("/tools/precept/", p)
 		walk(t, mux)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab is a fresh browser, with what its console and its policies complained about.
+// tab is a new browser with the errors of its console and its policies.
 type tab struct {
 	ctx context.Context
 	mu  sync.Mutex
@@ -47,8 +47,7 @@ func newTab(t *testing.T) *tab {
 	return b
 }
 
-// listen keeps complaints; that there is no icon, and the 401 that a page without a session is, are
-// none.
+// listen records errors, except the missing icon and the 401 of a page without a login.
 func (b *tab) listen(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,11 +107,11 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		`document.images.length`: "1",
 		`document.querySelector("tbody tr:nth-child(4) th a").textContent`:                              f.reports.report.Lessons[0].Slug,
 		`document.querySelector(".figures td").textContent`:                                             "<b>12</b>",
-		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet is in force
+		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet applies
 		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length > 0)`:    "true",
 		`document.querySelector("[role=region]").tabIndex`:                                              "0",
 		`document.querySelector("circle").getBoundingClientRect().width > 0`:                            "true",
-		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // nothing from elsewhere
+		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // all resources are from this origin
 	}
 	for expression, want := range expect {
 		if got := b.js(t, expression); got != want {
@@ -131,7 +130,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		o.Now = time.Now
 		visits := 0
 		o.Program.Figures = func(context.Context) []Figure {
-			visits++ // one browser, one question at a time
+			visits++ // one browser sends one request at a time
 			return []Figure{{Name: "Visits", Value: strings.Repeat("I", visits)}}
 		}
 	})

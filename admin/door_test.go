@@ -65,7 +65,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	if routes < 30 || keeper.asked != "" {
 		t.Errorf("%d routes, asked %q", routes, keeper.asked)
 	}
-	get(t, f, "/sessions/"+id, http.StatusOK) // nothing was deleted
+	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
 
 // The page after a rating or a deletion reports the result.

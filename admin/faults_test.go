@@ -66,7 +66,7 @@ func (broken) Browse(context.Context, store.SessionQuery) (store.SessionList, er
 	return store.SessionList{}, errors.New("browse canary")
 }
 
-// A page that cannot show its content because of a fault says so once and logs the cause once.
+// A page that fails because of a fault shows one message and logs the cause once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = broken{}, broken{} })
 	for target, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/report"
 )
 
-// drawn is a row of a forest plot, as its page draws it; what is not drawn is NaN.
+// drawn is a row of a forest plot as the page draws the row; NaN for a missing mark.
 type drawn struct {
 	lo, at, hi, truth float64
 	cutLow, cutHigh   bool

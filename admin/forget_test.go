@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeForgetter writes down what it is told to forget.
+// fakeForgetter records the sessions that it is called for.
 type fakeForgetter struct {
 	asked string
 	err   error

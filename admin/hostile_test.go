@@ -54,23 +54,22 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 	}
 }
 
-// visible is what a page shows of a text: what a browser would not is named.
+// visible returns a text as a page shows it: invisible characters appear by name.
 func visible(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
 func rest(shape []string, i int) []string { return shape[min(i, len(shape)):min(i+3, len(shape))] }
 
-// pageSeen is what a browser makes of a page.
+// pageSeen is a parsed page.
 type pageSeen struct {
-	shape  []string // its elements, in order, each with the names of its attributes
+	shape  []string // elements in order, each with the names of its attributes
 	links  []string
 	text   string
-	quotes bool // it shows what others said
+	quotes bool // the page quotes text of users
 }
 
-// pagesOf reads every page of a server of which every text is one word, as an operator in a
-// browser.
+// pagesOf reads every page, as an operator in a browser, of a server whose texts are all equal to word.
 func pagesOf(t *testing.T, word string) map[string]pageSeen {
 	t.Helper()
 	f := fullOf(word)
@@ -151,11 +150,11 @@ func seePage(t *testing.T, res *http.Response) (p pageSeen) {
 	return p
 }
 
-// full is a server's data, of which every text is one word.
+// full is the data of a server whose texts are all one word.
 type full struct {
 	word      string
 	fail      bool   // the store is away
-	asked     string // the session that was asked for last
+	asked     string // session of the last query
 	report    report.Report
 	book      *lesson.Book
 	findings  []lesson.Finding
@@ -203,8 +202,8 @@ func fullOf(word string) *full {
 	return f
 }
 
-// say makes every text in a value the word, and gives every list two entries. A text with a type of
-// its own, such as a state, is no text that anybody writes.
+// say sets every string in a value to word, and gives every list two entries. Strings of a named
+// type, such as a state, keep their value: no user writes them.
 func say(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -267,7 +266,7 @@ func (f *full) options() admin.Options {
 	}
 }
 
-// err is what a store says that is away: it quotes what it was asked for.
+// err returns the error of an unavailable store, which quotes the query.
 func (f *full) err() error {
 	if f.fail {
 		return fmt.Errorf("no answer to %s", f.word)
@@ -293,7 +292,7 @@ func (f *full) Backtest(context.Context, string, *lesson.Lesson) (backtest.Resul
 	return f.backtest, f.err()
 }
 
-// archive is what the same server has stored.
+// archive is the stored part of full.
 type archive struct{ *full }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
@@ -323,7 +322,7 @@ func (f *full) Rate(context.Context, string, feedback.Post) (store.Posted, error
 
 func (f *full) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
 
-// steady is a random source of which every answer is another one, the same in each run.
+// steady is a random source with the same sequence of different values in each run.
 type steady struct{ n uint64 }
 
 func (s *steady) Read(b []byte) (int, error) {
@@ -337,7 +336,7 @@ type exports struct{}
 
 func (exports) Export(context.Context, io.Writer, admin.Export) error { return nil }
 
-// textOf is the body of an answer.
+// textOf returns the body of a response.
 func textOf(res *http.Response) string {
 	b, _ := io.ReadAll(res.Body)
 	return string(b)

@@ -12,7 +12,7 @@ import (
 	"precept/admin"
 )
 
-// attr is an attribute of an element; "" where it has none.
+// attr returns an attribute of an element; "" if the attribute is absent.
 func attr(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -22,7 +22,7 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// wordsOf is what an element says.
+// wordsOf returns the text of an element.
 func wordsOf(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -33,7 +33,7 @@ func wordsOf(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// elements are those of a page, in order.
+// elements returns the elements of a page in order.
 func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	t.Helper()
 	defer res.Body.Close()
@@ -49,7 +49,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers are what keeps a person who does not see the page from using it.
+// barriers returns the faults that prevent use with a screen reader.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -124,7 +124,7 @@ func barriers(page []*html.Node) (out []string) {
 	return out
 }
 
-// every is a page of each kind.
+// every returns the address of one page of each kind.
 func every() []string {
 	return []string{
 		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions",

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The overview lists the tasks that need a person, one or several, and nothing else.
+// The overview lists the tasks that need a person, and no other entries.
 func TestOverviewListsTasksForThePerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
@@ -204,12 +204,12 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"The captured sessions cannot be read: no disk.", "!It would have fired")
 }
 
-// blockless has lessons that fit into no budget.
+// blockless has lessons that exceed every budget.
 type blockless struct{ *full }
 
 func (blockless) Block(string, *lesson.Lesson) string { return "" }
 
-// unread cannot read its sessions.
+// unread fails to read its sessions.
 type unread struct{}
 
 func (unread) Survey(context.Context, string) (*report.Survey, error) {

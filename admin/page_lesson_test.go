@@ -52,7 +52,7 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Fired: 41, Words: []backtest.Word{{Word: "flaky test", Sessions: 41}}, Silent: []string{"never said"}}, nil
 }
 
-// libraryOf holds a lesson in force and two that wait, one of which supersedes the first.
+// libraryOf returns an active lesson and two candidates, one of which supersedes the active lesson.
 func libraryOf(t *testing.T) *fakeLibrary {
 	t.Helper()
 	text := func(slug, title, more string) *lesson.Lesson {
@@ -80,7 +80,7 @@ func libraryOf(t *testing.T) *fakeLibrary {
 	return f
 }
 
-// withLessons is a server that has them.
+// withLessons starts a server with the lessons of libraryOf.
 func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeKeeper) {
 	t.Helper()
 	lib, keeper := libraryOf(t), &fakeKeeper{}
@@ -100,7 +100,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	return f, lib, keeper
 }
 
-// shownBefore is an archive of one session, which got an older text of a lesson.
+// shownBefore is an archive with one session, which received an older text of a lesson.
 type shownBefore struct{ Archive }
 
 func (shownBefore) Block(_ context.Context, tenant, session, slug string) (string, error) {
@@ -110,8 +110,8 @@ func (shownBefore) Block(_ context.Context, tenant, session, slug string) (strin
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// An older text is shown as a session received it, next to the current text; if no session has it,
-// the page says so.
+// An older text is shown as a session received it, next to the current text. If no session received
+// the text, the page reports that.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = shownBefore{} })
 	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))

@@ -15,7 +15,7 @@ import (
 	"precept/bandit/report"
 )
 
-// many is a report of n lessons with effects of every kind.
+// many returns a report of n lessons with effects of every kind.
 func many(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}

@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// sessionWith is the page of a session of one turn, which change has set up.
+// sessionWith returns the page of a session of one turn that change has altered.
 func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return onPage(t, "/sessions/s-1", func(f *full, _ *admin.Options) {

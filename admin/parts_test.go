@@ -16,7 +16,7 @@ import (
 	"precept/bandit/report"
 )
 
-// counting is a random source that never repeats itself.
+// counting is a random source that never repeats a value.
 type counting struct{ n uint64 }
 
 func (c *counting) Read(b []byte) (int, error) {

@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// form sends what a browser's form sends.
+// form returns a change that sends values like the form of a browser.
 func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {

@@ -13,7 +13,7 @@ import (
 
 const lookToken = "only-to-look-at-the-numbers"
 
-// withRoles is a server with everything on it, an operator's token and a viewer's.
+// withRoles starts a server with content on every page, and returns an operator's and a viewer's token.
 func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	t.Helper()
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/report"
 )
 
-// baker makes numbers, and takes its time.
+// baker computes numbers, each after a delay.
 type baker struct {
 	takes time.Duration
 	made  atomic.Int64
@@ -36,7 +36,7 @@ func (b *baker) bake(ctx context.Context, key string) (int64, error) {
 	return b.made.Add(1), nil
 }
 
-// withShared runs a test in a bubble of its own, with the worker of a stock that begins with "first".
+// withShared runs a test in its own synctest bubble, with the worker of a stock whose first value is "first".
 func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker, s *shared[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 			})
 		}
 		all.Wait()
-		time.Sleep(2500 * time.Millisecond) // it began 2.8 s ago, and took 0.3
+		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 1 || old {
 			t.Errorf("still as good as new: %d, old %v", n, old)
 		}
@@ -109,8 +109,8 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 	})
 }
 
-// The worker keeps its first value a few minutes fresh; requested values expire after an hour, and
-// the number of values is bounded.
+// The worker refreshes its first value every few minutes. Requested values expire after an hour,
+// and the number of values is bounded.
 func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
@@ -166,7 +166,7 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	})
 }
 
-// slowReports counts what is made, and takes its time.
+// slowReports counts the reports that it computes, each after a delay.
 type slowReports struct {
 	report report.Report
 	made   atomic.Int64
@@ -180,8 +180,8 @@ func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
 	return r, nil
 }
 
-// With 2,000 lessons, the pages share one report, render one page of rows, and show when the report
-// is old. The API computes its own report.
+// With 2,000 lessons, the pages share one report, render one page of rows, and show the age of an
+// old report. The API computes its own report.
 func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}

@@ -9,8 +9,7 @@ import (
 	"precept/admin"
 )
 
-// onPage is the main part of a page as an operator in a browser gets it, out of data that change
-// has set up.
+// onPage returns the main part of a page as an operator's browser shows it; change alters the data.
 func onPage(t *testing.T, target string, change func(*full, *admin.Options)) string {
 	t.Helper()
 	f := fullOf("word")
@@ -31,7 +30,7 @@ func onPage(t *testing.T, target string, change func(*full, *admin.Options)) str
 	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
 }
 
-// holds looks for what a page has to say, and for what it must not; that begins with a !.
+// holds checks the texts that a page must contain, and the texts with a leading ! that the page must not contain.
 func holds(t *testing.T, what, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {

@@ -15,11 +15,10 @@ import (
 	"precept/store"
 )
 
-// pageMost is what a page may weigh, whatever there is.
+// pageMost is the maximum size of a page in bytes, for any amount of data.
 const pageMost = 1 << 20
 
-// With 10,000 lessons or texts of a MiB, the size of a page is bounded, and the page says what is
-// left out.
+// With 10,000 lessons or texts of 1 MiB, the size of a page is bounded, and the page names the omitted part.
 func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
 	long := strings.Repeat("x", 1<<20)

@@ -138,7 +138,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	}
 }
 
-// picture keeps what the browser shows, for people to look at.
+// picture writes a screenshot of the open page.
 func (b *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")

@@ -54,8 +54,7 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	}
 }
 
-// An export that fails before its first byte is an error, and one that breaks off later is never
-// complete.
+// An export that fails before its first byte returns an error status. An export that fails later has no end marker.
 func TestExportReportsAFailureMidway(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
@@ -119,8 +118,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup lists a page's scripts ("" for one with text of its own), and its event handlers and
-// script links.
+// markup lists the scripts of a page ("" for an inline script), its event handlers and its script links.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))

@@ -44,7 +44,7 @@ func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
 	}
 }
 
-// hadA is a session of day 3 that had lesson a, of which so much was expected without it.
+// hadA returns a session of day 3 with lesson a and the given expected reward without the lesson.
 func hadA(expected float64) *trial.Assignment {
 	return &trial.Assignment{
 		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},

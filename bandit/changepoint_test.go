@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to
-// level and 0.
+// season adds to arm a, on one day, n rewarded injections with the mean residual level, and n/4
+// withheld picks with the mean residual 0.
 func season(c *bandit.Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -20,8 +20,8 @@ func season(c *bandit.Chooser, day int32, n int, level float64) {
 	}
 }
 
-// A lesson that turns harmful is dropped after a few hundred sessions, within one day, whatever its
-// past rewards. A constant lesson keeps its belief.
+// A lesson that turns harmful is dropped within one day, after a few hundred sessions, for any
+// number of past rewards. A constant lesson keeps its belief.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -61,7 +61,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
 		t.Errorf("the report does not see it: %+v", p)
 	}
-	// three days out of thirty that are a little worse are no turn
+	// three slightly worse days of thirty are no change
 	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {
@@ -80,7 +80,7 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
-		if i%97 == 0 { // and what is taken back does not upset it
+		if i%97 == 0 { // a withdrawn reward does not disturb the estimate
 			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}

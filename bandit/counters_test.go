@@ -60,7 +60,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		{20, 5, 900, -0.02, true},
 	} {
 		e := seen{n1: x.injected, n0: x.withheld, nu: x.unpicked}
-		least, most := -1.0, 1.0 // what the sessions with it must have been worth for such a mean
+		least, most := -1.0, 1.0 // range of the rewards that give this mean
 		for range 60 {
 			mid := (least + most) / 2
 			e.s1 = mid * x.injected
@@ -268,7 +268,7 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 }
 
 // cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the
-// lessons that ever were cautions.
+// lessons that were a caution at any time.
 func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat

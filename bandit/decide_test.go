@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// table of beliefs, by slug.
+// believe maps slugs to beliefs.
 type believe map[string]bandit.Posterior
 
 func (b believe) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
@@ -42,7 +42,7 @@ func slugs(ps []trial.Pick) (out []string) {
 	return out
 }
 
-// certain is a configuration without chance in the coins.
+// certain returns a configuration with coins that never withhold.
 func certain() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
@@ -62,7 +62,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 	}
 }
 
-// history is what is known of a category: how many sessions, and the sum of their rewards.
+// history is the evidence of a category: the number of sessions and the sum of their rewards.
 type history struct {
 	believe
 	n, sum float64
@@ -202,21 +202,20 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		}
 		probed[ps[1]]++
 	}
-	// the two that are unsure alike: each is the best of the three in (1 - 0.38*0.38)/2 of the
-	// tries
+	// x and y have the same uncertainty: each is the best of the three in (1 - 0.38*0.38)/2 of the draws
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
 		t.Errorf("probed %v of 20000", probed)
 	}
 }
 
-// moved are beliefs whose baseline is another one.
+// moved holds the beliefs of believe with another baseline.
 type moved struct{ believe }
 
 func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
 
 // The expected reward of a session is frozen at its first decision: the offsets of later picks use
-// the same baseline, whatever was learned in between.
+// the same baseline, for any rewards between the decisions.
 func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	b := believe{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
@@ -481,8 +480,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd is the same while a recorder keeps changing the very arms that are asked
-// for.
+// BenchmarkDecideAfterAdd is BenchmarkDecide while a recorder changes the same arms.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action

@@ -39,8 +39,8 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 }
 
 // A planned trial ends with its last pick: in the report when the session of that pick closes, in
-// the chooser as soon as open sessions have enough rewards. Rewards of open sessions neither end
-// the trial in the report nor end a trial twice.
+// the chooser as soon as enough open sessions have rewards. Rewards of open sessions do not end the
+// trial in the report, and end no trial twice.
 func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -85,9 +85,9 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	}
 }
 
-// A loop warning before the first match changes no later decision: the session enters the
-// comparison of all sessions at once, whatever its control coin is, and all of its first picks
-// count among the coins of "anything injected".
+// A loop warning before the first match changes no later decision. The session enters the
+// comparison of all sessions at once, for either control coin, and all of its first picks count
+// among the coins of "anything injected".
 func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// opened is a session that has matched a and b.
+// opened returns a session that matched a and b.
 func opened(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)

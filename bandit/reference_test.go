@@ -12,18 +12,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// seen is what the counters say of one arm, in plain numbers.
+// seen holds the counts of one arm.
 type seen struct{ n1, s1, n0, s0, nu, su float64 }
 
-// tell adds it to a chooser, on a day.
+// tell adds the counts to a chooser, on one day.
 func (e seen) tell(c *bandit.Chooser, arm string, day int32) {
 	for field, v := range map[string]float64{"n1": e.n1, "s1": e.s1, "n0": e.n0, "s0": e.s0, "nu": e.nu, "su": e.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
 }
 
-// solve is the posterior of the model by the formulas of the specification: a session in which the
-// lesson matched has residual del, one that had it del + effect.
+// solve returns the posterior by the formulas of the specification: a session that matched the
+// lesson has the residual del, and an injected session has del + effect.
 func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (e.n0+e.nu+e.n1)/p.Sigma2
 	b := e.n1 / p.Sigma2
@@ -204,8 +204,8 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 	}
 }
 
-// A session of a unit gets lessons within its budget, with the arms that the unit has; withheld
-// lessons take their share of the budget.
+// A session of a unit gets lessons within the budget, with the arms of the unit. Withheld lessons
+// take their share of the budget.
 func TestShareRespectsTheBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
@@ -256,7 +256,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 			t.Errorf("%s: %v and new %v, want %v", name, got, slugs(fresh), c.want)
 		}
 	}
-	// A later decision has a later turn, and its picks take the slots that are left.
+	// a later decision has a later turn, and its picks take the remaining slots
 	a := decided()
 	given, fresh := bandit.Share(
 		bandit.Config{K: 3},

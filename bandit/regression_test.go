@@ -11,13 +11,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// knownFacts is a session whose first request came at an hour with a number of tools.
+// knownFacts returns a session whose first request came at the given hour with the given number of tools.
 func knownFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings has sessions of two agents: 0.8 of the sessions succeed in the morning and 0.4 in the evening,
-// with either agent and any number of tools.
+// easyMornings returns the counts of n sessions of two agents: 0.8 of the sessions succeed in the
+// morning and 0.4 in the evening, for either agent and any number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seeded("mornings")
 	for i := range n {

@@ -20,7 +20,7 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: key(scope, field, day), Value: v}
 }
 
-// of finds one delta; absent ones are 0.
+// of returns one delta; 0 for an absent delta.
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -30,7 +30,7 @@ func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,

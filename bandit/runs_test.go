@@ -11,24 +11,24 @@ import (
 	"precept/bandit/trial"
 )
 
-// even expects of every session what it brings without any lesson.
+// even expects the reward without any lesson of every session.
 type even struct{ believe }
 
 func (even) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 
 func (even) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// crewWorld is a fleet of runs of a few agents each. What they do goes well or badly together:
-// share is the part of a session's variance that is the run's.
+// crewWorld is a fleet of runs of a few agents each. The rewards of one run are correlated: share
+// is the part of a session's variance that the run explains.
 type crewWorld struct {
 	runs, agents int
 	share        float64
-	effect       float64 // of the lesson, on an agent that is shown it,
-	spills       bool    // or on all agents of a run in which one is
+	effect       float64 // effect of the lesson on an agent that is shown the lesson,
+	spills       bool    // or on all agents of a run with such an agent
 }
 
-// estimate plays the world once. coins is what is randomised: runs, or sessions; counted is what
-// counts as one observation.
+// estimate plays the world once. coinsByRun and counted say whether runs or sessions are
+// randomised, and which of the two is one observation.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -82,8 +82,8 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread is the standard deviation of the estimates over many plays, and how often 0 lay outside of
-// two standard errors.
+// spread returns the standard deviation of the estimates over many plays, and the share of plays
+// with 0 outside of two standard errors.
 func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(plays) { //nolint:gosec // not negative

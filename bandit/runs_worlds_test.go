@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// docs/EXPERIMENT.md on runs: sessions of a run with separate coins measure nothing if one agent's
-// knowledge helps the others; sessions with a common coin that count one by one claim too much; a
-// run as one unit does neither, and costs the design effect.
+// docs/EXPERIMENT.md on runs: sessions of a run with separate coins have no measurable effect if
+// the knowledge of one agent helps the others. Sessions with a common coin that count one by one
+// give intervals that are too narrow. A run as one unit has neither fault, and costs the design
+// effect.
 func TestRunsAsUnitsMeasureWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}

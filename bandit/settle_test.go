@@ -9,7 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// measured plays n picks of one lesson with a true effect into counters, with its own coin.
+// measured returns a chooser with the counters of n picks of one lesson with a true effect, each with its own coin.
 func measured(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
@@ -30,8 +30,8 @@ func measured(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Prove keeps the full holdout until the interval of the lesson decides: a harmful lesson keeps its
-// holdout, and so does an unknown one.
+// Prove keeps the full holdout of a lesson until its interval decides: a harmful lesson keeps its
+// holdout, and so does an unknown lesson.
 func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {
@@ -55,7 +55,7 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		if got.Settled != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Settled: got.Settled}) == 0.05) != k.want {
 			t.Errorf("%s: settled %v, want %v", k.what, got.Settled, k.want)
 		}
-		// A replica that reads the same sums without the mark comes to the same; a copy keeps it.
+		// A replica that reads the same sums without the mark has the same rate; a copy keeps the mark.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Settled != k.want {
 			t.Errorf("%s: not the same from the same sums", k.what)
 		}

@@ -11,12 +11,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// A small world with a known truth, for tests of what the numbers come to: every lesson has an
-// effect, and a liking for hard or easy sessions that has nothing to do with it.
+// world is a small world with known effects, for tests of the final numbers. Each lesson has an
+// effect, and a preference for hard or easy sessions that is independent of the effect.
 type world struct {
 	lessons []truth
 	rng     *rand.Rand
-	sets    int // lessons that match in a session, about
+	sets    int // average number of matching lessons per session
 }
 
 type truth struct {
@@ -30,9 +30,9 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
 }
 
-// newWorld has n lessons: a third help, a third harm, a third do nothing. With contrary the helpful
-// ones fire on hard sessions and the harmful ones on easy ones, so that raw success tells the
-// opposite of the truth.
+// newWorld returns a world of n lessons: a third help, a third harm, a third have no effect. With
+// contrary the helpful lessons match hard sessions and the harmful lessons match easy sessions, so
+// that the raw success has the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seeded(seed), sets: 3}
 	for j := range n {
@@ -51,7 +51,7 @@ func newWorld(n int, contrary bool, seed string) *world {
 	return w
 }
 
-// session draws its difficulty and what matches.
+// session draws the difficulty of a session and its matching lessons.
 func (w *world) session() (ease float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
@@ -63,7 +63,7 @@ func (w *world) session() (ease float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-// chance is the probability of success with the injected lessons.
+// chance returns the probability of success with the injected lessons.
 func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
@@ -102,8 +102,7 @@ func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64
 	return gain
 }
 
-// play runs n sessions under a configuration and returns the mean gain over no lessons at all, in
-// the last half.
+// play runs n sessions and returns, for the second half, the mean gain over sessions without lessons.
 func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
@@ -132,7 +131,7 @@ func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64)
 	return gain
 }
 
-// grown has history for n lessons on 60 days.
+// grown returns a chooser with counts of n lessons on 60 days.
 func grown(n int) *bandit.Chooser {
 	c := bandit.New()
 	r := seeded("grown")

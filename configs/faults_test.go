@@ -35,7 +35,7 @@ debug_headers: maybe
 	if !ok {
 		t.Fatalf("no faults: %v", err)
 	}
-	want := map[string]string{ // key: where, and a piece of what is said
+	want := map[string]string{ // key: position, and a part of the message
 		"listen":              "my.yaml:1|host:port",
 		"bandit.epsilonn":     "my.yaml:3|did you mean epsilon?",
 		"bandit.control":      "my.yaml:4|from 0 to 1",

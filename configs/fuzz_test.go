@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParse: any file gives a configuration or a list of faults, never a panic; an accepted one is
-// within its bounds, and its effective text reads back to the same configuration.
+// FuzzParse checks that each file gives a configuration or a list of faults, never a panic. An
+// accepted configuration is within its bounds, and its effective text gives the same configuration.
 func FuzzParse(f *testing.F) {
 	f.Add(Reference())
 	for _, seed := range []string{
@@ -34,8 +34,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Secrets are hidden in it, and a text that holds ${ would be expanded once more: such
-		// files are not comparable.
+		// The effective text hides secrets, and expands a ${ in a value once more: such files are not comparable.
 		if strings.Contains(effective, hidden) || strings.Contains(effective, "${") {
 			return
 		}

@@ -107,7 +107,7 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	if next.Listen != "127.0.0.1:1" {
 		t.Error("the one that was read is changed")
 	}
-	started.Learning.Enabled, next.Learning.Enabled = false, true // there is no outbox to keep anything in
+	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, waiting := Follow(started, next); !slices.Contains(waiting, "learning.enabled") || got.Learning.Enabled {
 		t.Errorf("learning is switched on without a start: %v", waiting)
 	}

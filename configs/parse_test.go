@@ -164,7 +164,7 @@ func TestUpstreams(t *testing.T) {
 	cases := []struct {
 		name string
 		src  Sources
-		want string // URL of chat, responses, messages, other
+		want string // URLs of chat, responses, messages, other
 	}{
 		{"defaults", Sources{}, "https://api.openai.com/v1 https://api.openai.com/v1 https://api.anthropic.com https://api.openai.com/v1 "},
 		{"flag", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},

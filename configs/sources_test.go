@@ -10,12 +10,12 @@ import (
 	"precept/configs"
 )
 
-// variable is a look-up of one environment variable.
+// variable returns a look-up function for one environment variable.
 func variable(name, value string) func(string) (string, bool) {
 	return func(asked string) (string, bool) { return value, asked == name }
 }
 
-// faultsOf parses what must be wrong.
+// faultsOf parses an invalid configuration and returns its faults.
 func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	t.Helper()
 	_, err := configs.Parse(src)
@@ -26,7 +26,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	return faults
 }
 
-// otherValue is a value of a key that is not its default, as a flag gives it.
+// otherValue returns a value of a key that differs from its default, in the form of a flag.
 func otherValue(n configs.Name) string {
 	known := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
@@ -52,15 +52,15 @@ func otherValue(n configs.Name) string {
 	return "other"
 }
 
-// Each key is set alike by a line of the file, by its variable and by its flag, and by nothing
-// else. A running server follows the change where the reference says so.
+// Each key has the same value from a line of the file, from its variable and from its flag, and
+// from no other source. A running server applies the change if the reference says so.
 func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	for _, n := range configs.Names() {
 		value := otherValue(n)
 		with := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
 		switch n.Path {
-		case "keys": // which are none of one key alone
+		case "keys": // keys that belong to no single name
 			continue
 		case "upstream":
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}

@@ -7,7 +7,7 @@ import (
 	"precept/detect"
 )
 
-// loopsIn returns the number of warnings for a story.
+// loopsIn returns the number of warnings in a list of calls.
 func loopsIn(t *testing.T, story ...did) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))

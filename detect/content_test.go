@@ -55,7 +55,7 @@ func TestHarnessExitCodeDecides(t *testing.T) {
 	})
 }
 
-// Each failure has a signature of its own words, and the same signature the next time.
+// Each failure has a signature of its own words, and a repeated failure has the same signature.
 func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)

@@ -11,7 +11,7 @@ import (
 	"precept/detect"
 )
 
-// readsAll reads a result in all ways, each of which must return.
+// readsAll reads a result in all ways. Each way must return.
 func readsAll(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, sh, text, 0)
@@ -52,7 +52,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 	return rows
 }
 
-// frames are the forms around a result that a harness may cut anywhere.
+// frames returns forms of a result that a harness may cut at any byte.
 func frames() []string {
 	return []string{
 		`<result exit_code="2" name='x'>boom</result>`, `<result exit_code=2>boom</result>`, `<result exit_code=></result>`,

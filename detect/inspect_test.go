@@ -42,7 +42,7 @@ var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never
 	),
 }
 
-// The same story in every form and framing gives the same findings at the indices of its list.
+// The same calls in every form and framing give the same findings at the indices of their list.
 func TestInspectForms(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder

@@ -38,7 +38,7 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 	}
 }
 
-// kindJudgement returns the judgement of an example, which is an error by its flag at least.
+// kindJudgement returns the judgement of an example; by its error flag, an example is an error.
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -56,7 +56,7 @@ func kindsIn(table *kindTable, text string) []bool {
 
 // paraphrase is a failure in the words of another tool.
 type paraphrase struct {
-	set  string // dev: the table was written with these failures; held: without
+	set  string // dev: used to write the table; held: not used
 	kind Kind
 	text string
 }

@@ -8,7 +8,7 @@ import (
 	"precept/detect"
 )
 
-// program is a call of a program whose exit status a pipe hides: only the output counts.
+// program is a call whose exit status is hidden by a pipe: only the output counts.
 const program = `{"command":"./release.sh 2>&1 | tail -20"}`
 
 // proof is the evidence of a line.

@@ -79,7 +79,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			continue
 		}
 		text := cols[2]
-		if text[0] != '{' { // JSON has an escape of its own
+		if text[0] != '{' { // JSON has its own escape
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
@@ -102,7 +102,7 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			continue
 		}
 		outcome, tool, command, text := cols[0], cols[1], cols[2], cols[3]
-		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON has an escape of its own
+		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON has its own escape
 			text = strings.ReplaceAll(text, `\\n`, `\n`)
 		} else {
 			text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)

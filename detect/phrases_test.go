@@ -167,7 +167,7 @@ func needless(t *testing.T, list []listLine) (faults []string) {
 // without returns the phrases without the ith line.
 func without(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
-	if len(all.lists[class]) == 0 { // it is compiled in a way of its own
+	if len(all.lists[class]) == 0 { // compiled by another function
 		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))

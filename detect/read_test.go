@@ -23,7 +23,7 @@ func transcriptLine(id string) string {
 	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
 }
 
-// A line that is no JSON is named by its number and skipped, whatever is wrong with the line.
+// A line that is no JSON is skipped, and the report names its number.
 func TestReadSkipsBadLines(t *testing.T) {
 	whole := transcriptLine("x")
 	for _, bad := range []string{
@@ -44,7 +44,7 @@ func TestReadSkipsBadLines(t *testing.T) {
 	}
 }
 
-// Two lines that were cut, one after the other, are both named.
+// Two consecutive truncated lines are both named.
 func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
 	cut := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)

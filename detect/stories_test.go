@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// did is one answered call of a story. A story is a list of calls with user turns ("user: ...") and
-// calls of one answer (also).
+// did is an answered call or, with "user: ...", a turn of the user. also marks a call of the same
+// answer as the previous call.
 type did struct {
 	user               string
 	tool, args, result string
@@ -188,7 +188,7 @@ func stories(t *rapid.T) []did {
 	return story
 }
 
-// playSince replays a story whose history the provider keeps: requests hold only new items.
+// playSince replays a list of calls whose history the provider keeps: requests hold only new items.
 func playSince(tb testing.TB, story []did) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
@@ -202,7 +202,7 @@ func playSince(tb testing.TB, story []did) []int {
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
-		if len(pending) > 0 { // the person's turn comes before the answer that calls
+		if len(pending) > 0 { // the user's turn comes before the answer with calls
 			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
 			_, state = detect.LoopsSince(state, req, warned, mem)
 			pending = nil

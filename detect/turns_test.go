@@ -21,7 +21,7 @@ func TestReadTurn(t *testing.T) {
 		want            detect.Feeling
 	}{
 		{"Add a discount to the cart.", "", detect.Neutral},
-		{"No, that's wrong.", "", detect.Neutral}, // nothing was answered yet
+		{"No, that's wrong.", "", detect.Neutral}, // no answer yet
 		{"no, that's wrong", done, detect.Rejection},
 		{"that doesn't work", done, detect.Rejection},
 		{"Still fails with the same error", done, detect.Rejection},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// refused is what curl prints for a port without a server.
+// callRefusal is the message of curl for a port without a server.
 const callRefusal = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
 // A wait between two equal failures, or inside of the command, is no loop.
@@ -114,7 +114,7 @@ func TestPollingIsNoLoop(t *testing.T) {
 	}
 }
 
-// The first retry of a failure that may pass by itself is no loop; the second retry is one.
+// The first retry of a transient failure is no loop; the second retry is a loop.
 func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",

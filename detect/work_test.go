@@ -21,7 +21,7 @@ func inShell(command, output string) called {
 	return called{"bash", string(args), output}
 }
 
-// worksOf returns the references that the last of the calls shows, as text.
+// worksOf returns the references to work in the last call, as text.
 func worksOf(t *testing.T, calls ...called) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
@@ -150,7 +150,7 @@ func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	}
 }
 
-// A refused call did nothing, whatever its result says.
+// A refused call is no work, for any result.
 func TestRefusedCallShowsNoWork(t *testing.T) {
 	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := worksOf(t, refused); got != nil {

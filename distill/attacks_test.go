@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// attack is an advice that a tool's output dictates.
+// attack is advice in the output of a tool.
 type attack struct {
 	name   string
 	title  string
@@ -90,8 +90,8 @@ func attacks() (out []attack) {
 	return out
 }
 
-// Advice that the output of a tool dictates to a credulous judge never becomes active by itself,
-// also if two callers see the output.
+// Advice that a tool's output dictates to a credulous judge never becomes active without a person,
+// even if two callers see the output.
 func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 	all := attacks()
 	if len(all) < 500 {

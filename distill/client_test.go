@@ -14,7 +14,7 @@ import (
 	"precept/distill"
 )
 
-// reply is one answer of a judge's server.
+// reply is one response of a judge's server.
 type reply struct {
 	status int
 	header string // a header's name and value, parted by a colon
@@ -69,7 +69,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []reply
 		waits   string
-		fails   string // what the error says
+		fails   string // expected error
 	}{
 		"at once":                        {[]reply{skip}, "[]", ""},
 		"a server that is down":          {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},

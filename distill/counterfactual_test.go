@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// edit is an edit of a file, refused with a message or, without one, done.
+// edit returns an edit of a file that is refused with the message; "": the edit succeeds.
 func edit(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -15,7 +15,7 @@ func edit(file, message string) event {
 	return call("edit_file", fmt.Sprintf(`{"path":"/srv/%s","old_string":"alpha","new_string":"beta"}`, file), message)
 }
 
-// sessionsOf stores n sessions with the same course of events.
+// sessionsOf stores n sessions with the same events.
 func sessionsOf(b *bench, name string, n int, events ...event) {
 	for i := range n {
 		b.session(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
@@ -88,7 +88,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	}
 }
 
-// Coincidences give no lesson: an edit before a program that works then, an unrelated tool, and a
+// Coincidences give no lesson: an edit before a program that then works, an unrelated tool, and a
 // person's words about other programs.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	learned(t, []taught{

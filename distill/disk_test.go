@@ -10,8 +10,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions in memory. On a store on disk a run gives the same result, for each
-// judge and any number of runs.
+// The other tests keep sessions in memory. With a store on disk a run gives the same result, for
+// each judge and any number of runs.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(b *bench) *bench {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})

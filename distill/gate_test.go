@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// sightingOf is one session of a caller, from which the judge takes a lesson.
+// sightingOf is one session of a caller, from which the judge proposes a lesson.
 type sightingOf struct {
 	caller string
 	events []event
@@ -39,7 +39,7 @@ func gated(t *testing.T, d distill.Draft, sessions ...sightingOf) (lesson.State,
 	return list[0].State, why
 }
 
-// advised is a draft with this title and advice.
+// advised returns a draft with a title and advice.
 func advised(title string, advice ...string) distill.Draft {
 	slug := lesson.Hyphenated(strings.TrimSpace(title), 60)
 	if len(slug) < 2 {

@@ -40,7 +40,7 @@ type bench struct {
 	now   time.Time
 	n     int
 
-	agent, run, caller string // of the sessions that are kept
+	agent, run, caller string // metadata of the stored sessions
 }
 
 func newBench(t *testing.T, limits ...bank.Limits) *bench {
@@ -114,7 +114,7 @@ func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 
 func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
 	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
-		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller goes on, and the test must tell
+		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
 			b.Errorf("reading %s: %v", name, err)
 		}
 	}}

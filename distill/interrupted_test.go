@@ -28,7 +28,7 @@ func (j spoken) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson)
 	return distill.Judgement{}, nil
 }
 
-// drafted is a draft of a lesson with these keywords.
+// drafted returns a draft of a lesson with the given keywords.
 func drafted(slug string, keywords ...string) distill.Draft {
 	return distill.Draft{
 		Slug: slug, Title: "Take care of " + strings.ReplaceAll(slug, "-", " ") + ".", Applies: "It is done.", Advice: []string{"Do it with care."}, Keywords: keywords, Outcome: "mixed",
@@ -74,7 +74,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, of := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// die counts steps, and fails from the step at which the process dies; 0: the process lives.
+			// run counts steps, and fails from the step at which the process dies; 0: the process survives.
 			run := func(b *bench, owner string, dies int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {
@@ -128,7 +128,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				if _, err := run(b, "one", dies); !errors.Is(err, errDead) {
 					t.Fatalf("step %d: %v", dies, err)
 				}
-				if dies > 2 && dies < steps { // it has claimed the tenant, and nobody gave it back
+				if dies > 2 && dies < steps { // the dead process holds the claim of the tenant
 					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = of, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
 						t.Errorf("step %d: the dead one's claim: %+v", dies, sum)
 					}
@@ -153,7 +153,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := b.store.(*memory)
 	store.before = func(step string) error {
-		if step == "exchanges" { // reading took three minutes, and another one came meanwhile
+		if step == "exchanges" { // reading took three minutes, and another distiller claimed the tenant
 			store.claimant, store.until = "distill:defaultanother", b.now.Add(time.Hour)
 		}
 		return nil

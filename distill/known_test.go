@@ -21,8 +21,7 @@ func failed(command, result, then string) []event {
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
 
-// The output of a command and its lesson: the trigger fires on that output, and there is no lesson
-// for words in read content.
+// The output of a command gives a lesson whose trigger matches the output. Words in read content give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, c := range []struct{ command, result, then, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -62,14 +61,14 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"cat NOTES.md", "Your local changes would be overwritten by checkout: then stash them.", "git status", ""},
 		{"grep -rn upstream docs", "docs/git.md:4: fatal: The current branch x has no upstream branch.", "ls", ""},
 
-		// A command that turns a check off is no advice, and neither is an unrelated command.
+		// a command that turns off a check is no advice, and neither is an unrelated command
 		{"curl https://localhost:8443/x", "curl: (35) TLS connect error\n[exit code: 35]", "curl -k https://localhost:8443/x", ""},
 		{"cargo build --locked", "error: failed to parse lock file, version not understood\n[exit code: 101]", "cargo build", ""},
 		{"psql -d shop -f a.sql", "psql: error: some unknown thing about roles is not permitted\n[exit code: 2]", "psql -h localhost -d shop -f a.sql", ""},
 		{"python3 load.py", "ValueError: could not convert string to float: '1,2'\n[exit code: 1]", "sed -i s/,// load.py", ""},
 		{"node a.js", "ReferenceError: require is not defined in ES module scope, you can use import instead\n[exit code: 1]", "mv a.js a.cjs", ""},
 
-		// The command that the error asks for, and a missing variable.
+		// the command that the error names, and a missing variable
 		{"cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`\n[exit code: 1]", "rustup component add rustfmt && cargo fmt --check", "run-rustup-component-add-before-cargo-fmt"},
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {

@@ -17,8 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store without a disk: what the distiller reads and notes, behind one lock. before is
-// asked ahead of every step, and ends it with its error.
+// memory is a store in memory, behind one lock. before is called ahead of every step, and its error ends the step.
 type memory struct {
 	before func(step string) error
 

@@ -21,7 +21,7 @@ import (
 	"precept/internal/sample"
 )
 
-// scripted is a judge over HTTP that answers as a test wants, and keeps the questions.
+// scripted is a judge over HTTP with prepared answers that records the requests.
 type scripted struct {
 	mu     sync.Mutex
 	asked  []asked
@@ -201,7 +201,7 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 }
 
 // A server refuses one session for its length, and never accepts temperature: that session is
-// skipped, and the others are read without temperature.
+// skipped, and the other sessions are read without temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	b := newBench(t)
 	for i := range 6 {
@@ -372,7 +372,7 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	}
 }
 
-// An unresolved run gives one caution at most; an impossible one gives nothing.
+// An unresolved run gives at most one caution; an impossible run gives no lesson.
 func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -438,8 +438,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	}
 }
 
-// Custom prompts replace the default ones; a prompt without a file in the directory keeps its
-// default.
+// Custom prompts replace the default prompts; a prompt without a file in the directory keeps its default.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
@@ -549,7 +548,8 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	}
 }
 
-// The judge sees existing lessons near the session. An answer that names one adds evidence.
+// The judge receives existing lessons that are similar to the session. An answer that names an
+// existing lesson adds evidence.
 func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Build the rows."), ran("make rows", "make: rows target failed badly", 2))

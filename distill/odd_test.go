@@ -10,8 +10,8 @@ import (
 	"precept/distill"
 )
 
-// What a session may hold, in whatever order: calls of tools and commands that fail, work, are
-// refused or say nothing, arguments of every shape, and people who correct.
+// oddEvents returns events that a session may hold in any order: calls of tools and commands that
+// fail, work, are refused or print nothing, arguments of every shape, and corrections by users.
 func oddEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	return []event{
@@ -60,8 +60,8 @@ func TestParameterMayHaveAnyName(t *testing.T) {
 	}
 }
 
-// A known failure that one session met once, without a repair, teaches nothing yet. A second
-// failure, a second session, or a successful call of the same tool teaches.
+// A known failure without a repair gives no lesson after one sighting. A second failure, a second
+// session, or a successful call of the same tool gives the lesson.
 func TestKnownFailureTeachesAtTheSecondSighting(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	met := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")

@@ -41,7 +41,7 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 	are(map[string]report.Opinions{})
 	say("two", 2)
 	says("ignored")
-	says("followed") // nothing is new
+	says("followed") // no new evidence
 	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
 	say("one", 4)
 	says("contradicted")

@@ -29,8 +29,8 @@ func quoteOf(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// In a store with one tenant, a lesson quotes the words of the organisation: its tools, its terms, its
-// language. In a store with several tenants, a lesson holds public words only.
+// In a store with one tenant, a lesson quotes the words of the organisation: its tools, its terms,
+// its language. In a store with several tenants, a lesson has public words only.
 func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	for _, c := range []struct{ message, words string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -181,7 +181,7 @@ func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	}
 }
 
-// fullBank is a bank that accepts no proposals for now.
+// fullBank is a bank that refuses proposals.
 type fullBank struct{ distill.Bank }
 
 func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {

@@ -11,7 +11,8 @@ import (
 )
 
 // A judge reads several sessions in parallel, up to its limit, with the result of a sequential run:
-// the lesson of a later session never precedes that of an earlier one, however fast the answer.
+// for any duration of an answer, the lesson of a later session never precedes the lesson of an
+// earlier session.
 func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
@@ -33,7 +34,7 @@ func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			<-all // nobody is answered until as many are asked as may be
+			<-all // no answer comes before the maximum number of questions is open
 			number := a.User[strings.Index(a.User, "number ")+7:]
 			switch {
 			case strings.HasPrefix(number, "1\n"):

@@ -2,7 +2,7 @@ package distill_test
 
 import "testing"
 
-// declined is a command that a person did not let run.
+// declined returns a command that a person did not permit.
 func declined(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }

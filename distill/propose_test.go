@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// injected returns lessons that were in force in a session.
+// injected returns lessons that a session received.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})
@@ -30,8 +30,8 @@ func learns(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) 
 	return sums
 }
 
-// Drafts with a similar name and the same trigger are one lesson; drafts with only one of the two
-// in common are two.
+// Drafts with a similar name and the same trigger are one lesson. Drafts with only a similar name
+// or only the same trigger are two lessons.
 func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -84,7 +84,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 		}
 		for _, more := range []int{3, 57, 10} {
 			for range more {
-				n++ // the second error has the same cure, and the session is one all the same
+				n++ // the second error has the same repair in the same session
 				b.session(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
@@ -127,8 +127,8 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	}
 }
 
-// A lesson that people rejected or retired is not proposed again, unless another tenant did so; a
-// lesson that is only inactive for now gets the evidence.
+// A lesson that a person rejected or retired is not proposed again in the same tenant. An inactive
+// lesson gets the evidence.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	again := "it was put away before"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Repairs that each give a lesson of their kind, and similar changes that give none.
+// Each kind of repair gives a lesson of its kind. Similar changes give no lesson.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -79,8 +79,7 @@ func TestTransientErrorsTeachNothing(t *testing.T) {
 	}
 }
 
-// Borderline repairs: each is next to one that differs in a single property and teaches something
-// else or nothing.
+// Borderline repairs: two repairs that differ in one property give different lessons, or one of them gives none.
 func TestBorderlineRepairsDifferInOneThing(t *testing.T) {
 	learned(t, []taught{
 		{"another look-up of the same things", "use-find-order-by-name-when-find-order-by-id-fails", []event{
@@ -120,8 +119,7 @@ func TestBorderlineRepairsDifferInOneThing(t *testing.T) {
 	})
 }
 
-// Values near a known form without having one: the form must hold for the accepted value and not
-// for the failed one.
+// A form is proposed only if the accepted value has the form and the failed value does not.
 func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 	for _, c := range []struct{ what, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// rule is a session and the lesson that comes of it; "" where silence is right.
+// rule is a session and its expected lesson; "" for no lesson.
 type rule struct {
 	events []event
 	slug   string
@@ -276,8 +276,8 @@ func toolOf(events []event) string {
 	return ""
 }
 
-// One error in many sessions is one lesson with growing evidence. The text stays, so that an
-// approval stays valid.
+// One error in many sessions is one lesson with growing evidence. The text does not change, so that
+// an approval stays valid.
 func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 	b := newBench(t)
 	var hash string

@@ -2,7 +2,7 @@ package distill
 
 import "testing"
 
-// The sessions of several agents of one run are one sighting: the agents worked on the same task.
+// The sessions of several agents of one run are one sighting, because the agents worked on the same task.
 func TestSessionsOfARunAreOneSighting(t *testing.T) {
 	a, b := Ref{Session: "1", Callers: []string{"x"}, Run: "ci-1"}, Ref{Session: "2", Callers: []string{"y"}, Run: "ci-1"}
 	if independent([]Ref{a, b}) {

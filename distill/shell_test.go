@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// listed is a command that a harness gives as a list of words.
+// listed returns a command that a harness sends as a list of words.
 func listed(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -44,8 +44,8 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	})
 }
 
-// The wrapper of a command, the target of its output and its installation do not change the lesson;
-// an option that may be private is left out.
+// The wrapper of a command, the target of its output and its installation do not change the lesson.
+// An option that may be private is omitted.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	lacks := func(what string) string { return "error: the " + what + " was not found for this command" }

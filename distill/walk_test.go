@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// counting is a judge that notes the ids of the sessions, and proposes no lesson.
+// counting is a judge that records the ids of the sessions and proposes no lesson.
 type counting struct{ ids []string }
 
 func (*counting) Name() string { return "counting" }
@@ -167,7 +167,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	}
 }
 
-// moody is a judge that is too slow at the questions that its pattern marks.
+// moody is a judge that exceeds the time limit for questions that match its pattern.
 type moody struct {
 	pattern string
 	asked   int

@@ -17,14 +17,14 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglob
 
 type obj = map[string]any
 
-// tb is what tests, benchmarks and properties have in common.
+// tb is the common part of testing.TB and rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Errorf(format string, args ...any)
 }
 
-// wireForm is how one agent writes its history.
+// wireForm is the format in which an agent writes its history.
 type wireForm string
 
 const (
@@ -37,7 +37,7 @@ const (
 
 func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, responses, references} }
 
-// entry is one thing of a conversation, in no dialect.
+// entry is an item of a conversation, independent of the dialect.
 type entry struct {
 	kind    string // user, said, call, result
 	text    string // words, text, arguments, output
@@ -47,7 +47,7 @@ type entry struct {
 	reminds bool
 }
 
-// agent plays a conversation: it keeps its own history and knows nothing of what was put into it.
+// agent plays a conversation. The agent keeps its own history, without the inserted blocks.
 type agent struct {
 	form    wireForm
 	history []entry
@@ -121,7 +121,7 @@ func (a *agent) chat() []obj {
 			var content any = e.text
 			if a.form == partsChat {
 				parts := []obj{}
-				if e.number == a.users { // reminders stand in the newest message only
+				if e.number == a.users { // only the newest message has reminders
 					parts = append(parts, text("<system-reminder>\nToday is a day.\n</system-reminder>\n"))
 				}
 				content = append(parts, text(e.text))
@@ -205,8 +205,8 @@ func (a *agent) items2() []obj {
 	return list
 }
 
-// seen is the list of a body as a cache of prefixes compares it: text parts joined, what agents
-// move dropped.
+// seen returns the messages of a body as a prefix cache compares them: text parts joined, without
+// the parts that agents move.
 func seen(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -249,7 +249,7 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joined is an array of parts: one string where all of them are text.
+// joined returns an array of parts; one string if all parts are text.
 func joined(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -282,7 +282,7 @@ type run struct {
 	claim   session.Claim
 
 	body []byte   // as spliced
-	sent []string // the newest list as the upstream saw it
+	sent []string // messages of the newest request to the upstream
 }
 
 func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *run {
@@ -294,8 +294,8 @@ func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *ru
 	}
 }
 
-// send makes a turn of the history as it stands, and checks that what the upstream saw before is
-// its prefix.
+// send sends the history as the next turn, and checks that the previous request to the upstream is
+// a prefix of the new request.
 func (r *run) send() Plan {
 	r.t.Helper()
 	p := r.sendBody(r.a.body())
@@ -317,7 +317,7 @@ func (r *run) sendBody(body []byte) Plan {
 	return p
 }
 
-// plan makes a turn without looking at the one before.
+// plan makes a turn without a comparison with the previous turn.
 func (r *run) plan(body []byte) Plan {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
@@ -340,7 +340,7 @@ func (r *run) plan(body []byte) Plan {
 	return p
 }
 
-// addsOnly says whether the bytes of one body stand in another in their order.
+// addsOnly reports whether all bytes of body occur in more in the same order.
 func addsOnly(body, more []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(more, body[i])
@@ -355,7 +355,7 @@ func addsOnly(body, more []byte) bool {
 // replied completes the turn.
 func (r *run) replied() { r.rec.Done(&wire.Reply{Complete: true}) }
 
-// restart is what another process has of the record.
+// restart replaces the session with a copy that was decoded from its record, as in another process.
 func (r *run) restart() {
 	r.t.Helper()
 	row, err := r.rec.Row(func(s string) (string, bool) { return s, true })
@@ -377,12 +377,12 @@ func (r *run) restore(data []byte) {
 	r.rec = rec
 }
 
-// upstream is all that the model sees, with escapes resolved.
+// upstream returns all text of the newest request to the model, without JSON escapes.
 func (r *run) upstream() string { return strings.Join(r.sent, "\n") }
 
 func book(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 
-// teach is a lesson in force that fires on a keyword.
+// teach returns an active lesson with one keyword.
 func teach(slug, keyword, advice string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "About " + slug + ".", Advice: advice, State: lesson.Active, Confidence: 0.5,
@@ -391,7 +391,7 @@ func teach(slug, keyword, advice string) *lesson.Lesson {
 	}
 }
 
-// certain injects whatever matches.
+// certain returns a configuration that injects each matching lesson.
 func certain() Config {
 	return Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}
 }

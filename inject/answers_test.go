@@ -11,8 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// turnsOf are the user's first message and then a tool result of one conversation, in three
-// dialects.
+// turnsOf returns the first user message and a tool result of one conversation, in three dialects.
 func turnsOf(d wire.Dialect) (words, result string) {
 	switch d {
 	case wire.Messages:
@@ -27,7 +26,7 @@ func turnsOf(d wire.Dialect) (words, result string) {
 	}
 }
 
-// quoted is a text as it stands in a JSON string.
+// quoted returns a text as a JSON string.
 func quoted(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
@@ -44,7 +43,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 			t.Errorf("%s: the commands are not told before the words:\n%s", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
-		again := h.pass(t, lesson.NewBook(nil), d, words) // the same turn once more: nothing new can hold them
+		again := h.pass(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
 			t.Errorf("%s: a repeated turn is\n%s\nand was\n%s", d, again, first)
 		}

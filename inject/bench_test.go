@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkPlan is a turn of a tool loop: 256 KB of history, two old blocks, 1,000 lessons of which
-// none matches anew. What parsing costs is measured beside it.
+// BenchmarkPlan is a turn of a tool loop: 256 KB of history, two old blocks, 1,000 lessons without
+// a new match. A separate benchmark measures the parser.
 func BenchmarkPlan(b *testing.B) {
 	var all []*lesson.Lesson
 	for i := range 1000 {

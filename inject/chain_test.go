@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// hop is one precept on the way.
+// hop is one precept of a chain.
 type hop struct {
 	injector *inject.Injector
 	rec      *session.Record
@@ -51,8 +51,8 @@ func chainBook(slugs ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// With two precepts in a chain and the same lessons, each lesson is inserted once, over turns; the
-// second one inserts the lessons that only it has.
+// With two precepts in a chain and the same lessons, each lesson is inserted once, over all turns.
+// The second precept inserts only the lessons that the first does not have.
 func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	result := `make: *** No rule to make target 'x'.  Stop.\nExit code 2`
 	bodies := map[wire.Dialect][]string{
@@ -89,7 +89,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	}
 }
 
-// A block that a person quotes says nothing about insertions.
+// A block in a user's quotation does not count as an insertion.
 func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	block := `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [shared] About shared\n  | Look twice.\nEnd of lessons.\n\n`
 	for _, words := range []string{

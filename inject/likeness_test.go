@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// similarBook is a book with 200 captured sessions, and a lesson that "invalidate the stale cache
-// entries" resembles without an exact match.
+// similarBook returns a book with 200 captured sessions, and a lesson that is similar to
+// "invalidate the stale cache entries" without an exact match.
 func similarBook(asks bool) *lesson.Book {
 	traffic := lesson.NewTraffic()
 	for i := range lesson.LikeSessions {

@@ -17,7 +17,7 @@ import (
 	"precept/internal/wire"
 )
 
-// shape is a request whose sender chose the size.
+// shape is a request whose size a test chooses.
 type shape struct {
 	name    string
 	dialect wire.Dialect
@@ -36,8 +36,8 @@ func many(n int, piece string) string {
 	return b.String()
 }
 
-// calls is a request with n calls and their results, in one answer or one after the other, whose
-// ids are written by id.
+// calls returns a request with n calls and their results, in one answer or one after the other,
+// with ids in the format id.
 func calls(d wire.Dialect, n int, id string, alone bool) string {
 	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -60,7 +60,7 @@ func calls(d wire.Dialect, n int, id string, alone bool) string {
 	list := before + "," + open + many(n, call) + end + "," + wrap(many(n, result))
 	if alone {
 		list = before + "," + many(n, open+call+end+","+wrap(result))
-		list = strings.ReplaceAll(list, "make ", "make all #") // each is another call; what they share is long
+		list = strings.ReplaceAll(list, "make ", "make all #") // each call is different, with a long common prefix
 	}
 	return `{"` + key + `":[` + list + `]}`
 }
@@ -121,7 +121,7 @@ func shapes() []shape {
 	return all
 }
 
-// turns is what a proxy has to make a turn of a request.
+// turns holds the parts that process a turn of a request.
 type turns struct {
 	injector *inject.Injector
 	book     *lesson.Book
@@ -140,8 +140,7 @@ func newTurns() turns {
 	}
 }
 
-// work does everything that a request costs, twice: it is seen for the first time, and again with
-// its history known.
+// work does the whole processing of a request twice: first as a new request, then with a known history.
 func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -174,7 +173,7 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// best is the shortest of several times that the work takes.
+// best returns the shortest of several durations of work.
 func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
@@ -188,9 +187,9 @@ func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	return least
 }
 
-// TestCostIsLinear: a request four times as long costs four times as much, not sixteen. Twice that
-// is allowed for caches and neighbours, with 5 ms for the scheduler, and other measurements before
-// it is called a failure.
+// A request four times as long costs four times as much, not sixteen times. The test allows twice
+// the cost and 5 ms for caches, other processes and the scheduler, and repeats the measurement
+// before it fails.
 func TestCostIsLinear(t *testing.T) {
 	const n, times, allowed = 1500, 4, 8
 	if testing.Short() {

@@ -63,7 +63,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		r.send()
 		r.replied()
-		r.book = book(teach("fix", "omega", "Look.")) // learnt meanwhile
+		r.book = book(teach("fix", "omega", "Look.")) // a new lesson
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {

@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// present are the lessons that a plan inserts, old and new, in order.
+// present returns the lessons that a plan inserts, old and new, in order.
 func present(p *Plan) (slugs []string) {
 	for _, e := range p.Edits {
 		for line := range strings.Lines(e.Text) {
@@ -65,7 +65,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 	r.send()
 	for i := range 10 {
 		r.replied()
-		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword stands in a result that is not an error
+		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
 		if p := r.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: %d edits", i, len(p.Edits))
 		}
@@ -126,7 +126,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("skip %q", p.Skip)
 	}
-	r.book = book(teach("deploy", "deploy", "x")) // learnt meanwhile
+	r.book = book(teach("deploy", "deploy", "x")) // a new lesson
 	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
 		t.Errorf("retry: %+v", p)
 	}
@@ -195,7 +195,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRun(t, plainChat, c.cfg, book(teach("a", "deploy", "x")), "s")
-			for range 2 { // what is said of the first turn holds in the next one
+			for range 2 { // the description of the first turn also holds in the next turn
 				r.a.user(c.said, false)
 				if p := r.send(); p.Skip != c.want {
 					t.Errorf("%q, want %q", p.Skip, c.want)
@@ -296,7 +296,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.send()
 	r.in.Refused(r.rec)
 	r.restart()
-	r.sent = nil // the upstream took it without the block
+	r.sent = nil // the upstream received the turn without the block
 	r.a.says("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
@@ -313,7 +313,7 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	}
 }
 
-// A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new ones.
+// A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
 	r.a.user("deploy", false)

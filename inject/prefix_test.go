@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manyLessons are ten lessons on ten words, of different lengths.
+// manyLessons returns ten lessons of different lengths, one for each of ten words.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
@@ -28,7 +28,7 @@ func manyLessons(edition string) *lesson.Book {
 }
 
 // The main property: in any conversation, the messages that the upstream received in one turn are a
-// prefix of those in the next.
+// prefix of the messages in the next turn.
 func TestPrefixStaysInEveryTurn(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,9 +61,9 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 				r.replied()
 				r.a.says("Done.")
 				r.a.user(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
-			case "interrupt": // no reply, more words behind the same
+			case "interrupt": // no reply, and more words of the user
 				if form == claude {
-					continue // it would go into the same message, which changes what was sent
+					continue // the block would go into the same message, which would change sent bytes
 				}
 				r.a.user("and "+words.Draw(t, "words"), false)
 			case "retry": // the same again
@@ -89,7 +89,7 @@ func (r *run) callOnce(cmd, word string, fails bool) {
 	r.a.result(id, out, fails)
 }
 
-// withinBounds holds a session to what it may get.
+// withinBounds checks the limits of the lessons of a session.
 func (r *run) withinBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0

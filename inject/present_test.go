@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// linesOf are the lines of a block that a lesson has.
+// linesOf returns the lines of a lesson in a block.
 func linesOf(block, slug string) string {
 	var out []string
 	in := false
@@ -100,14 +100,14 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 	}
 }
 
-// A lesson that becomes a caution starts a new arm, with half of the belief of the old one. A
-// session with the lesson as advice keeps the advice.
+// A lesson that becomes a caution starts a new arm, with half of the belief of the old arm. A
+// session that has the lesson as advice keeps the advice.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := teach("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	for i := range 300 { // with it the sessions fail, without it they do not
+	for i := range 300 { // with the lesson the sessions fail, without the lesson they succeed
 		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {

@@ -11,7 +11,7 @@ import (
 	"precept/learn"
 )
 
-// calls counts how often the backend was asked for something since the last time.
+// calls counts the calls of one operation of the backend since the previous count.
 func (r *rig) calls(op string) (n int) {
 	for _, asked := range r.be.asked() {
 		if asked == op {

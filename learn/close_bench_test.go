@@ -13,9 +13,8 @@ import (
 	"precept/store"
 )
 
-// step returns turn n of a session that works with tools: the result of the call before and the next
-// call. The last turn ends with words. judged says whether the turn carries verdicts on its results,
-// as turns of a proxy do.
+// step returns turn n of a session with tools: the result of the previous call, and the next call
+// or, in the last turn, text. judged adds verdicts on the results, as a proxy does.
 func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := exchange(us, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -43,9 +42,9 @@ func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange 
 	return x
 }
 
-// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB over the embedded store, every
-// second one with a reward. memory=true: the exchanges of the open sessions are in memory.
-// cpu-us/exchange is the CPU time of the whole process while the sessions close.
+// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB over the embedded store,
+// every second session with a reward. memory=true: the exchanges of the open sessions are in
+// memory. cpu-us/exchange is the CPU time of the whole process while the sessions close.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, judged := range []bool{false, true} {

@@ -83,7 +83,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	same(t, "counters after a failed step", r.counters(us), none)
 	r.closeDue(r.ctx())
 	same(t, "told", r.counter("", "told"), 1)
-	// Written twice, they are there once: their ids follow from the session.
+	// A second write changes nothing, because the ids of the samples follow from the session.
 	var seen []string
 	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -308,7 +308,7 @@ func TestRunCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.be.hook = nil
-	r.closeDue(r.ctx()) // the stop may have come in the middle of it
+	r.closeDue(r.ctx()) // a stop may have interrupted the closing
 	same(t, "told", r.counter("", "told"), 1)
 }
 
@@ -361,7 +361,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	r.age()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
-	r.tell(us, id, e) // and nothing looks at it any more
+	r.tell(us, id, e) // no later run reads the old definition
 	r = r.again(nil)
 	same(t, "before anybody looks", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
@@ -370,8 +370,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	same(t, "counted once", r.counter("", "told"), 1)
 	same(t, "version", r.applied(id).Version, 2)
 
-	// It came while the session was being settled: the run dies before the one that was told of it
-	// looks.
+	// The feedback came during the closing, and the process dies before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	r.be.hook = func(op string) {
 		if op == "settle" {

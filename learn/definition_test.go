@@ -69,7 +69,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			tests.age()
 			same(t, "told by tests", heard(tests), 1)
 			mine := tests.Beliefs(us).Posterior(looked)
-			tests.tell(us, a, score("f", 2, 0)) // the user of the first session thinks better of it
+			tests.tell(us, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.resettle(tests.ctx())
 			same(t, "belief, after a correction elsewhere", tests.Beliefs(us).Posterior(looked), mine)
 			same(t, "told by tests, after a correction elsewhere", heard(tests), 1)

@@ -118,7 +118,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	}
 }
 
-// killed returns a rig on the files of a program that was killed: a copy of the present files.
+// killed returns a rig on a copy of the present files, as after a kill of the program.
 func killed(r *rig) *rig {
 	dir := r.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))

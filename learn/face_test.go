@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// What tests of the public face need to know of the inside: its bounds, the steps that Run and
-// Follow take by the clock, one at a time, and what stands in memory.
+// Names of unexported constants and functions for tests of the public interface: limits, the single
+// steps of Run and Follow, and the content of the memory.
 const (
 	CloseBatch     = closeBatch
 	CorrectEvery   = correctEvery
@@ -29,35 +29,35 @@ func (l *Learner) Tidy(ctx context.Context) { l.beliefs.tidy(ctx) }
 
 func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh(ctx) }
 
-// Definition is what the learner counts under.
+// Definition returns the reward definition of the learner's counters.
 func (l *Learner) Definition() string { return l.reward }
 
-// OpenRewards is of how many open sessions there is a provisional reward.
+// OpenRewards returns the number of open sessions with a provisional reward.
 func (l *Learner) OpenRewards() int { return len(l.beliefs.provisional) }
 
-// Recalled says whether those of an earlier run were all looked at.
+// Recalled reports whether all open sessions of an earlier run were read.
 func (l *Learner) Recalled() bool { return l.open.recalled }
 
-// TenantsInMemory is how many there are.
+// TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// Holds says whether a tenant is in memory, and whether it was read from the backend.
+// Holds reports whether a tenant is in memory, and whether the tenant was read from the backend.
 func (l *Learner) Holds(name string) (held, read bool) {
 	t := l.beliefs.tenant(name)
 	return t != nil, t != nil && t.read
 }
 
-// RefitAfter lets the priors of a tenant be fitted anew after so many rewards.
+// RefitAfter makes the learner fit the priors of a tenant again after the given number of rewards.
 func (l *Learner) RefitAfter(name string, rewards int) {
 	l.beliefs.tenants[name].rewards = bandit.RefitEvery - rewards
 }
 
-// CloseTick is how often due sessions are looked for under a closing age.
+// CloseTick returns the interval between two searches for due sessions, for an age at which sessions close.
 func CloseTick(age time.Duration) time.Duration {
 	return (&closer{reward: feedback.Definition{CloseAfter: age}}).tick()
 }
 
-// Under gives deltas the scopes of a definition, Own keeps those of one.
+// Under puts deltas under a reward definition; Own keeps the deltas of one definition.
 func Under(definition string, ds []trial.Delta) []trial.Delta { return under(definition, ds) }
 
 func Own(definition string, ds []trial.Delta) []trial.Delta {
@@ -65,7 +65,7 @@ func Own(definition string, ds []trial.Delta) []trial.Delta {
 	return own
 }
 
-// LessonsOf are the lessons of a query's book as the report knows them.
+// LessonsOf returns the lessons of a query's book in the form of the report.
 func LessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	return lessonsOf(q, c, now)
 }

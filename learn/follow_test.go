@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// elsewhere is a Redis behind the faults of a rig.
+// elsewhere is a Redis backend with the faults of a rig.
 type elsewhere struct {
 	*faulty
 	redis *redis.Store
@@ -52,7 +52,7 @@ func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID)
 	return e.redis.Settled(ctx, tenant, ids)
 }
 
-// inRedis makes a rig with its backend in a Redis.
+// inRedis returns a rig with a Redis backend.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -69,7 +69,7 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 	}
 }
 
-// mined is a shared backend that panics where the test says.
+// mined is a shared backend that panics where a test sets a panic.
 type mined struct {
 	elsewhere
 	moved    atomic.Bool

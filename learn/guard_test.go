@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// poison panics at every step of one kind that is taken on one session or exchange.
+// poison panics at every step of one kind on one session or exchange.
 type poison struct {
 	step     label.Step
 	id       session.ID
@@ -52,7 +52,7 @@ func (r *rig) running() (stop func()) {
 	}
 }
 
-// eventually waits for what the owners do.
+// eventually waits for work of the background workers.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -99,14 +99,14 @@ func (r *rig) unsampled() int64 {
 }
 
 // Each step of each worker panics at one session or at one exchange. The panic is reported; all
-// others close, are counted and give their samples.
+// other sessions close, count and have samples.
 func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	badExchange := exchange(us, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
-		of     string // the exchange, where it is one
+		of     string // the exchange, if the step has one
 		stored int    // exchanges of the bad session
 		closed bool   // the bad session closes
 	}{
@@ -128,7 +128,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					for turn := 1; turn <= 2; turn++ {
 						x := exchange(us, name, turn, r.clk.now())
 						begun := r.Begin(x)
-						time.Sleep(2 * learn.CorrectEvery) // it is under way at a flush
+						time.Sleep(2 * learn.CorrectEvery) // in flight at a flush
 						r.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
@@ -194,7 +194,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 
 func (r *rig) inside() *explosive { return r.be.backend.(*explosive) }
 
-// explosive is a backend that panics at one session's things.
+// explosive is a backend that panics at the data of one session.
 type explosive struct {
 	backend
 	what  string
@@ -254,7 +254,6 @@ func (e *explosive) SetAside(ctx context.Context, list []session.DeadLetter) err
 	return e.backend.SetAside(ctx, list)
 }
 
-// EachSample is for rig.samples.
 func (e *explosive) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return e.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error

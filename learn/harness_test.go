@@ -34,7 +34,7 @@ const (
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is the time of a rig. It stands still until it is moved.
+// clock is the time of a rig. It changes only when a test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -52,13 +52,13 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// backend is what stands behind a store and a learner.
+// backend is the backend of a store and a learner.
 type backend interface {
 	store.Backend
 	learn.Backend
 }
 
-// faulty is a backend that writes down what it is asked, and fails when it is told to.
+// faulty is a backend that records its calls, and fails as a test sets.
 type faulty struct {
 	backend
 	mu    sync.Mutex
@@ -93,7 +93,7 @@ func (f *faulty) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// asked returns what was asked since the last time.
+// asked returns the calls since the previous call of asked.
 func (f *faulty) asked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,7 +204,7 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// rig is a learner beside a store over a real database, with their steps in the hands of the test.
+// rig is a learner and a store over a real database. A test makes their steps one by one.
 type rig struct {
 	*store.Store
 	*learn.Learner
@@ -218,7 +218,7 @@ type rig struct {
 	failures []string
 }
 
-// options are those of a store, and what a reward is.
+// options holds the options of the store and the definition of the reward.
 type options struct {
 	store.Options
 	Reward feedback.Definition
@@ -276,7 +276,7 @@ func (r *rig) told(step label.Step) {
 	r.failures = append(r.failures, string(step))
 }
 
-// failed returns the failures that were told since the last time.
+// failed returns the reported failures since the previous call of failed.
 func (r *rig) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *rig) failed() []string {
 	return out
 }
 
-// stop closes the store; the second time it does nothing.
+// stop closes the store. A second call has no effect.
 func (r *rig) stop() {
 	r.t.Helper()
 	if r.Store == nil {
@@ -297,14 +297,14 @@ func (r *rig) stop() {
 	r.Store = nil
 }
 
-// again closes the store and opens its directory anew.
+// again closes the store and opens its directory again.
 func (r *rig) again(change func(o *options)) *rig {
 	r.t.Helper()
 	r.stop()
 	return openRig(r.t, r.dir, r.clk, change)
 }
 
-// record takes the queue in, writes it and corrects what was told: what happens on the short tick.
+// record writes the queue and applies corrections: the work of the short tick.
 func (r *rig) record() {
 	r.Deliver(r.ctx())
 	r.resettle(r.ctx())
@@ -314,7 +314,7 @@ func (r *rig) resettle(ctx context.Context) { r.Correct(ctx) }
 
 func (r *rig) closeDue(ctx context.Context) { r.CloseDue(ctx) }
 
-// age lets time pass until everything so far is due, and closes it: the long tick.
+// age advances the clock until all sessions are due, and closes them: the work of the long tick.
 func (r *rig) age() {
 	r.clk.add(closeAge + time.Second)
 	r.record()
@@ -335,7 +335,7 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// played is begin with one turn that is kept and written.
+// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(us, name, a)
@@ -346,7 +346,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// offer hands over turns of one session, without recording them.
+// offer offers turns of one session to the store without recording them.
 func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
@@ -356,7 +356,7 @@ func (r *rig) offer(name string, turns ...int) {
 	}
 }
 
-// drain stops what has hardly begun: what came is written, and what it corrects is corrected.
+// drain stops the recorder and the learner after they have written and corrected everything.
 func (r *rig) drain() error {
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
@@ -365,7 +365,7 @@ func (r *rig) drain() error {
 	return errors.Join(r.Store.Run(ctx), <-learned)
 }
 
-// tell posts a feedback on a session that is known.
+// tell posts feedback on a stored session.
 func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
@@ -374,7 +374,7 @@ func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// counters are the tenant's counters in the database, as text.
+// counters returns the tenant's counters of the database, as text.
 func (r *rig) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
@@ -388,8 +388,8 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// sums are the counters but for what is read once at a session's closing: who had told something by
-// then, which later feedback must not move.
+// sums returns the counters without the values that are read once when a session closes, such as
+// the number of rewarded sessions at closing: later feedback must not change them.
 func (r *rig) sums(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
@@ -405,7 +405,7 @@ func (r *rig) sums(tenant string) string {
 	return string(text)
 }
 
-// counter is one counter, summed over its days.
+// counter returns one counter, summed over its days.
 func (r *rig) counter(scope, field string) float64 {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), us)
@@ -439,7 +439,7 @@ func (r *rig) exchanges(id session.ID) int {
 	return len(list)
 }
 
-// picked is an assignment in which one lesson matched and was picked.
+// picked returns an assignment with one matching and picked lesson.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -451,7 +451,7 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange is a turn's new part. Its id follows from the session and the turn.
+// exchange returns the new part of a turn. The id follows from the session and the turn.
 func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{

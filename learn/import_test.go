@@ -30,7 +30,7 @@ func (r *rig) importer() *learn.Importer {
 	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Cleanse: r.Cleanse}
 }
 
-// onDisk is all that stands in a directory's files.
+// onDisk returns the content of all files in a directory.
 func onDisk(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -47,7 +47,7 @@ func onDisk(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-// samples are all that the database holds.
+// allSamples returns all samples of the database.
 func (r *rig) allSamples() map[string]session.StoredSample {
 	r.t.Helper()
 	each := r.be.backend.(interface {

@@ -22,8 +22,8 @@ func events(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// An agent continues after its session closed. Each turn is in a sample; earlier feedback keeps its
-// id; the contribution of the session to the counters stays, also if later traffic differs.
+// An agent continues after its session closed. Each turn is in a sample, earlier feedback keeps its
+// id, and later traffic does not change the contribution of the session to the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

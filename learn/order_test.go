@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// say is one line of a feedback log: what is said, and of which session.
+// say is one line of a feedback log: an entry and its session.
 type say struct {
 	session int
 	entry   feedback.Entry
@@ -30,8 +30,7 @@ func drawSay(sessions int) *rapid.Generator[say] {
 	})
 }
 
-// drawAssignment draws what a session may look like when it closes, deciding with a chooser that
-// knows nothing.
+// drawAssignment draws an assignment of a session that closes, decided by a chooser without data.
 func drawAssignment() *rapid.Generator[trial.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
 		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -87,7 +86,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	})
 }
 
-// play makes the sessions, tells the log, and closes them after so many lines of it.
+// play creates the sessions, posts the log, and closes each session after a given number of lines.
 func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
@@ -111,7 +110,7 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing
 	r.resettle(r.ctx())
 }
 
-// inMemory is what the chooser and the report know of a tenant, without the maxima and the clock.
+// inMemory prints the state of a tenant in the chooser and the report, without the maxima and the clock.
 func inMemory(r *rig, tenant string) string {
 	believed := r.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)

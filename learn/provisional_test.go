@@ -59,15 +59,15 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 		t.Errorf("after a restart %+v, was %+v", got, want)
 	}
 	same(t, "recalled", again.Recalled(), true)
-	r.age() // the other one closes it
+	r.age() // the other replica closes the session
 	same(t, "open sessions there", again.OpenRewards(), 1)
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
 	same(t, "open sessions", again.OpenRewards(), 0)
 }
 
-// Replicas on one Redis have the same belief about an open session, whichever received the reward,
-// and count the session once after one of them closes it.
+// Replicas on one Redis have the same belief about an open session, no matter which of them
+// received the reward, and count the session once after one of them closes it.
 func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -91,7 +91,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := a.played("s", picked(true))
 	prior := beliefs(b)
-	b.tell(us, id, score("f1", 1, 1)) // the feedback comes to the replica that does not serve the session
+	b.tell(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.resettle(b.ctx())
 	told := beliefs(b)
 	if told.Mean <= prior.Mean {
@@ -102,7 +102,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	a.tell(us, id, score("f2", 2, 0))
 	a.resettle(a.ctx())
 	var both sync.WaitGroup
-	for range 2 { // a reader of the report follows as well, and nothing is counted twice
+	for range 2 { // a reader of the report also follows, and counts no session twice
 		both.Go(func() { follow(b) })
 	}
 	both.Wait()

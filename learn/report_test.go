@@ -14,7 +14,7 @@ import (
 	"precept/learn"
 )
 
-// season plays and closes sessions of which most are told; injected ones go better.
+// season plays and closes sessions, most of them with a reward; injected sessions have higher rewards.
 func (r *rig) season(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -29,7 +29,7 @@ func (r *rig) season(from, n int) {
 	r.age()
 }
 
-// refit plays as many sessions, the last of which makes the priors be fitted anew.
+// refit plays n sessions, the last of which makes the learner fit the priors again.
 func (r *rig) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(us)
@@ -77,7 +77,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		same(t, "what the chooser believes", r.Beliefs(us).Posterior(looked), counted)
 	}
 	same(t, "definition", r.reported(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
-	r.refit(1000, 30) // and it goes on from where it was
+	r.refit(1000, 30) // the next fit starts from the stored state
 	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)
 }

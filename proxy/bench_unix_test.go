@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// BenchmarkTurn serves whole turns against an upstream on the loopback. The metric cpu-us/op is the
-// processor time of the process, client and upstream included, and depends less than ns/op on what
-// else the machine does.
+// BenchmarkTurn serves whole turns with an upstream on the loopback. The metric cpu-us/op is the
+// processor time of the process, client and upstream included, and depends less than ns/op on other
+// processes of the machine.
 func BenchmarkTurn(b *testing.B) {
 	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// cpuTime returns the processor time that the process has used.
+// cpuTime returns the processor time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

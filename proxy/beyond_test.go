@@ -32,7 +32,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnsOf returns the items that a turn of a conversation adds, with results of the given size.
+// turnsOf returns the items that a turn adds to a conversation, with results of the given size.
 func turnsOf(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -55,8 +55,8 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its first
-// turn at its place, byte for byte, for as long as its body is accepted. The log names the crossing
+// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its
+// first turn at its place, byte for byte, while its body is accepted. The log reports the limit
 // once. New words get no lesson any more.
 func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {

@@ -20,11 +20,11 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		words  string // the user goes on with them, else with the result of a call
+		words  string // next words of the user; "": the result of a call follows
 	}
 	for name, k := range map[string]struct {
 		steps []step
-		again string // words that get a lesson of their own, in the last step
+		again string // words of the last step, which match their own lesson
 	}{
 		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},

@@ -10,7 +10,7 @@ import (
 	"precept/inject/bank"
 )
 
-// deafTally counts each batch once, and may take one without an answer.
+// deafTally counts each batch once, and may lose its answer.
 type deafTally struct {
 	deaf    bool
 	batches map[string]map[string]bank.Consultation
@@ -36,8 +36,8 @@ func (d *deafTally) Consultations(_ context.Context, slugs []string) (map[string
 	return out, nil
 }
 
-// A batch whose answer is lost is sent again under its name, without newer counts: nothing counts twice, and nothing
-// is lost. Batches of another replica have other names.
+// A batch whose answer is lost is sent again under its name, without newer counts: no count is lost
+// or added twice. Batches of another replica have other names.
 func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &deafTally{batches: map[string]map[string]bank.Consultation{}}
@@ -56,7 +56,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	}
 	one.note([]string{"a"})
 	tally.deaf = false
-	for range 3 { // what was sent, what came meanwhile, nothing
+	for range 3 { // the sent batch, the later counts, an empty batch
 		if err := one.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}

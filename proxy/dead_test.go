@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// mute is a TCP relay before a server that can stop passing anything on, without a word, as a
-// firewall does that has forgotten a connection.
+// mute is a TCP relay before a server that can silently drop all data, as a firewall does after it
+// has removed a connection.
 type mute struct {
 	net.Listener
 	to    string
-	dead  atomic.Int64 // connections up to this number pass nothing on
+	dead  atomic.Int64 // number of the last connection that is silent
 	n     atomic.Int64
 	open  atomic.Int64
 	conns sync.WaitGroup
@@ -112,7 +112,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 		t.Errorf("%d connections before", n)
 	}
 	m.dead.Store(1)
-	if err := <-ended; err == nil { // it is noticed, however long that takes
+	if err := <-ended; err == nil { // the end is noticed after any time
 		t.Error("the client saw a clean end")
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the text that the lesson one stands in, as JSON.
+// block is the block of the lesson one, as JSON.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
 // On each API and in each form of content, the block comes before the user's own words, or at the top of the result
@@ -106,7 +106,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 }
 
-// exchangesOf are what a stopped rig has kept of a named session of the default tenant.
+// exchangesOf returns the stored exchanges of a named session of the default tenant; the rig has stopped.
 func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 	t.Helper()
 	return kept(t, r, name)["default"]
@@ -143,8 +143,8 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	}
 }
 
-// Where the provider keeps the history, a request holds new items only: the block is inserted once, and loops are
-// detected from the calls of the replies.
+// If the provider keeps the history, a request has new items only: the block is inserted once, and
+// loops are detected from the calls of the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), certain())
@@ -198,8 +198,8 @@ func TestWebsocketIsRefused(t *testing.T) {
 	}
 }
 
-// Of two parallel calls one fails twice: the warning is in the result of that call only, and nothing is inserted
-// between calls and results (R056, R146).
+// One of two parallel calls fails twice: only the result of this call has the warning, and nothing
+// is inserted between calls and results (R056, R146).
 func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}
@@ -232,8 +232,8 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	}
 }
 
-// Codex gives newer models their tools in an item of the list: such a turn is no side call, and its block keeps its
-// place in each turn.
+// Codex sends the tools of newer models in an item of the list. Such a turn is no side request, and
+// its block keeps its place in each turn.
 func TestToolsInTheListMakeNoSideCall(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())

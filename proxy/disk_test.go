@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// checkDisk fails when one of the texts stands in a file of the rig's data directory. The rig has
-// stopped.
+// checkDisk fails if a file in the rig's data directory contains one of the texts. The rig has stopped.
 func checkDisk(t *testing.T, r *rig, texts ...string) {
 	t.Helper()
 	files := 0

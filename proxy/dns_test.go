@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// nameServer is a name server that knows one address for every name, or none.
+// nameServer is a name server with one address for every name, or none.
 type nameServer struct{ at atomic.Pointer[netip.Addr] }
 
-// serve answers questions until its connection is closed.
+// serve answers queries until its connection is closed.
 func (s *nameServer) serve(c net.PacketConn) {
 	b := make([]byte, 1500)
 	for {
@@ -25,7 +25,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 		if err != nil {
 			return
 		}
-		end := 12 // behind the header stands the one question: labels, type, class
+		end := 12 // the question after the header: labels, type, class
 		for end < n && b[end] != 0 {
 			end += 1 + int(b[end])
 		}
@@ -34,8 +34,8 @@ func (s *nameServer) serve(c net.PacketConn) {
 			continue
 		}
 		out := append([]byte(nil), b[:end]...)
-		out[2], out[3] = 0x81, 0x80                                  // an answer, from one that asks others
-		copy(out[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})                // one question
+		out[2], out[3] = 0x81, 0x80                                  // a response with recursion available
+		copy(out[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})                // one question, no answer
 		a, wanted := s.at.Load(), binary.BigEndian.Uint16(b[end-4:]) // A is 1
 		switch {
 		case a == nil:

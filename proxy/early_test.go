@@ -29,8 +29,8 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// An upstream that refuses the rest of a body answers early, and the client gets the answer while it sends; the rest
-// of the body is no request of its own.
+// An upstream that refuses the rest of a body answers early, and the client gets the answer while
+// it sends. The rest of the body is not read as the next request.
 func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{
@@ -138,8 +138,7 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
-		// net/http may still ask for the body of a request that was refused, to keep its
-		// connection.
+		// net/http may read the body of a refused request, to keep the connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
 			t.Errorf(`%d: got %+v, want s.status = %d and (status other than 200 or s.body = "hello")`, status, s, status)
 		}
@@ -178,7 +177,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			_ = c.Close()
 		})
 	}
-	// One that is passed on while it comes.
+	// The body is forwarded while it arrives.
 	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer up.Close()
 	c := dial(t, face(t, up.URL, "limits.client_write_timeout=300ms"))

@@ -26,8 +26,9 @@ data: [DONE]
 
 `
 
-// encoded returns callSSE in each Content-Encoding; the name after the colon tells two formats of one
-// encoding apart. br and zstd are constants: their libraries belong to the package wire.
+// encoded returns callSSE in each Content-Encoding; the name after the colon distinguishes two
+// formats of one encoding. br and zstd are constants, because only the package wire imports their
+// libraries.
 func encoded(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -54,8 +55,9 @@ func encoded(t *testing.T) map[string][]byte {
 	}
 }
 
-// An upstream that compresses its replies although precept asked for identity is read all the same: the next request
-// finds its session by the id of the call, and tokens count. The client gets the bytes of the upstream.
+// A reply that the upstream compresses although precept asked for identity is read: the next
+// request finds its session by the id of the call, and the tokens count. The client gets the bytes
+// of the upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encoded(t) {
 		encoding, _, _ := strings.Cut(name, ":")

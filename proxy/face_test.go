@@ -13,26 +13,26 @@ import (
 	"precept/internal/wire"
 )
 
-// What tests of the public face have to know of the inside is handed to them here, by its name.
+// Names of unexported parts of the proxy for tests of the public interface.
 
-// Parts is what the face was made of; tests put others in their place before the first request.
+// Parts returns the options of the proxy. Tests replace them before the first request.
 func (p *Proxy) Parts() *Options { return &p.opts }
 
-// BreakDeciding lets every decision panic.
+// BreakDeciding makes every decision panic.
 func (p *Proxy) BreakDeciding() { p.set.Load().injector = nil }
 
-// Front is what stands before all handlers.
+// Front wraps next with the middleware of all handlers.
 func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }
 
-// Routes are precept's own paths.
+// Routes returns the routes of precept's endpoints.
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
-// UnderWay is what all requests together take at present.
+// UnderWay returns the number of requests in flight, and the bytes of their bodies and copies.
 func (p *Proxy) UnderWay() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }
 
-// Transport is that of the upstreams whose host begins so.
+// Transport returns the transport of the upstreams whose host begins with the text.
 func (p *Proxy) Transport(host string) *http.Transport {
 	for key, one := range p.set.Load().transports {
 		if strings.HasPrefix(key.host, host) {
@@ -42,7 +42,7 @@ func (p *Proxy) Transport(host string) *http.Transport {
 	return nil
 }
 
-// Speaks is what a request may claim.
+// Speaks returns the claim of a request.
 func (p *Proxy) Speaks(r *http.Request) (session.Claim, error) {
 	who, err := p.set.Load().authenticate(r, wire.None)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
@@ -53,7 +53,7 @@ func (p *Proxy) Speaks(r *http.Request) (session.Claim, error) {
 // Unable answers for a fault of precept's own.
 func Unable(w http.ResponseWriter, r *http.Request) { unable(r).write(w) }
 
-// Family is the API that a path belongs to.
+// Family returns the API of a path.
 func Family(path string, h http.Header) wire.Dialect { return family(path, h) }
 
 // Target is an upstream.
@@ -62,7 +62,7 @@ type Target = target
 // NewTarget reads an upstream's URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
-// Series are the counters of the name's first word.
+// Series returns the counters whose name begins with the word.
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,
@@ -76,7 +76,7 @@ func (m *Metrics) Injected() prometheus.Counter { return m.lessons.injected }
 // Resolve maps a client's path onto the upstream.
 func (t *Target) Resolve(path, query string, lone bool) *url.URL { return t.resolve(path, query, lone) }
 
-// WarnUnknown tells of a path that the upstream does not know.
+// WarnUnknown logs a path that the upstream does not know.
 func (t *Target) WarnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.warnUnknown(log, asked, sent)
 }

@@ -20,7 +20,7 @@ import (
 
 const alpha = `{"messages":[{"role":"user","content":"alpha"}]}`
 
-// shut is a backend that takes nothing until its gate opens.
+// shut is a backend that blocks writes until its gate opens.
 type shut struct {
 	backend
 	gate chan struct{}
@@ -54,7 +54,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Healthy() })
 }
 
-// failing is a backend of which nothing works.
+// failing is a backend whose calls all fail.
 type failing struct{ store.Volatile }
 
 func (failing) Session(context.Context, string, session.ID) (session.Row, bool, error) {

@@ -89,7 +89,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = http.NewResponseController(w).Flush()
-			<-q.Context().Done() // an error page without an end holds nobody up
+			<-q.Context().Done() // an endless error page delays no other request
 			return
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))

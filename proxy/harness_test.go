@@ -33,8 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain lets the certificate of httptest's servers be one that the system trusts, as an
-// operator's is.
+// TestMain makes the certificate of httptest's servers trusted by the system, like the certificate of an operator.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -53,7 +52,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// seen is one request as the upstream got it.
+// seen is one request as the upstream received it.
 type seen struct {
 	method, uri string
 	header      http.Header
@@ -62,7 +61,7 @@ type seen struct {
 	trailer     http.Header
 }
 
-// upstream records what reaches it and answers with a handler of the test's.
+// upstream records its requests and answers with the handler of a test.
 type upstream struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -111,24 +110,23 @@ func chatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
 }
 
-// rig is a data face before an upstream, with a real store behind it.
+// rig is a proxy before an upstream, with a real store.
 type rig struct {
 	*proxy.Proxy
 	url  string
-	dir  string // of its data
+	dir  string // data directory
 	up   *upstream
 	stop func()
 
 	learned *learn.Tally
 }
 
-// certain are the settings under which every matching lesson is injected.
+// certain returns settings under which every matching lesson is injected.
 func certain() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh
-// one).
+// newRig starts a proxy with the settings over the defaults, on a store in dir ("": a new directory).
 func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	if dir == "" {
@@ -143,7 +141,7 @@ func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map
 	return r
 }
 
-// backend is what stands behind both the store and the learner.
+// backend is the backend of the store and the learner.
 type backend interface {
 	store.Backend
 	learn.Backend
@@ -215,7 +213,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// client is one that changes nothing by itself.
+// client returns a client that adds no header and follows no redirect.
 func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
@@ -223,7 +221,7 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// send sends one request and reads the whole answer.
+// send sends one request and reads the whole response.
 func (r *rig) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, strings.NewReader(body))
@@ -255,7 +253,7 @@ func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 	return got
 }
 
-// bookOf makes a book of one lesson a keyword: "slug: keyword".
+// bookOf returns a book with one lesson for each "slug: keyword".
 func bookOf(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson
@@ -272,7 +270,7 @@ func bookOf(t testing.TB, lessons ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// What all requests together take at present.
+// underWay returns the number of requests in flight.
 func (r *rig) underWay() int64 { n, _, _ := r.UnderWay(); return n }
 func (r *rig) held() int64     { _, n, _ := r.UnderWay(); return n }
 func (r *rig) copied() int64   { _, _, n := r.UnderWay(); return n }

@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// For any text of an approved lesson, the upstream gets one block that precept closes once, each line has the prefix,
-// and no token in the block is a role for a chat template or a model.
+// For any text of an approved lesson, the upstream gets one block that precept closes once, each
+// line has the prefix, and no token in the block is a role marker of a chat template or a model.
 func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				if err != nil || attacks[l.Slug].Text != nil {
 					continue // the file never gets into a book
 				}
-				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if somebody had approved it
+				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if a person had approved the lesson
 				l.Scope = lesson.Scope{}
 				lessons, attacks[l.Slug] = append(lessons, l), a
 			}
@@ -46,7 +46,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 	}
 }
 
-// inserted is what stands before the user's own words.
+// inserted returns the text before the user's words.
 func inserted(t *testing.T, body []byte, words string) string {
 	t.Helper()
 	var req struct {
@@ -62,7 +62,7 @@ func inserted(t *testing.T, body []byte, words string) string {
 	return block
 }
 
-// What no block may hold, wherever it comes from.
+// Texts that no block may contain, from any source.
 var (
 	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
 	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)

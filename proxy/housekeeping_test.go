@@ -10,14 +10,14 @@ import (
 	"precept/internal/label"
 )
 
-// The conversation that the front ends quote. The lesson of these tests fires on "build".
+// The conversation that the front ends quote. The lesson of these tests matches "build".
 const (
 	chatAsked    = "How do I build the parser on Windows?"
 	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeeping are requests of chat front ends without a system prompt and without tools, as their
-// packages write them: one message that quotes the whole conversation.
+// housekeeping returns requests of chat front ends without a system prompt and without tools, as
+// their packages write them: one message that quotes the whole conversation.
 func housekeeping() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatAsked + "\nASSISTANT: " + chatAnswered + "\n</chat_history>"
 	lines := "User: " + chatAsked + "\nAssistant: " + chatAnswered
@@ -98,7 +98,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	}
 }
 
-// A person asks for a title as well, and the only message of an agent may hold its history: these requests are turns.
+// A person asks for a title, or the only message of an agent holds its history: these requests are turns.
 func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
 	for name, text := range map[string]string{

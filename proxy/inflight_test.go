@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// waiting is an upstream that answers nobody until it is told to, and says how many wait.
+// waiting returns an upstream that answers no request before release, and the number of waiting requests.
 func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
 	t.Helper()
 	came, next := make(chan string, 64), make(chan struct{})

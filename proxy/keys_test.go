@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// sum is how a key is listed.
+// sum returns the listed form of a key.
 func sum(key string) string {
 	s := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(s[:])
 }
 
-// keysOf is a configuration with three of precept's own keys.
+// keysOf returns a configuration with three of precept's own keys.
 func keysOf(t *testing.T) map[string]string {
 	t.Helper()
 	flags := certain()
@@ -128,7 +128,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	for _, name := range []string{"Precept-Tenant", "X-Tenant", "X-Tenant-Id", "Openai-Organization", "Openai-Project", "X-Organization", "X-Precept-Tenant", "X-Forwarded-User", "X-Forwarded-For"} {
 		h.Set(name, "team-b")
 	}
-	h.Set("X-Api-Key", "pk-b") // a second credential beside the one that counts
+	h.Set("X-Api-Key", "pk-b") // a second credential next to the key
 	for i, path := range []string{chatPath, "/p/agent=team-b,tenant=team-b" + chatPath, chatPath + "?tenant=team-b&key=pk-b"} {
 		res, b := r.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
 		if res.StatusCode != http.StatusOK {

@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// lateIndex is a backend whose index of echoes does not answer while it is away.
+// lateIndex is a backend whose index of echoes does not answer while away is set.
 type lateIndex struct {
 	backend
 	away atomic.Bool
@@ -28,9 +28,10 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// A conversation without a name continues at a replica whose store does not answer in time. The request is forwarded
-// without lessons and outside of the experiment, and no coin is drawn. With the answer of the store, the conversation
-// is in its session again, with the block of its first turn.
+// A conversation without a name continues at a replica whose store does not answer in time. The
+// request is forwarded without lessons and outside of the experiment, and no coin is drawn. After
+// the answer of the store, the next request is in its session again, with the block of its first
+// turn.
 func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := bookOf(t, "one: build"), t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A scripted agent with one tool, on chat completions. It re-sends its own history and never what
-// precept put into it.
+// agent is a scripted agent with one tool, on chat completions. The agent sends its own history,
+// without inserted text.
 type agent struct {
 	list []any
 	n    int
@@ -33,7 +33,7 @@ func (a *agent) body() string {
 	return string(b)
 }
 
-// next appends what a model called and what the tool said.
+// next appends the call of the model and the result of the tool.
 func (a *agent) next(callID, command, result string) {
 	a.n++
 	a.list = append(a.list,
@@ -45,7 +45,7 @@ func (a *agent) say(text string) { a.list = append(a.list, obj{"role": "user", "
 
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// caller answers each request with a tool call of a fresh id.
+// caller answers each request with a tool call with a new id.
 func caller() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -72,7 +72,7 @@ func callOf(t *testing.T, reply []byte) string {
 	return r.Choices[0].Message.ToolCalls[0].ID
 }
 
-// listOfBody is the raw list of a request body without its closing bracket.
+// listOfBody returns the raw list of a request body without its closing bracket.
 func listOfBody(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -149,7 +149,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	if a, b := ask("hi"), ask("hi"); a == b || !strings.HasPrefix(a, "s_") {
 		t.Errorf("sessions %s and %s", a, b)
 	}
-	for i := range 100 { // a client may try again the moment it reads the status
+	for i := range 100 { // a client may retry when it has read the status
 		words := fmt.Sprint("hi ", i)
 		fail.Store(true)
 		a := ask(words)
@@ -249,7 +249,7 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually waits for what the recorder does in its own time.
+// eventually waits for work of the recorder.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -44,7 +44,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 		return c, r
 	}
 	_, busy := dial("/wait", "Connection: close\r\n")
-	_, first := dial("", "") // never says anything
+	_, first := dial("", "") // a connection that sends no request
 	eventually(t, func() bool { return quietIn(listener) == 1 })
 	_, second := dial("/once", "")
 	eventually(t, func() bool { return quietIn(listener) == 2 })
@@ -71,8 +71,8 @@ func quietIn(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// All connections have a request when another one arrives: the new connection is accepted as soon as a request ends,
-// before its client leaves. The others stay.
+// All connections have a request when another connection arrives: the new connection is accepted
+// when a request ends, before its client leaves. The other connections stay open.
 func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually waits for what another goroutine does.
+// eventually waits for work of another goroutine.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -114,7 +114,7 @@ func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	eventually(t, func() bool { // what works on the last bodies may be late
+	eventually(t, func() bool { // the release of the last bodies may be late
 		grown := int64(heap()) - int64(before)
 		return grown < streams*size/4
 	})

@@ -48,7 +48,7 @@ func TestSeriesOfEachStepStartAtZero(t *testing.T) {
 	}
 }
 
-// total is what the series of a counter count together.
+// total returns the sum over all series of a counter.
 func total(c prometheus.Collector) (sum float64) {
 	series := make(chan prometheus.Metric)
 	go func() {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// model answers each request of any of the three APIs with a call of a fresh id, which the header
-// X-Call tells the test. It fails the test for what a real API would refuse: a call whose results
-// do not follow at once.
+// model answers each request of any of the three APIs with a call with a new id, which the header
+// X-Call contains. model fails the test if a real API would refuse the request: a call without its
+// result directly after the call.
 func model(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -36,7 +36,7 @@ func model(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// whole is a reply with one call.
+// whole returns a reply with one call.
 func whole(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -47,8 +47,7 @@ func whole(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamed is the same reply as events, with a text before the call, comments and events that
-// nobody knows.
+// streamed returns the reply as events, with a text before the call, comments and unknown events.
 func streamed(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -145,7 +144,7 @@ data: [DONE]
 `, i, id)
 }
 
-// adjacency says what an API refuses in the order of calls and results, "" when nothing (R146).
+// adjacency returns the error of an API about the order of calls and results; "" for a valid order (R146).
 func adjacency(body []byte) string {
 	var b struct {
 		Messages []struct {

@@ -22,15 +22,14 @@ import (
 	"precept/proxy/trace"
 )
 
-// spans collects what a tracer sends.
+// spans collects the spans of a tracer.
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
 	raw string
 }
 
-// traced gives a rig a tracer with a collector behind it; the func waits for what was begun, and
-// gives it.
+// traced adds a tracer and a collector to a rig; the returned func waits for the open spans and returns all spans.
 func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
@@ -60,7 +59,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	wg.Go(func() { _ = tr.Run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)
-	eventually(t, func() bool { // Run takes spans: one that ends before is dropped
+	eventually(t, func() bool { // Run must be started: it drops spans that end earlier
 		dropped := tr.Dropped()
 		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
 		return tr.Dropped() == dropped
@@ -71,7 +70,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("a span holds content: %q", got.raw)
 		}
-		return got.all[min(1, len(got.all)):] // behind the first
+		return got.all[min(1, len(got.all)):] // without the first span
 	}
 }
 
@@ -238,7 +237,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
 	return out
 }
 
-// exemplars are the traces that the phases name.
+// exemplars returns the trace ids of the phase histogram.
 func exemplars(t *testing.T, reg *prometheus.Registry) (out []string) {
 	t.Helper()
 	for _, m := range gathered(t, reg)["precept_overhead_seconds"] {

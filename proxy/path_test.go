@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// endpoint is a request to one of precept's own endpoints, and the status of the answer.
+// endpoint is a request to one of precept's endpoints, and the status of the response.
 type endpoint struct {
 	method, path, body string
 	want               int
@@ -34,7 +34,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Requests that are no request of an endpoint, and may still hold feedback.
+		// Invalid requests to an endpoint that may contain feedback.
 		{"PUT", "/v1/feedback", rating, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", rating, 404},
@@ -46,7 +46,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// baseForms returns the same endpoint as agents with different base URLs write the path.
+// baseForms returns the paths of an endpoint as agents with different base URLs write them.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -69,7 +69,7 @@ func baseForms(path string) map[string]string {
 	}
 }
 
-// agentForms returns the path behind the forms in which a base URL names its agent.
+// agentForms returns the path after each form in which a base URL names its agent.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -80,8 +80,8 @@ func agentForms(path string) map[string]string {
 	}
 }
 
-// Every endpoint of precept is answered by precept under every form of base URL, and nothing of a
-// request to such an endpoint reaches the upstream.
+// precept answers each of its endpoints under every form of base URL, and no part of such a request
+// reaches the upstream.
 func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
@@ -104,7 +104,7 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLesson is a bank with one lesson of the agent coder, which accepts every write and keeps none.
+// oneLesson is a bank with one lesson of the agent coder, which accepts every write and stores none.
 type oneLesson struct{ lesson *lesson.Lesson }
 
 func newOneLesson() oneLesson {

@@ -10,8 +10,8 @@ import (
 	"precept/proxy"
 )
 
-// provider is one that speaks one of the three APIs: what is set as the upstream, what agents ask
-// for, and where that is there.
+// provider is a provider of one of the three APIs: the configured upstream, the path that agents
+// request, and the path at the provider.
 type provider struct {
 	name, upstream string
 	asks           map[string]string // an agent's path -> the provider's
@@ -109,7 +109,7 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 		{"https://a/v1/messages/", "/v1/messages", "/v1/messages"},
 		{"https://a/api/v1", "/api/v1/models", "/api/v1/models"},
 		{"https://a/openai", "/openai/deployments/x/chat/completions", "/openai/deployments/x/chat/completions"},
-		{"https://a/api", "/api/models", "/api/api/models"}, // who knows
+		{"https://a/api", "/api/models", "/api/api/models"}, // an unknown provider
 		{"https://a/v1", "/v1/v1beta/x", "/v1/v1beta/x"},
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},

@@ -12,15 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// What the conversation of these tests is made of.
+// The parts of the conversation of these tests.
 const (
 	quotedTask   = "Please mend the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideCalls are requests of frameworks about that conversation, as their packages write them; none
-// says in known words what it is.
+// sideCalls returns requests of frameworks about that conversation, as their packages write them.
+// No request names its purpose in known words.
 func sideCalls() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -52,7 +52,7 @@ func sideCalls() map[string][]obj {
 	}
 }
 
-// playedBeside plays the conversation that the side calls are about, with a lesson in it.
+// playedBeside plays the conversation that the side requests quote, with a lesson.
 func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -77,7 +77,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 	return first
 }
 
-// answering is an upstream that calls its tool first, and answers what comes back.
+// answering returns an upstream that answers first with a tool call, and then with text.
 func answering(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
@@ -118,8 +118,8 @@ func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
 	}
 }
 
-// Frameworks ask for JSON or a call of their own tool to store a digest of a conversation; the next side call may show
-// the output of the one before and nothing of the conversation.
+// Frameworks ask for JSON or a call of their own tool to store a digest of a conversation. The next
+// side request may quote the output of the previous side request and no part of the conversation.
 func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -226,7 +226,7 @@ func TestSideCallIsFoundAfterARestart(t *testing.T) {
 	}
 }
 
-// A request that resembles a side call and may be an agent gets its lessons.
+// A request that resembles a side request and may come from an agent gets its lessons.
 func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 	judge := sideCalls()["a judge"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -234,7 +234,7 @@ func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 		return append([]obj{{"role": "system", "content": text}}, list...)
 	}
 	for name, c := range map[string]struct {
-		chat  bool // the conversation beside works without tools
+		chat  bool // the quoted conversation has no tools
 		key   string
 		head  http.Header
 		list  []obj

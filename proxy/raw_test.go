@@ -32,10 +32,10 @@ import (
 	"precept/store"
 )
 
-// conversation is a turn that precept looks at.
+// conversation is a turn that precept inspects.
 const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// handler is precept before an upstream.
+// handler returns a precept before an upstream.
 func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -71,7 +71,7 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	return p.Handler()
 }
 
-// face starts it.
+// face starts handler and returns its URL.
 func face(t *testing.T, upstream string, flags ...string) string {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(handler(t, upstream, flags...))
@@ -81,7 +81,7 @@ func face(t *testing.T, upstream string, flags ...string) string {
 	return srv.URL
 }
 
-// plain starts Go's own reverse proxy before an upstream, as precept is measured by it.
+// plain starts the reverse proxy of Go's library before an upstream, as a reference for benchmarks.
 func plain(t *testing.T, upstream string) string {
 	t.Helper()
 	u, err := url.Parse(upstream)
@@ -99,15 +99,15 @@ func plain(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream speaks for itself: serve is called for each request, behind its headers, and says
-// whether to go on with the connection. n counts the requests from 1.
+// rawUpstream is an upstream on raw connections: serve is called for each request, after its
+// headers, and returns whether the connection continues. n counts the requests from 1.
 type rawUpstream struct {
 	url   string
 	asked atomic.Int64
 	open  atomic.Int64 // connections
 }
 
-// settled waits until nobody has a connection to the upstream: whoever asks next opens one.
+// settled waits until the upstream has no connection: the next request opens a connection.
 func (u *rawUpstream) settled(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
@@ -165,7 +165,7 @@ func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Req
 	return u
 }
 
-// certificates are those of httptest's servers.
+// certificates returns the certificates of httptest's servers.
 func certificates(t *testing.T) []tls.Certificate {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil)
@@ -173,7 +173,7 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
-// clientSaw is an answer as a client sees it.
+// clientSaw is a response as a client receives it.
 type clientSaw struct {
 	interim []string
 	status  int
@@ -183,7 +183,7 @@ type clientSaw struct {
 	end     string // whole, cut, none
 }
 
-// ask sends one request on a connection of its own and reads all that comes.
+// ask sends one request on its own connection and reads the whole response.
 func ask(t *testing.T, base, head, body string) clientSaw {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -218,7 +218,7 @@ func readReply(br *bufio.Reader, method string) (s clientSaw) {
 	}
 }
 
-// lines are headers in one order, without those that precept adds and the clock's.
+// lines returns headers in a fixed order, without Date and the headers that precept adds.
 func lines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
@@ -233,8 +233,8 @@ func lines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// reply is an upstream that reads the whole request and answers with these bytes. Where it has no
-// more to say it waits for the other side to hang up as well.
+// reply returns an upstream that reads the whole request and answers with the given bytes. With
+// more = false the upstream then waits until the other side closes the connection.
 func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

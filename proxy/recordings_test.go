@@ -20,19 +20,19 @@ import (
 	"precept/store/sqlite"
 )
 
-// recorded is one request of an agent and what the model answered to it. The recordings are made up
-// in the shape of each agent: nobody's work stands in them.
+// recorded is one request of an agent with the response of the model. The recordings are invented
+// in the shape of each agent, without the work of any person.
 type recorded struct {
-	// Kind is main (a turn whose list goes on from the one before), edited (a turn whose list was
-	// edited before its new part), replaced (a turn after a compaction), delta (a turn that holds
-	// only what is new), or side.
+	// Kind is main (a turn whose list continues the previous list), edited (a turn whose list was
+	// edited before its new part), replaced (a turn after a compaction), delta (a turn with new
+	// items only), or side.
 	Kind   string
 	Method string
 	Path   string
 	Header map[string]string
 	Body   json.RawMessage
 	Reply  string
-	Loop   bool // the warning stands in it
+	Loop   bool // the request contains the warning
 }
 
 func readRecording(t *testing.T, path string) []recorded {
@@ -126,8 +126,8 @@ func (p *player) play(t *testing.T, all []recorded) {
 	r.stop()
 }
 
-// A turn judges its tool results on the way. The samples of the session are those that closing
-// makes where it judges the stored results itself.
+// A turn judges its own tool results. The samples of the session equal the samples of a closing
+// that judges the stored results.
 func TestVerdictsOfTurnsGiveTheSamplesOfClosing(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 	if rec.Loop {
 		loops = 1
 	}
-	if p.turns++; rec.Kind == "delta" && p.turns > 1 { // the provider has it
+	if p.turns++; rec.Kind == "delta" && p.turns > 1 { // the provider has the history
 		lessons = 0
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
@@ -229,7 +229,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 	}
 }
 
-// stripped is a body without the blocks, and without the parts that held nothing else.
+// stripped returns a body without the blocks, and without the parts that had only blocks.
 func stripped(t *testing.T, body string) string {
 	t.Helper()
 	for _, marks := range [][2]string{{"Lessons from past experience:", `End of lessons.\n\n`}, {"[LOOP DETECTED]", `[END LOOP DETECTED]\n\n`}} {

@@ -98,7 +98,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	}
 }
 
-// The text of an answer says nothing about its owner: the model of another person may have given the same answer.
+// The text of an answer does not identify a session: the model of another user may have given the same answer.
 func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 	talk := func(list ...string) string {
 		var messages []obj

@@ -19,7 +19,7 @@ import (
 
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
-// newRoutedRig is a face before named upstreams.
+// newRoutedRig starts a proxy before named upstreams.
 func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": ""}
@@ -34,7 +34,7 @@ func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]strin
 	return newRig(t, one, "", nil, all)
 }
 
-// reached tells which upstream got the newest request, by how many each has.
+// reached returns the name of the upstream that got the newest request, by a comparison of the counts.
 func reached(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -123,7 +123,7 @@ func TestConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// spellings are ways to write the address of this host.
+// spellings returns ways to write the address of this host.
 func spellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -183,7 +183,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 	}
 }
 
-// rawRequest sends a request line as it is, with a Host of somebody else's.
+// rawRequest sends a request line unchanged, with the given Host.
 func rawRequest(t *testing.T, face, line, host string) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(face, "http://"))

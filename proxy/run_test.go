@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// counting answers every request with a call of its own.
+// counting answers every request with a new call.
 func counting(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -21,7 +21,7 @@ func counting(n *int) http.HandlerFunc {
 	}
 }
 
-// talk is a conversation as an agent keeps it.
+// talk is the conversation of an agent.
 type talk struct {
 	system string
 	tools  []string
@@ -37,7 +37,7 @@ func (k *talk) body() string {
 	return string(b)
 }
 
-// ran adds the call that the model has just made, and its result.
+// ran adds the last call of the model and its result.
 func (k *talk) ran(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", n*7919)
 	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
@@ -264,8 +264,8 @@ func TestOptOutOfARunMember(t *testing.T) {
 	}
 }
 
-// An upstream that accepts a member's requests only unchanged marks the run as refused; the other members get their
-// lessons.
+// An upstream that accepts only unchanged requests of a member marks the run as refused. The other
+// members get their lessons.
 func TestRefusedMemberMarksItsRun(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -308,7 +308,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	for g := range 12 {
 		all.Go(func() {
 			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
-			if g%3 > 0 { // sub-agents of one named session, and that one
+			if g%3 > 0 { // sub-agents of one named session, and the session
 				h.Set("Precept-Session", "lead")
 			}
 			k := &talk{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}

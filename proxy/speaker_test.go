@@ -8,18 +8,17 @@ import (
 	"testing"
 )
 
-// said is one thing of a conversation, in no dialect.
+// said is one item of a conversation, independent of the dialect.
 type said struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// speaker plays an agent on one of the three APIs. It keeps its own history and knows nothing of
-// what was put into it.
+// speaker plays an agent on one of the three APIs. The agent keeps its own history, without inserted text.
 type speaker struct {
 	api    string // chat, responses, messages
-	claude bool   // messages: cache_control moves to the newest block, and what was parts is a string in the next turn
+	claude bool   // messages: cache_control moves to the newest block, and a list of one part becomes a string in the next turn
 	stream bool
 	more   obj // further members of the body
 	past   []said
@@ -42,7 +41,7 @@ func (s *speaker) did(id, command, result string, failed bool) {
 	s.past = append(s.past, said{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, said{kind: "result", text: result, id: id, failed: failed})
 }
 
-// item is how this API writes one thing.
+// item returns an item in the form of the API.
 func (s *speaker) item(e said) obj {
 	switch s.api + " " + e.kind {
 	case "chat call":
@@ -71,7 +70,7 @@ func (s *speaker) item(e said) obj {
 	return obj{"role": map[string]string{"system": "system", "user": "user", "text": "assistant"}[e.kind], "content": e.text}
 }
 
-// body is the next request: the whole history.
+// body returns the next request with the whole history.
 func (s *speaker) body() string {
 	b := obj{"model": "vendor-1", "stream": s.stream}
 	var list []obj
@@ -101,7 +100,7 @@ func (s *speaker) body() string {
 	return string(out)
 }
 
-// asClaude marks the newest block for the cache, and writes older messages of one text as strings.
+// asClaude marks the newest block for the cache, and writes older messages with one text as strings.
 func asClaude(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
@@ -116,8 +115,7 @@ func asClaude(list []obj) {
 	}
 }
 
-// say sends the next request and returns the id of the call in the reply, and the list that the
-// upstream got.
+// say sends the next request and returns the id of the call in the reply, and the list that the upstream received.
 func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
@@ -127,9 +125,9 @@ func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, 
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }
 
-// normalList is the list of a body as a cache reads it, without its closing bracket: no
-// cache_control, a string and one text part are the same, and what copilot drops and adds at a
-// resume does not count.
+// normalList returns the list of a body as a cache reads it, without its closing bracket: no
+// cache_control, a string for a single text part, and without the parts that copilot drops and adds
+// when it resumes a session.
 func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

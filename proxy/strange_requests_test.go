@@ -10,14 +10,13 @@ import (
 	"testing"
 )
 
-// told is an upstream that answers with what reached it: the request's line, its headers, its body
-// and its trailers.
+// told is an upstream that answers with the received request: request line, headers, body and trailers.
 func told(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false
 	}
-	r.Header.Del("Accept-Encoding") // precept asks for none on the paths that it reads
+	r.Header.Del("Accept-Encoding") // precept asks for identity on inspected paths
 	if r.Header.Get("Connection") == "close" {
 		r.Header.Del("Connection") // the plain proxy's own
 	}
@@ -29,7 +28,7 @@ func told(_ int, c net.Conn, r *http.Request) bool {
 	return err == nil
 }
 
-// exchange writes bytes on a connection of its own, and reads one answer.
+// exchange writes bytes on its own connection and reads one response.
 func exchange(t *testing.T, base, method, bytes string) clientSaw {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -51,8 +50,8 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	for name, k := range map[string]struct {
 		head string // the line without HTTP/1.1, and headers
 		body string
-		want string // the line that the upstream gets, where it is not the plain proxy's
-		more string // what the answer holds where precept does better than the plain one
+		want string // expected request line, if it differs from the plain proxy
+		more string // expected part of the response, if precept reports more than the plain proxy
 	}{
 		"two slashes":             {head: "GET /v1/files//models///x/"},
 		"a slash encoded":         {head: "GET /v1/files/a%2fb%2F..%2Fc"},

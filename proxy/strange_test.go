@@ -15,8 +15,8 @@ import (
 
 const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// strangeWires are answers as an upstream may write them. Where want is empty precept does what
-// Go's ReverseProxy does; elsewhere that one is no measure, and want is the status and the body.
+// strangeWires holds unusual responses of upstreams. An empty want means the behaviour of Go's
+// ReverseProxy; otherwise want is the expected status and body.
 var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"by length":             {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -106,7 +106,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// compare holds what precept's client saw against what is wanted.
+// compare checks the response of precept against want, or against the response of the plain proxy.
 func compare(t *testing.T, what, want string, got clientSaw, theirs func() clientSaw) {
 	t.Helper()
 	if want != "" {
@@ -120,12 +120,12 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 		got.header, got.body = ref.header, ref.body
 	}
 	if got.body == "" && ref.body == "" && (got.status == 0 || ref.status == 0) && got.status != http.StatusBadGateway {
-		return // both were cut, one before its headers went out
+		return // both responses were truncated, one before its headers were sent
 	}
-	if got.body == "" && ref.body == "" { // said or not, as it happens
+	if got.body == "" && ref.body == "" { // the header is optional for an empty body
 		got.header, ref.header = strings.Replace(got.header, "Content-Length: 0", "", 1), strings.Replace(ref.header, "Content-Length: 0", "", 1)
 	}
-	if strings.HasPrefix(what, "old") { // no interim responses for a client that does not know them
+	if strings.HasPrefix(what, "old") { // clients of HTTP/1.0 get no interim responses
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
@@ -169,7 +169,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			var proto atomic.Value
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				proto.Store(r.Proto)
-				_, _ = io.Copy(io.Discard, r.Body) // net/http may cut an answer when its request is left unread
+				_, _ = io.Copy(io.Discard, r.Body) // net/http may truncate a response if the handler leaves the request unread
 				w.Header().Set("Content-Type", "a/b")
 				handler(w, r)
 			}))
@@ -228,7 +228,7 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(n int, c net.Conn, r *http.Request) bool {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if n%4 == 0 { // it has worked, and dies
+			if n%4 == 0 { // an established connection fails
 				return false
 			}
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

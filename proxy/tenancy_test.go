@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// bearer are the headers of a client with that key.
+// bearer returns the headers of a client with the key.
 func bearer(key string, more ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -25,13 +25,13 @@ func bearer(key string, more ...string) http.Header {
 	return h
 }
 
-// kept reads what a stopped rig has kept of a named session, by tenant.
+// kept returns the exchanges of a named session by tenant; the rig has stopped.
 func kept(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
 	t.Helper()
 	return keptIn(t, r, session.SpaceName, name)
 }
 
-// keptIn is the same of a session that is named in another way.
+// keptIn is kept for a session with a name of another kind.
 func keptIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
 	r.stop()
@@ -55,7 +55,7 @@ func keptIn(t *testing.T, r *rig, space session.Space, name string) map[string][
 	return out
 }
 
-// sameCalls answers with a tool call whose id depends on the length of the history alone: every
+// sameCalls answers with a tool call whose id depends only on the length of the history: every
 // client gets the same ids, as from servers that count from zero.
 func sameCalls(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
@@ -144,7 +144,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkDisk(t, r, "k-one", "k-two", "k-three")
 }
 
-// postAs posts an approval, and tells its status.
+// postAs posts an approval and returns the status.
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
@@ -211,7 +211,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	}
 }
 
-// converse plays one agent of few turns. It is for goroutines: it returns its fault.
+// converse plays one agent with few turns. Goroutines call converse, so it returns its error.
 func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""

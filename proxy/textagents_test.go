@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// textAgent is how an agent writes its calls and results that has no tools on the wire.
+// textAgent is the format of an agent that writes its calls and results as text, without tools in the request.
 type textAgent struct {
 	name   string
 	task   string
 	answer func(step int) string                           // of the model
-	turn   func(step int, said, came string) []obj         // what the agent adds to its list
+	turn   func(step int, said, came string) []obj         // the items that the agent adds to its list
 	came   func(step int) string                           // of the call
-	list   func(task string, answers, came []string) []obj // the whole list, where it is not extended
+	list   func(task string, answers, came []string) []obj // the whole list, if the agent rewrites the list
 }
 
-// What the agents answer and are told: the same failing call in the steps 0, 2 and 3, another one
-// in step 1.
+// textAgents returns agents with the same conversation: the same failing call in the steps 0, 2 and
+// 3, another call in step 1.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -35,7 +35,7 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	form := func(name, ask, came, head, tail string) textAgent { // ask holds the command, came what it brought
+	form := func(name, ask, came, head, tail string) textAgent { // ask is the format of the command, came the format of the result
 		return textAgent{
 			name: name, task: "Please mend the build",
 			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(ask, command(i)) },
@@ -132,8 +132,8 @@ func textAgents() []textAgent {
 	}
 }
 
-// An agent that writes calls and results as text gets loop warnings and lessons on errors as others do, and earlier
-// requests remain a prefix.
+// An agent that writes calls and results as text gets loop warnings and lessons on errors, and
+// earlier requests remain a prefix.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message from a template: each conversation is one session, with its blocks at
-// their places, lessons on errors, and warnings at the top of the observations.
+// The oldest agents send one growing message from a template: each conversation is one session,
+// with its blocks at their places, lessons on errors, and warnings at the top of the observations.
 func TestScratchpadAgentsAreOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
@@ -258,8 +258,8 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 	}
 }
 
-// Texts that resemble a text agent and are none: a person who pastes, a model that shows a command, an agent that runs
-// a test by itself.
+// Texts that only resemble a text agent: a user who pastes a log, a model that shows a command, an
+// agent that runs a test.
 func TestTextsSimilarToTextAgentsAreForwarded(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{

@@ -329,7 +329,7 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 		}()
 		<-started
 		cancel()
-		<-gone // the upstream is told, before its first byte and after
+		<-gone // the upstream notices the cancellation, before and after its first byte
 	}
 }
 

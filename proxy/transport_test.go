@@ -14,12 +14,12 @@ import (
 	"precept/configs"
 )
 
-// connected is an upstream that knows how many connections to it are open.
+// connected is an upstream that counts its open connections.
 type connected struct {
 	*httptest.Server
 	mu   sync.Mutex
 	open map[net.Conn]bool
-	hold chan struct{} // a request that says "wait" is answered in two pieces, the second when this is closed
+	hold chan struct{} // a request with the text "wait" gets the second part of its response when hold is closed
 }
 
 func newConnected(t *testing.T, http2 bool) *connected {
@@ -43,7 +43,7 @@ func newConnected(t *testing.T, http2 bool) *connected {
 			u.open[c] = true
 		case http.StateClosed, http.StateHijacked:
 			delete(u.open, c)
-		default: // it stays open
+		default: // the connection stays open
 		}
 	}
 	u.StartTLS()
@@ -76,8 +76,9 @@ func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config 
 	return cfg
 }
 
-// A reload closes connections to an upstream that is no longer configured: idle ones at once, others after the last
-// request; one of HTTP/2 may stay until its idle limit. Connections of both configurations are kept.
+// A reload closes connections to an upstream that is no longer configured: idle connections at
+// once, others after the last request, and HTTP/2 connections at their idle limit at the latest.
+// Connections that both configurations use are kept.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -117,14 +118,14 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			use(r)
 			next.until(t, 1)
-			old.until(t, 1) // the request that is under way has its connection
+			old.until(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
 				t.Errorf("the request that was under way ended with %q, %v", rest, err)
 			}
 			old.until(t, 0)
 
-			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while nobody is on the transport
+			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while the transport has no request
 				t.Fatal(err)
 			}
 			next.until(t, 0)
@@ -172,5 +173,6 @@ func TestSilentTLSHandshakeNamesTheScheme(t *testing.T) {
 	}
 }
 
-// transport is that of the one upstream that a rig has; beside it stand those of the vendors' own.
+// transport returns the transport of the rig's only configured upstream; the default upstreams of
+// the vendors have other transports.
 func (r *rig) transport() *http.Transport { return r.Transport("127.0.0.1:") }

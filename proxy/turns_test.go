@@ -132,8 +132,8 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 	}
 }
 
-// A retry after an error or a cut is the same turn: the upstream gets the same bytes, one loop is counted, and one
-// exchange is complete.
+// A retry after an error or a truncated response is the same turn: the upstream gets the same
+// bytes, one loop is counted, and one exchange is complete.
 func TestRetryIsTheSameTurn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -218,8 +218,8 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 	}
 }
 
-// An upstream that refuses a changed request gets the client's bytes, and the client gets that answer; when the
-// upstream refuses both, the refusal is passed on.
+// If an upstream refuses a changed request, the upstream gets the client's bytes, and the client
+// gets that response. If the upstream refuses both, the client gets the refusal.
 func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {

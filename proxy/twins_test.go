@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins is a model that holds its answers to first requests back until so many are under way, and
-// calls with ids of the test's.
+// twins is a model that delays its answers to first requests until n are in flight, and answers
+// with calls whose ids come from the test.
 func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -34,8 +34,8 @@ func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	}
 }
 
-// play lets so many agents with the same words work at once, three turns each, and returns the
-// names that each turn of each was told.
+// play runs n agents with the same words at once, three turns each, and returns the session names
+// of each turn and agent.
 func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -45,7 +45,7 @@ func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string 
 		wg.Go(func() {
 			a := newAgent("Please mend the build")
 			for turn := range 3 {
-				if turn == 1 { // nobody goes on before all have their first answers
+				if turn == 1 { // the second turns begin after all first answers
 					answered.Done()
 					answered.Wait()
 				}
@@ -69,7 +69,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 		id       func(turn int, who string) string
 		result   func(who int) string
 		excluded float64
-		from     int // the first turn from which on the names of a conversation are the same
+		from     int // first turn from which the session name of a conversation does not change
 	}{
 		{"drawn", func(turn int, who string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", who, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
 		{"counted", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(who int) string { return fmt.Sprintf("failed at %d\nExit code 1", who) }, n, 1},
@@ -127,7 +127,7 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.say(fmt.Sprintf("Please mend the build, way %d", i)) // a branch that is told something of its own
+				a.say(fmt.Sprintf("Please mend the build, way %d", i)) // a branch with its own words
 			}
 			for turn := range 4 {
 				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// raw is an upstream that does to each connection what it is told.
+// raw starts an upstream that calls do for each connection.
 func raw(t *testing.T, do func(c net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// scene plays an agent's requests against a scripted model, and keeps what the upstream was sent.
+// scene plays an agent's requests against a scripted model, and records the requests that reach the upstream.
 type scene struct {
 	*rig
 	t       *testing.T
 	path    string
-	reply   string // what the model answers next, as the dialect has it
+	reply   string // next answer of the model, in the dialect
 	session string // of the newest answer
 	sent    []json.RawMessage
 }
@@ -33,7 +33,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	return p
 }
 
-// ask sends a list and returns the one that the upstream got.
+// ask sends a list and returns the list that the upstream received.
 func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	p.t.Helper()
 	p.reply = reply
@@ -62,7 +62,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	return out
 }
 
-// callReply is a reply with calls of the tool f: pairs of an id and of arguments.
+// callReply returns a reply with calls of the tool f: pairs of an id and arguments.
 func callReply(calls ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(calls); i += 2 {
@@ -90,7 +90,7 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// holds checks in which items of a list a text stands.
+// holds checks which items of a list contain a text.
 func (p *scene) holds(what string, list []string, text string, want ...int) {
 	p.t.Helper()
 	var got []int
@@ -104,7 +104,7 @@ func (p *scene) holds(what string, list []string, text string, want ...int) {
 	}
 }
 
-// extends checks that a list begins with all items of the one before.
+// extends checks that a list begins with all items of the previous list.
 func (p *scene) extends(what string, before, now []string) {
 	p.t.Helper()
 	for i, m := range before {
@@ -138,7 +138,8 @@ func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 	}
 }
 
-// A list that is first seen with a call and its result has its task in an old turn. The block goes to the new items.
+// A list that is first seen with a call and its result has its task in an old turn. The block is
+// inserted in the new items.
 func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{says("system", "S"), says("user", "Shown before."), says("assistant", "Yes."), says("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
@@ -198,7 +199,7 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 
 // Some servers give their calls no ids.
 func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
-	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends none back, or makes its own
+	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or makes its own
 		t.Run("ids "+kept, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{says("system", "S"), says("user", "Please mend the build")}
@@ -220,13 +221,13 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				list = append(list, called(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
 			}
 			p.holds("all", before, "[two]", 3)
-			p.holds("all", before, "[LOOP DETECTED]", 5, 9) // the warning, and one more after two more equal results
+			p.holds("all", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
 		})
 	}
 }
 
-// A program that puts retrieved texts into its first message rewrites the message in every turn. The later items keep
-// the session, and the block keeps its place.
+// A program that puts retrieved texts into its first message rewrites the message in every turn.
+// The later items identify the session, and the block keeps its place.
 func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 	said := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

@@ -114,7 +114,7 @@ func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
 	two, other := r.under("madagascar", 1)
 	r.deliver()
 	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
-	r.wait(durable) // also in a checkpoint, where there is one
+	r.wait(durable) // also in a checkpoint, if one exists
 	readsEnv(one)
 	r.over(one, begun)
 	r.deliver()
@@ -194,10 +194,10 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	})
 }
 
-// The account can be read while the store writes and removes what is delivered.
+// The account can be read while the store writes, and while the store removes delivered rows.
 func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox deletes what is delivered all the time
+	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -228,7 +228,7 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
-// A spool that an earlier release left behind is delivered whole.
+// The outbox file of an earlier release is delivered completely.
 func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

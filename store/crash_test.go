@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// A crash between any two calls of the backend, and after any delivery, loses nothing that the
-// account holds, and stores nothing twice.
+// A crash between any two calls of the backend, and after any delivery, loses no turn of the
+// account, and stores no turn twice.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -107,9 +107,9 @@ const (
 	ended    fate = "ended"     // offered; a crash may lose the end
 	durably  fate = "durable"   // offered, and recorded
 	dropped  fate = "dropped"   // abandoned or opted out
-	maybe    fate = "maybe"     // offered at a crash: complete, a stub, or not there
+	maybe    fate = "maybe"     // offered at a crash: complete, a stub, or absent
 	stubbed  fate = "stub"      // under way at a crash, and recorded before
-	unproven fate = "uncertain" // under way at a crash, or abandoned before one: a stub, dropped, or not there
+	unproven fate = "uncertain" // in flight at a crash, or abandoned before a crash: a stub, dropped, or absent
 )
 
 // modelTurn is a turn of the model.

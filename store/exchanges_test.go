@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// cachedRig is a rig with a cache of exchanges.
+// cachedRig returns a rig with a cache of exchanges.
 func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)

@@ -69,7 +69,7 @@ func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	same(t, "dropped", r.post(us, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
-// Parked feedback joins keys that come after a restart, each in a batch of its own.
+// Parked feedback joins keys that come after a restart, each key in a separate batch.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -77,7 +77,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 		r.post(us, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
 	}
 	r = r.restart(nil)
-	for i := range 5 { // each in a batch of its own
+	for i := range 5 { // each in a separate batch
 		id := r.begin(us, fmt.Sprint("s", i), picked(true))
 		r.note(replyKey+session.EchoKey(i), id)
 		r.deliver()
@@ -193,8 +193,8 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	}
 }
 
-// A post reaches its session by session, request, response and sample, also after a restart; for
-// another tenant the same post names nothing.
+// A post reaches its session by session, request, response and sample, also after a restart. A post
+// of another tenant reaches no session.
 func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

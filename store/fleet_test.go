@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// fleet is the shared state of replicas besides their database: erasures and opt-out marks.
+// fleet is the shared state of replicas outside of their database: erasures and opt-out marks.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -56,7 +56,7 @@ func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark
 	return m, ok, nil
 }
 
-// replicas opens two running stores with one database. The test is in a bubble of synctest.
+// replicas opens two running stores with one database. The caller is in a synctest bubble.
 func replicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
 	t.Helper()
 	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
@@ -156,8 +156,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	})
 }
 
-// A session that one replica forgets leaves the memory and the outbox of the other replica, and
-// does not come back.
+// A session that one replica forgets leaves the memory and the outbox of the other replica, and does not come back.
 func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		same(t, "turns before", a.exchanges(id), 2)
 		a.forget(word)
-		x := exchange(us, word, 3, b.clock.now().Add(-time.Second)) // a turn that was under way
+		x := exchange(us, word, 3, b.clock.now().Add(-time.Second)) // a turn in flight
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durable)
 		same(t, "in memory", b.inMemory(us, id), false)
@@ -231,7 +230,7 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 	same(t, "delivered", fmt.Sprint(n, ok), "0 true")
 }
 
-// Imported exchanges are redacted, and those that opted out are left out.
+// Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// spoken makes a session whose every text holds word.
+// spoken creates a session whose texts all contain word.
 func (r *rig) spoken(tenant, name string) session.ID {
 	r.t.Helper()
 	id := r.begin(tenant, name, picked(true))
@@ -78,8 +78,8 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	})
 }
 
-// A request that is under way when its session is forgotten brings nothing of the session back; the
-// next request begins a new one.
+// A request in flight while its session is forgotten restores no part of the session. The next
+// request begins a new session.
 func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 }
 
 // A row that a request writes while its session is being forgotten belongs to the forgotten
-// session, also with a later time in it: announcing takes time, and clocks are set back.
+// session, even with a later time: the announcement takes time, and clocks may move back.
 func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				r := runRig(t, inFleet(&be, "one"))
 				id := r.spoken(us, "busy")
 				held := r.store.Resident(id)
-				be.announced = func() { // what came before is delivered by then
+				be.announced = func() { // earlier rows are delivered by then
 					held.Record.Mutex.Lock()
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, r.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
@@ -145,8 +145,8 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 	}
 }
 
-// The same holds for a row that waits for its delivery while another replica, whose clock is late,
-// forgets the session.
+// A row that waits for its delivery while another replica with a late clock forgets the session
+// belongs to the forgotten session, too.
 func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,8 +174,8 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-// What a replica could not deliver during an outage is dropped when another replica forgot the session meanwhile; the
-// rest is delivered.
+// Rows that a replica could not deliver during an outage are dropped if another replica forgot
+// their session. The other rows are delivered.
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
 	var be *losing
@@ -244,7 +244,8 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// A session that the backend cannot store yet would come back later: forgetting it is refused.
+// A session with rows that the backend cannot store yet would come back later: a request to forget
+// the session is refused.
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -267,8 +268,8 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	})
 }
 
-// A forgotten session leaves every write-ahead file: also one that was damaged and set aside, and
-// the beginning of a turn that is under way.
+// A forgotten session leaves every write-ahead file: also a damaged file that was set aside, and
+// the beginning of a turn in flight.
 func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {
@@ -317,8 +318,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	}
 }
 
-// damage changes the byte before the last place of a text in each write-ahead file that holds the
-// text.
+// damage changes the byte before the end of a text in each write-ahead file that contains the text.
 func (r *rig) damage(text string) {
 	r.t.Helper()
 	names := r.spooled(text)

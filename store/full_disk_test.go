@@ -23,7 +23,7 @@ func onDisk(disk *storetest.Disk) func(o *store.Options) {
 // offering counts the turns of the session "s" that a test offered.
 type offering struct{ offered, refused int }
 
-// play offers n turns, delivers them and lets a moment pass.
+// play offers n turns, delivers them and advances the clock.
 func (o *offering) play(r *rig, n int) {
 	for range n {
 		o.offered++
@@ -35,7 +35,7 @@ func (o *offering) play(r *rig, n int) {
 	r.clock.add(2 * time.Second)
 }
 
-// account is the account when everything accepted is stored.
+// account returns the expected account after the store has written every accepted turn.
 func (o *offering) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
 	if o.refused > 0 {
@@ -55,7 +55,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	disk.Fill(t, 16<<10)
 	for range 40 {
 		o.play(r, 5)
-		disk.Fill(t, 0) // another program takes whatever is given back
+		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	if failures := r.failed(); o.refused == 0 || len(failures) == 0 {
 		t.Fatalf("refused %d, failures %v", o.refused, failures)
@@ -102,8 +102,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	r.idle()
 }
 
-// A backend that reports a full disk comes first: the spool frees what it can before the backend
-// tries again.
+// A backend that reports a full disk has priority: the outbox frees space before the backend tries again.
 func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -131,7 +130,7 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	r.idle()
 }
 
-// elsewhere is a Redis behind the faults of a rig.
+// elsewhere is a Redis backend with the faults of a rig.
 type elsewhere struct {
 	*faulty
 	redis *redis.Store
@@ -192,7 +191,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	disk.Fill(t, 0)
 	for range 10 {
 		o.play(r, 5)
-		disk.Fill(t, 0) // another program takes whatever is given back
+		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	r.over(x, begun)
 	o.offered++

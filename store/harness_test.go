@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	us       = "default"
-	word     = "zanzibar" // a word that a test looks for in files
+	word     = "zanzibar" // a word that tests search for in files
 	closeAge = time.Hour
 	// durable is the time after which everything accepted is delivered, synced and checkpointed.
 	durable = 25 * time.Second
@@ -83,7 +83,7 @@ type faulty struct {
 	hook  func(op string) // runs before every call, without the lock; set by onCall
 }
 
-// onCall runs hook before every call; nil: nothing.
+// onCall runs hook before every call; nil removes the hook.
 func (f *faulty) onCall(hook func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,13 +204,13 @@ type rig struct {
 	failures []string
 }
 
-// newRig opens a store in a new directory. change alters its options; nil leaves them.
+// newRig opens a store in a new directory. change alters its options; nil keeps the options.
 func newRig(t testing.TB, change func(o *store.Options)) *rig {
 	t.Helper()
 	return openRig(t, t.TempDir(), &clock{at: when}, change)
 }
 
-// runRig opens a store in a new directory and runs it. The test is in a bubble of synctest.
+// runRig opens a store in a new directory and runs it. The test is in a synctest bubble.
 func runRig(t testing.TB, change func(o *store.Options)) *rig {
 	t.Helper()
 	r := openRig(t, t.TempDir(), &clock{}, change)
@@ -291,7 +291,7 @@ func (r *rig) stop() {
 	r.kill()
 }
 
-// kill closes the store without writing what waits in memory.
+// kill closes the store without writing the rows in memory.
 func (r *rig) kill() {
 	r.t.Helper()
 	if err := r.store.Close(); err != nil {
@@ -318,14 +318,13 @@ func (r *rig) restart(change func(o *store.Options)) *rig {
 	return openRig(r.t, r.dir, r.clock, change)
 }
 
-// crash opens a copy of the store's directory as it is on the disk at this moment. The store itself
-// ends with the test.
+// crash opens a copy of the store's directory in its present state. The store itself ends with the test.
 func (r *rig) crash(change func(o *store.Options)) *rig {
 	r.t.Helper()
 	return openRig(r.t, copied(r.t, r.dir), r.clock, change)
 }
 
-// copied returns a copy of a directory as a crash at this moment leaves it.
+// copied returns a copy of a directory in its present state, as after a crash.
 func copied(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -351,12 +350,11 @@ func copied(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn is the file of the outbox in a directory of a rig. It has a directory of its own, so that
-// a test sees which files belong to it.
+// outboxIn returns the path of the outbox in a rig's directory. The outbox has its own directory,
+// so that a test can list its files.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
-// deliver records and ships everything that came.
-// sessionsOf returns the sessions in which a key occurred.
+// sessionsOf returns the sessions with a key.
 func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), us, []session.EchoKey{key})
@@ -368,7 +366,7 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
-// wait lets time pass, with a delivery every second.
+// wait advances the clock, with a delivery every second.
 func (r *rig) wait(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		r.clock.add(time.Second)
@@ -416,8 +414,8 @@ func textOf(b store.Account) string {
 	return text
 }
 
-// idle fails unless nothing waits in memory and all memory for exchanges is free. The turn that
-// idle offers is never recorded: call idle at the end, or before restart.
+// idle fails if exchanges are in memory or some memory for exchanges is in use. The turn that idle
+// offers is never recorded: call idle at the end, or before restart.
 func (r *rig) idle() {
 	r.t.Helper()
 	same(r.t, "pending", r.store.Tally.Pending.Load(), 0)
@@ -428,7 +426,7 @@ func (r *rig) idle() {
 	same(r.t, "and no more than that", offer(1), false)
 }
 
-// files returns the names of the files under dir that hold a text.
+// files returns the names of the files under dir that contain a text.
 func files(t testing.TB, dir, text string) (in []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -447,7 +445,7 @@ func files(t testing.TB, dir, text string) (in []string) {
 	return in
 }
 
-// spooled returns the names of the files of the outbox that hold a text.
+// spooled returns the names of the outbox files that contain a text.
 func (r *rig) spooled(text string) []string {
 	r.t.Helper()
 	return files(r.t, filepath.Dir(r.options.Queue.Path), text)
@@ -529,7 +527,7 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// change changes the record of a session that is in memory.
+// change alters the record of a session in memory.
 func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	r.t.Helper()
 	ses := r.store.Resident(id)
@@ -571,7 +569,7 @@ func (r *rig) under(name string, turn int) (*sample.Exchange, *store.Begun) {
 	return x, r.store.Begin(x)
 }
 
-// over ends a turn that is under way.
+// over ends a turn in flight.
 func (r *rig) over(x *sample.Exchange, b *store.Begun) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 100}) {
@@ -612,7 +610,7 @@ func (r *rig) post(tenant string, key session.EchoKey, e feedback.Entry) store.P
 	return got
 }
 
-// counters returns the tenant's counters in the database as text; "null": there are none.
+// counters returns the tenant's counters in the database as text; "null" without counters.
 func (r *rig) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.backend.Counters(r.t.Context(), tenant)
@@ -672,7 +670,7 @@ func (r *rig) row(id session.ID) (session.Row, bool) {
 	return row, ok
 }
 
-// rowTurns returns the number of turns in the stored row of a session; 0: there is no row.
+// rowTurns returns the number of turns in the stored row of a session; 0 without a row.
 func (r *rig) rowTurns(id session.ID) int {
 	r.t.Helper()
 	row, ok := r.row(id)
@@ -723,7 +721,7 @@ func (r *rig) stored(name string) (turns []string) {
 	return turns
 }
 
-// picked returns an assignment in which one lesson matched and was picked.
+// picked returns an assignment with one matching and picked lesson.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -746,7 +744,7 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns words of size bytes in all that hardly compress and that redaction leaves alone.
+// noise returns words, size bytes in total, that hardly compress and that redaction keeps.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // any number

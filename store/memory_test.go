@@ -16,7 +16,7 @@ import (
 // idleTime is longer than an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
-// idleFor lets a running store meet sessions that nobody used for that long.
+// idleFor makes a running store check for sessions that were not used for d.
 func (r *rig) idleFor(d time.Duration) {
 	r.clock.add(d)
 	time.Sleep(time.Second)
@@ -132,7 +132,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	})
 }
 
-// A change that the backend does not have keeps its session in memory.
+// A session with a change that the backend does not have stays in memory.
 func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	same(t, "look-ups", r.backend.lookups(), 1)
 }
 
-// During an outage sessions leave memory when the outbox has their rows. A session that left memory
-// before the backend had it is late, not unknown, until the backend has it.
+// During an outage a session leaves memory when the outbox has its row. A session that left memory
+// before the backend had the row is late, not unknown, until the backend has the row.
 func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -195,8 +195,8 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	}
 }
 
-// Sessions of a flood fill memory before their rows are written. The next ones find no place until
-// rows are written, and take no session out of memory that nothing else knows.
+// A flood of sessions fills memory before their rows are written. The next sessions find no place
+// until rows are written, and evict no session whose only copy is in memory.
 func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -288,7 +288,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	same(t, "turns", sum, workers*rounds)
 }
 
-// silent is a backend whose look-ups of sessions do not answer while hangs.
+// silent is a backend whose look-ups of sessions do not return while hangs is set.
 type silent struct {
 	*faulty
 	hangs bool
@@ -302,8 +302,8 @@ func (s *silent) Session(ctx context.Context, tenant string, id session.ID) (ses
 	return s.faulty.Session(ctx, tenant, id)
 }
 
-// takeTurn is one turn of a session on a replica, as the proxy plays it: the session is looked up
-// if it is not in memory, and begins as a stand-in if the look-up is late.
+// takeTurn plays one turn of a session on a replica, as the proxy does: a session that is not in
+// memory is looked up, and a late look-up begins a stand-in.
 func (r *rig) takeTurn(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clock.add(time.Second)
@@ -331,8 +331,9 @@ func (r *rig) takeTurn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A session that moves to a replica without an answer from the backend has a stand-in there. The
-// stand-in never replaces the record, and gives way to the record as soon as the backend answers.
+// A session that moves to a replica whose backend does not answer has a stand-in there. The
+// stand-in never replaces the record, and the record replaces the stand-in when the backend
+// answers.
 func TestStandInYieldsToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -373,7 +374,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		same(t, "turns", rec.Thread.Turns, 3)
 		same(t, "turns of the row", record().Thread.Turns, 3)
 
-		// Without a record, the stand-in becomes the record, and is not looked up again.
+		// Without a record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
 		fresh := idOf("fresh")
 		same(t, "is a stand-in", other.takeTurn(fresh, "fresh").State.StandIn, true)

@@ -71,7 +71,7 @@ func (c *conversation) row() string {
 	return string(row.Data)
 }
 
-// record returns the stored record; nil: there is none.
+// record returns the stored record; nil without a record.
 func (c *conversation) record() *session.Record {
 	c.r.t.Helper()
 	row, ok := c.r.row(c.id)
@@ -85,8 +85,8 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// Nothing of a turn that opted out is kept: neither its text, nor the next turn's repetition of the
-// text, nor a hash, nor a key. The turns around it are kept.
+// No part of an opted-out turn is kept: neither its text, nor a repetition of the text in the next
+// turn, nor a hash, nor a key. The other turns are kept.
 func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
@@ -144,15 +144,14 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("a row before the judgement: %s", row)
 	}
-	r.store.OptedOut(exchange(us, "s", 1, r.clock.now()), nil) // as for a turn that found the queue full
+	r.store.OptedOut(exchange(us, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("the row after the judgement: %q", c.row())
 	}
 }
 
-// A session whose turns all opted out is not stored, whatever is posted on it; memory knows its
-// opted-out turns.
+// A session whose turns all opted out is not stored, even with feedback. The memory knows its opted-out turns.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -125,12 +125,12 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 }
 
-// losing is a shared backend that can lose what it has taken. The other replicas are silent.
+// losing is a shared backend that can lose its last writes. Other replicas are silent.
 type losing struct {
 	*faulty
 	epoch     string
-	announced func()            // runs when something is to be forgotten; nil: nothing
-	erased    []session.Erasure // the next announcements of other replicas
+	announced func()            // called when a session is announced as forgotten; may be nil
+	erased    []session.Erasure // next announcements of other replicas
 }
 
 func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
@@ -169,7 +169,7 @@ func inFleet(be **losing, epoch string) func(o *store.Options) {
 	}
 }
 
-// lose deletes what the backend has of a session.
+// lose deletes a session from the backend.
 func (r *rig) lose(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), us, idOf(name)); !ok || err != nil {
@@ -188,7 +188,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		r.wait(5 * time.Second)
 	}
 	same(t, "account", r.account(true), "3 = 3 + 0 + 0")
-	for _, epoch := range []string{"two", "three"} { // going back twice changes nothing
+	for _, epoch := range []string{"two", "three"} { // a second change of the epoch changes nothing
 		r.lose("young")
 		be.epoch = epoch
 		r.wait(time.Second)
@@ -196,7 +196,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, b := r.under("young", 2) // an end that is under way, and a loss that happens while precept is down
+	x, b := r.under("young", 2) // the end of a turn is in flight, and the loss happens while precept is down
 	r.deliver()
 	r.over(x, b)
 	r.deliver()
@@ -221,7 +221,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			t.Parallel()
 			var be *losing
 			r := newRig(t, func(o *store.Options) {
-				o.Queue.Bytes = 256 << 10 // small, so that some kilobytes are worth giving back
+				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
 					inFleet(&be, "one")(o)
 				}
@@ -278,7 +278,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	r.idle()
 }
 
-// Without a place for the outbox, precept reports that and keeps what waits in memory.
+// If the outbox cannot be created, precept reports that and keeps undelivered exchanges in memory.
 func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) {
@@ -346,7 +346,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	same(t, "when the backend is back", r.store.Lag(), 0)
 }
 
-// What neither the disk nor the backend takes at a stop is reported.
+// A stop reports exchanges that neither the disk nor the backend has stored.
 func TestStopReportsALoss(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Path = "" })

@@ -12,10 +12,9 @@ import (
 	"precept/store"
 )
 
-// These tests run the store as a program does: with its goroutines, in the time of a bubble.
+// These tests run the store as a program does: with its goroutines, in the time of a synctest bubble.
 
-// holds fails unless the backend has exactly these turns of a session, and the session's row with
-// the turns.
+// holds fails unless the backend has exactly these turns of a session, and the session's row with the turns.
 func (r *rig) holds(name string, want ...string) {
 	r.t.Helper()
 	sameList(r.t, fmt.Sprintf("turns of %q", name), r.stored(name), want)
@@ -23,7 +22,7 @@ func (r *rig) holds(name string, want ...string) {
 	same(r.t, fmt.Sprintf("the row of %q is there", name), ok, len(want) > 0)
 }
 
-// asks plays one turn that holds word, from its beginning to its end.
+// asks plays one whole turn with word in its text.
 func (r *rig) asks(name string, turn int) {
 	r.begin(us, name, picked(true))
 	x, b := r.under(name, turn)
@@ -81,8 +80,8 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 }
 
-// A turn that is under way at a kill becomes a stub at the next start, once, however often the
-// program is killed. Turns that were over are there, whole.
+// A turn in flight at a kill becomes a stub at the next start, exactly once for any number of
+// kills. Turns that had ended are complete.
 func TestKillLeavesStubs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,14 +98,14 @@ func TestKillLeavesStubs(t *testing.T) {
 			next.holds("s", "1 complete", "2 incomplete")
 			same(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
-		r.over(x, b) // the program that was not killed
+		r.over(x, b) // the killed process, which the test cannot stop, ends the turn
 		time.Sleep(durable)
 		r.holds("s", "1 complete", "2 complete")
 	})
 }
 
-// Forgetting removes a session from memory, from the write-ahead files and from the database, and
-// keeps out what a request brings that is under way. The account stays.
+// A forgotten session leaves memory, the write-ahead files and the database, and a request in
+// flight does not restore any part of the session. The account does not change.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *rig) (int, error){
@@ -144,7 +143,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Errorf("forgot %d more, %v", n, err)
 				}
 				time.Sleep(time.Second)
-				r.asks("s", 1) // a new session of the same name
+				r.asks("s", 1) // a new session with the same name
 				time.Sleep(durable)
 				r.holds("s", "1 complete")
 				if err := r.drain(); err != nil {

@@ -96,7 +96,7 @@ func TestQueueIsBounded(t *testing.T) {
 	r.idle()
 }
 
-// Many large turns that end at once are stored once, and none is taken for one that is under way.
+// Many large turns that end at once are stored once, and none of them counts as a turn in flight.
 func TestBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
@@ -160,7 +160,7 @@ func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for range 2 {
-		_ = r.drain() // the second time there is nothing to write into
+		_ = r.drain() // the second time the outbox is closed
 	}
 	<-r.store.Drained()
 }
@@ -184,7 +184,7 @@ func TestPanicLosesOneTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
-	r.store.Offer(store.Turn{Size: 10}) // there is nothing to record
+	r.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
 	r.offer("s", 2)
 	r.deliver()
 	sameList(t, "reported", r.failed(), []string{"panic record"})
@@ -193,7 +193,7 @@ func TestPanicLosesOneTurn(t *testing.T) {
 	r.idle()
 }
 
-// poison makes every step panic that works on one exchange.
+// poison makes every step on one exchange panic.
 type poison struct {
 	exchange string
 	met      atomic.Int64
@@ -206,8 +206,8 @@ func (p *poison) before(_ label.Step, _ session.ID, exchange string) {
 	}
 }
 
-// An exchange at which a step panics costs itself, while it is recorded and after a crash. It is
-// set aside with a mark that quotes no personal data.
+// An exchange at which a step panics is the only loss, while the store records and after a crash.
+// The exchange is set aside with a mark that contains no personal data.
 func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -256,7 +256,7 @@ func (r *rig) marks() []session.DeadLetter {
 	return list
 }
 
-// ageless is a backend that panics when it is to delete what is too old.
+// ageless is a backend that panics when it deletes expired rows.
 type ageless struct {
 	store.Backend
 	retain, purge atomic.Int64
@@ -274,8 +274,7 @@ func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error
 	return a.Backend.PurgeParked(ctx, before)
 }
 
-// A retention that panics is tried again at its next time and no sooner; turns are stored
-// meanwhile.
+// A retention that panics is tried again at its next time and not earlier; the store records turns until then.
 func TestPanickingRetentionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -148,7 +148,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	same(t, "replies after the restart", replies()[2], "[REDACTED:email:3]")
 }
 
-// Feedback is redacted before it is stored, in a way that the same post stays the same.
+// Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -177,7 +177,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	same(t, "comment without redaction of personal data", said().Comment, "ask amy@example.com")
 }
 
-// A turn that names an opted-out path, in a call or in the call that a result answers, is not kept.
+// A turn that names an opted-out path, in a call or in the call of a result, is not kept.
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }

@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// A write that fails is repeated after a pause, with everything that came meanwhile.
+// A write that fails is repeated after a pause, together with all later exchanges.
 func TestFailedWriteIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -59,7 +59,7 @@ func (r *rig) invalid(turn int) {
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-// An invalid exchange is dropped, and nothing else of its batch.
+// An invalid exchange is dropped, and its batch is stored.
 func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -89,7 +89,7 @@ func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	writes := 0
 	r.backend.onCall(func(string) {
 		if writes++; writes == 3 {
-			r.backend.failNext("write", 1, errDown) // the next one, while exchanges are written one by one
+			r.backend.failNext("write", 1, errDown) // the next write, while exchanges are written one by one
 		}
 	})
 	r.deliver()
@@ -146,7 +146,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
 		same(t, "failures", len(r.failed()), 0)
-		r.clock.add(24 * time.Hour) // nobody else knows the session
+		r.clock.add(24 * time.Hour) // the session is in memory only
 		time.Sleep(time.Second)
 		same(t, "in use", r.store.Sessions(), 1)
 		same(t, "turns", r.turnsOf(id), 1)

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// moment draws times in and around 1970, in different zones, so that instants collide.
+// moment draws times around 1970 in different zones, so that some times are the same instant.
 func moment() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		zone := time.FixedZone("", rapid.SampledFrom([]int{0, 3600, -7 * 3600}).Draw(t, "zone"))
@@ -41,8 +41,8 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 	})
 }
 
-// One instant has one text: an entry that is sent twice, from another time zone or with a monotonic
-// clock reading, has the same bytes.
+// One instant has one encoding: an entry that is sent twice, from another time zone or with a
+// monotonic clock reading, has the same bytes.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{

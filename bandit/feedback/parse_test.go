@@ -16,8 +16,8 @@ func TestParse(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, c := range []struct {
 		name, body string
-		want       feedback.Post // what is compared: source, type, score, tier, label, targets
-		fault      string        // or what the error must name
+		want       feedback.Post // compared fields: source, type, score, tier, label, targets
+		fault      string        // expected part of the error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},

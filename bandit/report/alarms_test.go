@@ -11,8 +11,8 @@ import (
 )
 
 // Over 200 lessons, evaluated daily for 100 days, a sound experiment has an alarm in one list of
-// twenty at most. A lesson whose coin falls at .25, or with 60% of one arm and 40% of the other
-// rewarded, is found.
+// twenty at most. A lesson whose coin has the probability 0.25, or with 60% of one arm and 40% of
+// the other rewarded, is found.
 func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 	const lessons, days, perDay, lists = 200, 100, 30, 30
 	r := seeded("list")

@@ -20,21 +20,20 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes the evidence of one lesson, in plain numbers; put writes it down as sessions would
-// have.
+// arm describes the evidence of one lesson; put adds the counts of such sessions.
 type arm struct {
 	eps        float64
-	n1, n0     int     // told sessions, injected and withheld
+	n1, n0     int     // rewarded sessions, injected and withheld
 	y1, y0     float64 // shares of success
-	mute1      int     // closed sessions nobody told of
+	mute1      int     // closed sessions without a reward
 	mute0      int
 	day        int32
 	tier1      int // tier of the rewards with the lesson
 	controlled bool
 }
 
-// put writes the sessions down: equal ones add equal deltas, so each kind is made once and
-// multiplied.
+// put adds the sessions of a. Equal sessions have equal deltas: put computes the delta of each kind
+// once and multiplies the delta.
 func put(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -42,7 +41,7 @@ func put(c *bandit.Chooser, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // added at once: one after the other, the good before the bad, they would look like a turn for the worse
+	var all []trial.Delta // The deltas are added at once: good sessions before bad sessions would be a change for the worse.
 	add := func(ds []trial.Delta, times int) {
 		many := slices.Clone(ds)
 		for i := range many {
@@ -168,7 +167,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	if r.Verdict == report.Helps {
 		t.Fatalf("alone it should be proven: E %v", r.EHelps)
 	}
-	for i := range 20 { // others that were tested and showed nothing
+	for i := range 20 { // other lessons without an effect
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
@@ -196,9 +195,9 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	}
 }
 
-// A claim takes 50 rewarded sessions in each arm, and stays when the smaller holdout widens the
-// interval: the interval holds at all times simultaneously. The claim ends when the effect changes
-// its sign.
+// A claim needs 50 rewarded sessions in each arm. The claim stays when a smaller holdout widens the
+// interval, because the interval holds at all times simultaneously. The claim ends when the effect
+// changes its sign.
 func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
@@ -226,7 +225,7 @@ func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 
 func TestLikelyIsTheModelsProbability(t *testing.T) {
 	c := bandit.New()
-	// Many control sessions pin down what the match says; the holdout alone has little.
+	// Many control sessions give a precise expected reward; the holdout has few sessions.
 	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	put(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := only(t, c)
@@ -299,7 +298,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
 		t.Errorf(`got %v, want row["n_injected"] = 20.0, row["n_withheld"] = 4.0, row["told"] = 24.0, row["success_count"] = 10.0 and row["tokens"] = 40.0`, row)
 	}
-	// A client that decodes plain numbers must not read a claim of "exactly no effect".
+	// A client that decodes numbers must not read null as "exactly no effect".
 	var plain struct {
 		Lessons []struct{ Lo, Hi float64 }
 	}

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// with completes an input with what a chooser's counters show, and what it believes.
+// with completes an input with the counters and the beliefs of a chooser.
 func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	in.Counters, in.Chooser = c.Measured(), believer{c, cfg}
 	in.Policy = report.Policy{
@@ -37,7 +37,7 @@ func (b believer) Belief(l report.Lesson) report.Belief {
 func (b believer) BelievedAt(l report.Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
 func (b believer) Sigma2() float64                               { return b.c.Priors().Sigma2 }
 
-// mad believes what nobody could.
+// mad is a chooser with impossible beliefs.
 type mad struct{ belief report.Belief }
 
 func (m mad) Belief(report.Lesson) report.Belief      { return m.belief }

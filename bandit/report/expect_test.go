@@ -44,8 +44,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	}
 }
 
-// A benched lesson is picked in two sessions of a hundred: its earlier picks say nothing about the
-// time to a verdict.
+// A benched lesson is picked in two sessions of a hundred: its earlier picks do not predict the time to a verdict.
 func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
@@ -59,15 +58,14 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)
 	}
-	// In a trial it is picked whenever it matches, so the past rate is that of its trial.
+	// A lesson in a trial is picked at each match, so the past rate is that of its trial.
 	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("%s in trial: %d picks in %v weeks at %v a week; %s", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
 	}
 }
 
-// A planned trial gives its verdict at its planned evaluation, however wide the interval of the row
-// is.
+// A planned trial has its verdict at its planned evaluation, for any width of the row's interval.
 func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})

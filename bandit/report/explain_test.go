@@ -31,7 +31,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// kinds is a tenant with a row of every kind that an operator may ask about.
+// kinds returns a tenant with a row of every kind that Explain distinguishes.
 func kinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
@@ -49,7 +49,7 @@ func kinds() report.Input {
 	put(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	put(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	put(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
-	for i := range 12 { // others, so that a claim is not proof
+	for i := range 12 { // other lessons, so that a claim is no proof
 		put(
 			c,
 			"other-"+string(rune('a'+i)),
@@ -84,8 +84,8 @@ func kinds() report.Input {
 	return in
 }
 
-// Each kind of row is explained in about ten lines, which hold all that its verdict rests on. The
-// golden file was worked out by hand where it matters (TestExplanationNumbersEqualTheRow).
+// Each kind of row is explained in about ten lines, with all facts of its verdict. The numbers of
+// the golden file were checked by hand (TestExplanationNumbersEqualTheRow).
 func TestExplainEachKind(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {

@@ -99,7 +99,7 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 
 // Real effects are found with the right sign, although raw averages point the other way.
 func TestRealEffectsAreFound(t *testing.T) {
-	effects := []float64{0.25, -0.25, 0, 0} // the helpful one fires on hard sessions
+	effects := []float64{0.25, -0.25, 0, 0} // the helpful lesson matches hard sessions
 	var last report.Report
 	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
 	helps, harms := last.Lessons[0], last.Lessons[1]
@@ -122,7 +122,7 @@ func TestRealEffectsAreFound(t *testing.T) {
 	}
 }
 
-// seeded gives the same numbers whenever a test runs.
+// seeded returns a random source with a fixed seed.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))

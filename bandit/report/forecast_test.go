@@ -12,10 +12,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// believed is a chooser that believes one effect of every lesson.
+// believed returns a chooser with the same belief about every lesson.
 func believed(mean float64) mad { return mad{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}} }
 
-// costed is a tenant whose lesson a has 100 told picks of 200, on one day of the last week.
+// costed returns a tenant whose lesson a has 100 rewarded picks of 200, on one day of the last week.
 func costed(mean float64) report.Report {
 	c := bandit.New()
 	put(
@@ -49,7 +49,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, x[0], x[1])
 		}
 	}
-	// Nobody told of the new lesson yet: the share that is told is that of all sessions.
+	// The new lesson has no reward yet: its forecast uses the share of rewarded sessions of the tenant.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
@@ -117,7 +117,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 // Each further planned evaluation uses a smaller level, unless the earlier ones were proofs;
 // running trials are named.
 func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
-	in := kinds() // two planned looks: one proven, one running
+	in := kinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
@@ -162,7 +162,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 	}
 }
 
-// half believes half a point of reward of one arm, and nothing of the others.
+// half believes in an effect of half a point of reward of one arm, and has no belief about other arms.
 type half struct{ arm string }
 
 func (h half) Belief(l report.Lesson) report.Belief {
@@ -222,7 +222,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			t.Errorf("%+v: it is %s after 85%% of %d picks", a, soon.Verdict, r.NeedsPicks)
 		}
 	}
-	// The day is that of the picks at the present rate.
+	// The day follows from the present rate of picks.
 	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
 	r := row(a, 0)
 	if want := float64(

@@ -17,22 +17,22 @@ import (
 	"precept/bandit/trial"
 )
 
-// tally is what a holdout brought in one world.
+// tally holds the results of a holdout rule in one world.
 type tally struct {
 	gained, possible float64
 	helpers, found   int
 	claims, falsely  int
 }
 
-// small is a bank of twenty lessons in a world where its effects are known: four help by 2 to 12
-// points, four harm by 2 to 10, and the others do nothing. Lessons fire on hard sessions or on easy
-// ones, whatever they do. An outcome is told in four of five sessions, and counts 400 sessions
-// later; until then the chooser alone knows of it.
+// small is a bank of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2
+// to 10, and the others have no effect. The matches of a lesson depend on the difficulty of the
+// session, not on the effect. Four of five sessions have a reward, which the counters get 400
+// sessions later; until then only the chooser uses the reward.
 type small struct {
 	r       *rand.Rand
 	lessons []report.Lesson
 	effects []float64
-	hard    []float64 // how much more often a lesson fires on a session that is harder by one
+	hard    []float64 // change of a lesson's match rate per unit of difficulty
 	called  []report.Verdict
 }
 
@@ -55,8 +55,8 @@ func newSmall(seed string) *small {
 	return w
 }
 
-// session draws how hard a session is and which lessons match it. best is what those of them bring
-// that help, as many as may be picked.
+// session draws the difficulty of a session and its matching lessons. best is the gain of its
+// helpful lessons, at most as many as may be picked.
 func (w *small) session(most int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	hard := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -75,7 +75,7 @@ func (w *small) session(most int) (category string, success, best float64, match
 	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
 }
 
-// look reads the report and remembers what each lesson was ever called.
+// look reads the report and records the verdicts of each lesson.
 func (w *small) look(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
@@ -88,7 +88,7 @@ func (w *small) look(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-// judge counts what the lessons were called.
+// judge counts the verdicts of the lessons.
 func (w *small) judge(t *tally) {
 	for j, v := range w.called {
 		if w.effects[j] > 0 {
@@ -107,7 +107,7 @@ func (w *small) judge(t *tally) {
 	}
 }
 
-// hold plays one world through chooser, counters and report, which is read every 200 sessions.
+// hold plays one world through chooser, counters and report, and reads the report every 200 sessions.
 func hold(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newSmall(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
@@ -154,7 +154,7 @@ func hold(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	return t
 }
 
-// played plays some worlds, and adds up what came of them.
+// played plays some worlds and adds up their results.
 func played(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
 		x := hold(rule, fmt.Sprint("hold", n), sessions)
@@ -166,7 +166,7 @@ func played(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) 
 	return all, sum
 }
 
-// deviation is the standard error of a ratio of sums over worlds.
+// deviation returns the standard error of a ratio of sums over worlds.
 func deviation(all []tally, over, under func(tally) float64) float64 {
 	var sum, below float64
 	for _, x := range all {

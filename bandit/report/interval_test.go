@@ -15,14 +15,14 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null plays sessions of hidden difficulty in which the lesson does nothing, and hands the sums
-// over after each.
+// null plays sessions of hidden difficulty in which the lesson has no effect, and calls see with
+// the sums after each session.
 func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
 	for range sessions {
 		p := math.Max(0.05, math.Min(0.95, 0.5+0.2*r.NormFloat64()))
-		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // what was expected, not quite right
+		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // the expected reward, with an error
 		y := 0.0
 		if r.Float64() < p {
 			y = 1

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedLater counts sessions of a lesson that close without a reward. The sessions of an arm get a reward
-// later with the given probability.
+// rewardedLater counts sessions of a lesson that close without a reward. The sessions of an arm get
+// a reward later with the given probability.
 func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
@@ -35,8 +35,8 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	}
 }
 
-// Late rewards count, and the row says how many. Where a lesson changes which sessions get a late reward, the
-// row is invalid, and the estimate from all sessions is off and says so.
+// Late rewards count, and the row has their number. If a lesson changes which sessions get a late
+// reward, the row is invalid, and the row says that the estimate from all sessions is off.
 func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 	c := trial.NewCounters()
 	rewardedLater(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
@@ -64,8 +64,8 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 	}
 }
 
-// Where a lesson acts on the outcomes of rewarded sessions only, the other sessions say nothing about the
-// reward, and the estimate is off.
+// If a lesson changes the outcomes of rewarded sessions only, the other sessions carry no
+// information about the reward, and the estimate is off.
 func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {

@@ -27,7 +27,7 @@ type narrowWorld struct {
 
 // found counts the intervals of a world.
 type found struct {
-	lessons, missed, missedAll int // intervals that excluded 0 at some time
+	lessons, missed, missedAll int // intervals that excluded 0 at any evaluation
 	half, halfAll              float64
 	explained                  float64
 }
@@ -154,9 +154,9 @@ func worldsOf(few int) int {
 	return few
 }
 
-// Facts before the coin that explain a tenth and three tenths of the variance of the reward save about
-// as many picks. Facts that explain nothing make no interval wider. The intervals hold at every look.
-// WORLDS sets the number of worlds: 60 for the figures of docs/decisions.
+// Facts before the coin that explain a tenth and three tenths of the variance of the reward save
+// about as many picks. Facts without information widen no interval. The intervals hold at every
+// evaluation. WORLDS sets the number of worlds: 60 for the figures of docs/decisions.
 func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 	worlds := worldsOf(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {

@@ -46,7 +46,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	if err := plain.Table(&table0, report.Full); err != nil {
 		t.Fatal(err)
 	}
-	if table.String() != table0.String() { // it is a table of what was measured
+	if table.String() != table0.String() { // the table has measurements only
 		t.Errorf("got table.String() %s, table0.String() %s, want table.String() = %q", table.String(), table0.String(), table0.String())
 	}
 	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"

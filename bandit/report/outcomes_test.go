@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// effects are the expected observations of a session with a lesson and without.
+// effects holds the expected observations of a session with a lesson and without the lesson.
 type effects struct {
 	recurs [2]float64 // withheld, injected
 	errors [2]int64

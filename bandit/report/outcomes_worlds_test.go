@@ -28,7 +28,7 @@ type prevention struct {
 	n       int
 }
 
-// openPicks is the number of picks of all lessons that are open at a time.
+// openPicks is the number of open picks of all lessons.
 const openPicks = 200
 
 func newPrevention(seed string, lessons int, falls []float64, eps float64) *prevention {

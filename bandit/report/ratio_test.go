@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// coins flips n sessions: withheld with chance p, told with the chance of its arm.
+// coins flips n sessions: withheld with probability p, rewarded with the probability of the arm.
 func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -29,7 +29,7 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.
 	return false
 }
 
-// The bars of a short list, and of one of 200 lessons of which one is broken.
+// The thresholds of a short list, and of a list of 200 lessons with one broken lesson.
 var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
 func srmFails(s trial.Stratum) bool     { return coinsLog([]trial.Stratum{s}) >= alone }
@@ -63,9 +63,9 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
 }
 
-// tellers plays n sessions of one to three picks, of which 5% are control: told with one chance
-// when a lesson was injected, with another when none was. It says whether the check of all sessions
-// ever failed.
+// tellers plays n sessions of one to three picks, 5% of them control: with an injected lesson, a
+// reward comes with one probability, without a lesson with another. tellers reports whether the
+// check of all sessions failed at any time.
 func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -128,8 +128,7 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 	}
 }
 
-// A lesson that shifts rewards from one source to another cannot be judged, also if the number of
-// rewards stays.
+// A lesson that shifts rewards from one source to another has no verdict, even if the number of rewards is unchanged.
 func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
@@ -201,8 +200,9 @@ func TestWorstCase(t *testing.T) {
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
 	}
-	// While the holdout was small the sessions went well, and badly while it was large; all were
-	// told. Inside each the lesson does nothing, and pooled it would seem to gain 36 points.
+	// With the small holdout the sessions went well, with the large holdout badly; all have a
+	// reward. Within each stratum the lesson has no effect, and the pooled difference would be 36
+	// points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
@@ -210,14 +210,14 @@ func TestWorstCase(t *testing.T) {
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
 		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
 	}
-	// Of an arm of which nothing is known the reward may be anything.
+	// The reward of an arm without any reward can have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("got *lo %v, *hi %v, want *lo = -0.5 and *hi = 0.5", *lo, *hi)
 	}
 }
 
-// reports flips n coins, four in five of the first propensity; told are the shares that report
-// without and with the lesson.
+// reports flips n coins, four in five with the first propensity; told has the shares of rewarded
+// sessions without and with the lesson.
 func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

@@ -22,7 +22,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a     arm
-		every int // told sessions of others
+		every int // rewarded sessions of other lessons
 		eps   float64
 		want  []string
 	}{
@@ -65,7 +65,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 			)
 		}
 	}
-	// Where nothing comes in, nobody can say how long a trial takes.
+	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	put(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := only(
@@ -175,13 +175,13 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	}
 }
 
-// A check fails at a thousand to one, and more checks need higher odds: the 402 checks of 200
-// lessons take 8,040 to one. A finding that fails among few checks may pass among many.
+// A check fails at odds of 1,000 to 1, and more checks need higher odds: the 402 checks of 200
+// lessons need 8,040 to 1. A finding that fails among few checks may pass among many.
 func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
-	// 122 of 400 withheld instead of 80: some 5,000 to one
+	// 122 of 400 withheld instead of 80: about 5,000 to 1
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	put(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // as many as there should be
+	put(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number
 	alone := only(t, c)
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 ||
 		alone.SRM.OK ||

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// surveyed is a survey of n sessions of two agents; the lesson helps the first by 30 points, the
-// other not at all.
+// surveyed returns a survey of n sessions of two agents; the lesson helps the first agent by 30
+// points and the second by 0.
 func surveyed(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -44,7 +44,7 @@ func TestSurvey(t *testing.T) {
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
 			if c.Lo > want || c.Hi < want {
-				missed++ // of 40 intervals at 97.5% one is to be expected
+				missed++ // one of 40 intervals at 97.5% is expected to miss
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
 				t.Errorf("%+v, true %v", c, want)

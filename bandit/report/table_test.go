@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the tests
 
-// fleet is a tenant with a row of every kind.
+// fleet returns a tenant with a row of every kind.
 func fleet() report.Input {
 	c := bandit.New()
 	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
@@ -69,8 +69,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// alarming is a report in which everything is wrong that may be, with trials in all of their
-// states.
+// alarming returns a report with every alarm and with trials in all states.
 func alarming() report.Report {
 	r := report.Build(fleet())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2

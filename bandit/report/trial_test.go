@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// lookAt counts sessions of a planned trial: of each arm n, of which so many succeed.
+// lookAt counts the sessions of a planned trial: n in each arm, with the given numbers of successes.
 func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Picks: []trial.Pick{{
@@ -46,7 +46,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
 		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
 		{"nothing", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
-		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and it does not count
+		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and the trial does not count
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {
@@ -69,7 +69,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// By hand: 30 of 200 more is a z of 3.03, p 0.0024; two such of six pass at 0.05 2/6.
+	// By hand: 30 of 200 more has z = 3.03 and p = 0.0024; two such of six pass at 0.05 2/6.
 	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
 		t.Fatal("the rows have another order")
 	}
@@ -143,7 +143,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
 		t.Fatalf("%+v of %+v", e, row)
 	}
-	if e.ProofBar != 0.025 { // of two tests, one arm in two directions, none is a discovery yet
+	if e.ProofBar != 0.025 { // two tests, one arm in two directions, without a discovery
 		t.Errorf("proven takes p <= %v", e.ProofBar)
 	}
 	var text strings.Builder

@@ -13,7 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -104,7 +104,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 }
 
 // Replicas without knowledge of each other agree on one merged assignment, in either order. The
-// merge has the decisions of both; for the same lesson the decision of the earlier one wins.
+// merge has the decisions of both; for the same lesson the earlier decision wins.
 func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyAssignment(t), anyAssignment(t)
@@ -114,7 +114,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 		x, y := a.Clone(), b.Clone()
 		x.Merge(&b, first)
 		y.Merge(&a, !first)
-		if a.Decided == b.Decided && !a.Decided { // neither has anything to say yet: it is the other's
+		if a.Decided == b.Decided && !a.Decided { // neither is decided yet: the merge is the other assignment
 			return
 		}
 		if !reflect.DeepEqual(x, y) {

@@ -16,7 +16,7 @@ func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
 }
 
-// of finds one delta; absent ones are 0.
+// of returns one delta; 0 for an absent delta.
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -61,7 +61,7 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 		{"in@1", "w-3", 0, math.Log(1 - 0.02*z)},
 		{"in@1", "w+6", 0, math.Log(1 + 0.16*z)},
 
-		{"in@1", "nu", 20000, 0}, // it was picked
+		{"in@1", "nu", 20000, 0}, // the lesson was picked
 
 		{"out@1", "n0", 20000, 1},
 		{"out@1", "nu", 20000, 0},

@@ -45,8 +45,7 @@ func TestMaximaNeverFall(t *testing.T) {
 			t.Fatalf("%v is not a maximum of the lesson", d)
 		}
 	}
-	// Another replica that only hears of the maxima believes the same; order and repetition do not
-	// matter.
+	// Another replica that reads only the maxima has the same counters; order and repetition do not matter.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.Raise([]trial.Delta{d})
@@ -66,7 +65,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
 		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty got, c.Stats("a@1").Proof.LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.Proof.LogUp)
 	}
-	// What a store loads in one go is looked at once.
+	// A store adds all loaded deltas in one call.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
@@ -141,8 +140,8 @@ func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
 	c.Add(a.Spent(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
-	c.Add(a.Spent(trial.Usage{Input: 11, Cached: 12})) // more than there is: a broken upstream
-	c.Add(a.Spent(trial.Usage{}))                      // it did not say
+	c.Add(a.Spent(trial.Usage{Input: 11, Cached: 12})) // more cached tokens than input tokens: a fault of the upstream
+	c.Add(a.Spent(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
 		t.Errorf("injected: %+v", got)
@@ -170,17 +169,17 @@ func BenchmarkContribution(b *testing.B) {
 // Rates cover the last four weeks, or the days since the first one if there are fewer.
 func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	for _, c := range []struct {
-		days       []int32 // on which a told pick closed
+		days       []int32 // days with a rewarded pick
 		today      int32
-		day, close float64 // told picks of the arm, and closed sessions, per day
+		day, close float64 // rewarded picks of the arm and closed sessions, per day
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
 		{[]int32{499, 500, 500, 500}, 500, 2, 2},
 		{[]int32{491, 500}, 500, 0.2, 0.2},
 		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
-		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings is of the days that have one
-		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // of the arm, whose days go back further
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings counts the days with a closing
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // of the arm, whose days begin earlier
 		{[]int32{500, 501}, 500, 2, 1},                    // another replica's midnight came first
 	} {
 		k := trial.NewCounters()
@@ -207,7 +206,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
 		t.Error("picks out of nothing")
 	}
-	undated := trial.NewCounters() // nobody said what day it is
+	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
 		t.Errorf("%v told picks a day, of a day that nobody knows", got)

@@ -13,12 +13,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// pickOf is a session with one pick.
+// pickOf returns a session with one pick.
 func pickOf(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: c, C: c}}}
 }
 
-// zOf is (y - c) (A/(1-eps) - (1-A)/eps).
+// zOf returns (y - c) (A/(1-eps) - (1-A)/eps).
 func zOf(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -31,7 +31,7 @@ func zOf(y, c, eps float64, injected bool) float64 {
 func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
-		var bets [2][6]float64 // products, for helps and for harms
+		var bets [2][6]float64 // products, for "helps" and for "harms"
 		for i := range bets {
 			bets[i] = [6]float64{1, 1, 1, 1, 1, 1}
 		}
@@ -131,7 +131,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 			case 0: // matched, and never tested
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
 				continue
-			case 1: // tested, and nothing was found
+			case 1: // tested, without a discovery
 				c.Add(harms(pickOf(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:

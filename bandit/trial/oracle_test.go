@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// lessonDraw is one lesson of a session: picked or not, injected or withheld.
+// lessonDraw is one lesson of a session with its pick and coin.
 type lessonDraw struct {
 	arm      trial.Arm
 	picked   bool
@@ -34,7 +34,7 @@ type unitDraw struct {
 }
 
 const (
-	holdout = 0.25 // sums of its weights are exact
+	holdout = 0.25 // sums of the weights are exact
 	share   = 0.125
 )
 
@@ -70,7 +70,7 @@ func (u *unitDraw) assignment() *trial.Assignment {
 	return a
 }
 
-// counted counts units as the store does: their closings, and the rewards of those that have one.
+// counted counts units as the store does: their closings, and the rewards of the rewarded units.
 func counted(list []unitDraw) *trial.Counters {
 	c := trial.NewCounters()
 	c.Advance(104)
@@ -108,7 +108,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					}
 					want.Matched++
 					if u.told && !l.picked {
-						d := days[u.day] // its match is counted
+						d := days[u.day] // the match is counted
 						days[u.day] = d
 					}
 					if !l.picked {
@@ -223,7 +223,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			if u.refused {
 				refused[arm]++
 			}
-			d := days[u.day] // its closing is counted
+			d := days[u.day] // the closing is counted
 			days[u.day] = d
 			none, some, first := 1.0, 0, 0
 			for _, l := range u.lessons {
@@ -311,7 +311,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(30, true), pick(7, false)}}, trial.Usage{Input: 1000, Cached: 600}},
 		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(12, true)}}, trial.Usage{Input: 500, Cached: 501}},
 		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Control: true}, trial.Usage{Input: 800}},
-		{trial.Assignment{ControlP: share, Day: 100}, trial.Usage{Input: 9000}}, // nothing matched
+		{trial.Assignment{ControlP: share, Day: 100}, trial.Usage{Input: 9000}}, // no match
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
 	} {

@@ -21,7 +21,7 @@ type toldSession struct {
 	y    float64
 }
 
-// trialSessions play sessions of one lesson in a planned trial.
+// trialSessions plays sessions of one lesson in a planned trial.
 func trialSessions(n int, name string, effect float64, seed uint64) []toldSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
 	var out []toldSession
@@ -73,7 +73,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 			}
 			c.Add(all[i].a.Looked(all[i].name, all[i].y))
 		}
-		if round == 4 { // what two replicas wrote, read by a third
+		if round == 4 { // a third replica reads the writes of two replicas
 			c = trial.NewCounters()
 			c.Add(merge(parts[0], parts[1]))
 		}
@@ -105,7 +105,7 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("got %v, want math.Abs(p - 0.0455) <= 1e-4", p)
 	}
-	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one, below
+	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one planned trial, below the control
 		t.Errorf("got %v, want math.Abs(p - 0.3173) <= 1e-4", p)
 	}
 }
@@ -188,7 +188,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 }
 
-// The name of a trial holds its start and its number of rewarded picks; any other text is no trial.
+// The name of a trial holds its start and its number of rewarded picks. Any other text is no trial.
 func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
@@ -241,7 +241,7 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	want(trial.Evaluation{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	tell("eeeeeeee-4", 104, false, 0) // too late
 	want(trial.Evaluation{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	tell("aaaaaaaa-5", 102, false, 0) // counted late: it began with the second, and its name comes before
+	tell("aaaaaaaa-5", 102, false, 0) // counted late: the trial began with the second session, and its name sorts first
 	want(trial.Evaluation{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 

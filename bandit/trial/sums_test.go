@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// anyAssignment draws a session as it may have been decided.
+// anyAssignment draws an assignment that the chooser can make.
 func anyAssignment(t *rapid.T) trial.Assignment {
 	u := rapid.Float64Range(0, 1)
 	a := trial.Assignment{
@@ -39,7 +39,7 @@ func anyAssignment(t *rapid.T) trial.Assignment {
 	return a
 }
 
-// readAgain is what a record says after it was stored.
+// readAgain returns an assignment after a round trip through its record.
 func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -51,8 +51,8 @@ func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// told writes down all that counters tell anybody, but for days and coins of which nothing is left:
-// what was undone leaves those in memory, and a store has no such rows.
+// told prints all results of the counters, without days and coins whose counts are zero: a
+// correction leaves such rows in memory, and a store has no such rows.
 func told(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
@@ -65,7 +65,7 @@ func told(c *trial.Counters) string {
 	}
 	c.Maxima(time.Unix(9, 0))
 	show("", c.Global())
-	for i := range 4 { // those of anyAssignment
+	for i := range 4 { // the lessons of anyAssignment
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
 		show(string(arm), c.Stats(arm))
 	}
@@ -107,7 +107,7 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 		if got := told(crooked); got != want {
 			t.Fatalf("permuted:\n%s\nstraight:\n%s", got, want)
 		}
-		loaded := trial.NewCounters() // what a store holds of both
+		loaded := trial.NewCounters() // the store has the counts of both
 		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
 		if got := told(loaded); got != want {
 			t.Fatalf("merged:\n%s\nstraight:\n%s", got, want)
@@ -127,7 +127,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
 			for _, d := range ds {
-				d.Value *= 100_000 // so that the smallest bet shows as well
+				d.Value *= 100_000 // large enough to show the smallest bet
 				c.Add([]trial.Delta{d})
 			}
 			return told(c)
@@ -135,7 +135,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // the chooser's own; of the bets only those that win show
+			return // a field of the chooser; only winning bets count
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
 			t.Fatalf("nobody misses %v:\n%s", d, got)
@@ -163,7 +163,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: bit(3), Off: 0.5, C: 0.5, Tokens: 1}}
 		}
 		y := float64(round >> 4 & 1)
-		if round >= 2048 { // first as good as it can be, then as bad
+		if round >= 2048 { // all successes first, then all failures
 			y = 1 - float64(round>>3&1)
 		} else if round > 1024 {
 			y = float64(round >> 3 & 1)

@@ -84,7 +84,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// played is told picks of one lesson, half of them withheld, with chances of success.
+// played describes rewarded picks of one lesson, half of them withheld, with probabilities of success.
 type played struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64

@@ -29,7 +29,7 @@ func TestCollectorShareFollowsTheLiveHeap(t *testing.T) {
 	untilShare(t, func(p uint64) bool { return p >= high-high/4 })
 }
 
-// collectorShare is by how much the heap may grow, in percent.
+// collectorShare returns the target growth of the heap in percent.
 func collectorShare() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)

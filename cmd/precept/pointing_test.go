@@ -12,8 +12,7 @@ import (
 	"precept/configs"
 )
 
-// pointed returns the process of an agent as precept run starts the process, in a home directory of
-// its own.
+// pointed returns the agent process that precept run would start, with its own home directory.
 func pointed(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()

@@ -16,7 +16,7 @@ func keyworded(slug string, words ...string) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
 }
 
-// said is an exchange in which the user said something.
+// said returns an exchange with a text of the user.
 func said(dialect, words string) sample.Exchange {
 	text, _ := json.Marshal(words)
 	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("got %+v, want *w.Fired = 1, w.ToldFired = 10, *w.Rest = 0.5 and w.ToldRest = 10", w)
 	}
-	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // a tenant's lesson is tried on that tenant's sessions
+	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
 		t.Errorf("got %+v, want r.Fired = 5 and r.Sessions = 20", r)
 	}
 	if r := run.Of("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
@@ -49,8 +49,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A near miss is a session with a trigger that another condition kept from firing, or with all
-// words of a phrase apart. Each names the missing condition; a match is no near miss.
+// A near miss is a session with a matching phrase in which another condition failed, or with all
+// words of a phrase in another order. Each near miss names the failed condition; a match is no near
+// miss.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -71,7 +72,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 			t.Errorf("%q is not told: %s", want, told)
 		}
 	}
-	for i := range 100 { // as many reasons as there are phrases
+	for i := range 100 { // as many reasons as phrases
 		l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprintf("gap between %d", i))
 	}
 	run = backtest.New([]*lesson.Lesson{l}, nil)

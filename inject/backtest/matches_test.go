@@ -15,8 +15,7 @@ import (
 	"precept/internal/sample"
 )
 
-// ran shows the sessions of which each is what a user says to a run over one lesson, and gives its
-// result.
+// ran runs a backtest of one lesson over sessions, one for each text of a user, and returns the result.
 func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
 	run := backtest.New([]*lesson.Lesson{l}, tagger)
 	for i, w := range words {
@@ -196,7 +195,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 }
 
 // The result depends on the lessons and the sessions alone: any order gives the same counts, and
-// the matches of one lesson do not depend on other lessons.
+// other lessons do not change the matches of a lesson.
 func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// proposed is a lesson as a program proposes it.
+// proposed returns the proposal of a lesson.
 func proposed(slug string) bank.Proposal {
 	return bank.Proposal{Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Lesson: &lesson.Lesson{
 		Slug: slug, Title: "Read " + slug + " first.", Outcome: "success", Confidence: 0.4,
@@ -25,7 +25,7 @@ func proposed(slug string) bank.Proposal {
 	}}
 }
 
-// believing is a bank whose evidence always resolves.
+// believing returns a bank that accepts all evidence.
 func believing(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Place: m, Now: now, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
@@ -294,7 +294,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
 		t.Errorf("%d commits, %+v", len(m.commits), m.commits)
 	}
-	for _, e := range m.log[1:2] { // of what was refused nothing is noted but who, and why
+	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
 			t.Errorf(`got %+v, want e.Action = "refuse", an empty e.Slug, an empty e.Hash, e.By = "coder" and fmt.Sprint(e.Detail["codes"]) = "[slug_collision]"`, e)
 		}

@@ -17,7 +17,7 @@ import (
 
 func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// opened is a bank over a directory with a person's lessons.
+// opened returns a bank over a directory with lessons that a person wrote.
 func opened(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func opened(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	return bank.New(bank.Options{Place: bank.Directory(dir), Now: noon}), dir
 }
 
-// file is the text of a lesson that WriteLesson writes.
+// file returns the text of a lesson that WriteLesson writes.
 func file(t *testing.T, slug string) []byte {
 	t.Helper()
 	dir := t.TempDir()

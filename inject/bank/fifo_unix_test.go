@@ -12,8 +12,8 @@ import (
 	"precept/inject/bank"
 )
 
-// A named pipe in the place of a file is an error. Opening the pipe would block until a writer
-// opens it, and so would this test.
+// A named pipe in the place of a file is an error. The bank does not open the pipe, because opening
+// would block until a writer opens the pipe.
 func TestDirectoryOpensNoPipe(t *testing.T) {
 	dir := t.TempDir()
 	d := bank.Directory(dir)

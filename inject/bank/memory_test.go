@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// memory is a place of lessons that keeps what was asked of it, and refuses where a test wants it.
+// memory is a place of lessons that records its calls, and fails as a test sets.
 type memory struct {
 	mu      sync.Mutex
 	texts   map[string][]byte
@@ -22,9 +22,9 @@ type memory struct {
 	version int
 	commits []bank.Change
 
-	between func() // happens between a read and its commit, once
-	fails   error  // what a commit says
-	blind   error  // what a look at the log says
+	between func() // called once between a read and its commit
+	fails   error  // error of Commit
+	blind   error  // error of Log
 }
 
 func (m *memory) Name() string { return "memory" }
@@ -77,7 +77,7 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// remembered is a bank over such a place with a person's lessons.
+// remembered returns a bank over a memory with lessons that a person wrote.
 func remembered(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}

@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// told returns the failures of an output of a project, one per line.
+// told returns the failures in the output of a project, one per line.
 func told(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {

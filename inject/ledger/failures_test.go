@@ -114,8 +114,8 @@ func FuzzFailures(f *testing.F) {
 	})
 }
 
-// Programs that no reader of the package knows by the shape of their output are read in the format
-// that the command names.
+// The output of a command is read in the format that the command names, if no reader recognises the
+// output by its shape.
 func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{

@@ -34,7 +34,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 		select {
 		case <-done:
 			ended = true
-		default: // a writer finds nobody at the other end, or the ledger was opened
+		default: // the write fails without a reader, or succeeds if the ledger was opened
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				t.Error("the pipe was opened")
 				_ = w.Close()
@@ -53,7 +53,7 @@ func TestPipeIsNoTrace(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without one a writer would wait
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a writer blocks without a reader
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -303,7 +303,7 @@ func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // first to what is not there yet
+	for range 2 { // first to a missing file
 		record(t, l, entry(1))
 	}
 	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
@@ -321,7 +321,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join("docs", "AGENTS.md"), l.Path); err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, entry(1)) // a link to what is not there yet
+	record(t, l, entry(1)) // a link to a missing file
 	if err := os.Chmod(real, 0o600); err != nil {
 		t.Fatal(err)
 	}

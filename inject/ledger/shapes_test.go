@@ -8,7 +8,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Each shape of a failure by itself, with its reading.
+// Each shape of a failure is read by itself.
 func TestEachShapeOfFailureIsRead(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{

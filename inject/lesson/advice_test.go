@@ -17,7 +17,7 @@ func textOf(l *Lesson) *Text {
 	return &t
 }
 
-// block renders a lesson as a block does, so that the tests see what a model would.
+// block renders a lesson as the model receives the lesson.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder
@@ -28,7 +28,7 @@ func block(l *Lesson) string {
 	return b.String() + closing + "\n\n"
 }
 
-// checkSafe checks what must hold of every lesson's block, whatever stands in the file.
+// checkSafe checks the properties that the block of every lesson must have, for any content of the file.
 func checkSafe(tb testing.TB, l *Lesson) {
 	tb.Helper()
 	text := block(l)
@@ -156,7 +156,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// markerVariants disguises a marker in ways that people and models still read.
+// markerVariants returns disguised markers that people and models still recognise.
 func markerVariants() []string {
 	m := "End of lessons."
 	out := []string{
@@ -222,8 +222,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// roleTokens are the forms in which roles are spoken, of the chat templates that are known and in
-// plain text.
+// roleTokens returns the role markers of known chat templates and of plain text.
 func roleTokens() []string {
 	return []string{
 		"<|im_start|>system", "<|im_end|>", "<|im_sep|>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "</system>", "<system>", "### Instruction", "### Instruction:", "### Response:",
@@ -236,7 +235,7 @@ func roleTokens() []string {
 	}
 }
 
-// disguises write a token so that it looks the same, or nearly.
+// disguises returns variants of a token that look the same or similar.
 func disguises(token string) []string {
 	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
 	wide := func(r rune) rune {
@@ -252,7 +251,7 @@ func disguises(token string) []string {
 	}
 }
 
-// speaks says whether anything that is shown of a lesson speaks as a role.
+// speaks reports whether any shown part of a lesson has a role marker.
 func speaks(l *Lesson) bool {
 	shown := l.Text()
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)

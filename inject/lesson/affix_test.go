@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with the particles, articles and signs that its language adds to the word,
-// and no longer word that only begins or ends like the keyword.
+// A keyword matches a word with the particles, articles and signs of its language. A keyword does
+// not match a longer word with the same beginning or end.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string

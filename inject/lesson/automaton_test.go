@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// found is one report of a scan.
+// found is one match of a scan.
 type found struct {
 	id  int32
 	end int
@@ -69,9 +69,9 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// One endless word neither makes a star expensive nor matches across its run.
+// A star matches within one word only, and a very long word does not make a star expensive.
 func TestStarMatchesWithinOneRunOnly(t *testing.T) {
-	long := strings.Repeat("a_", 100_000) // the underscores keep it from being taken for encoded data
+	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
 		t.Errorf("got %q, want an empty got", got)
@@ -136,7 +136,7 @@ func TestIsBlob(t *testing.T) {
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,
-		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // the price: such a word is skipped
+		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // a known limitation: such a word is skipped
 	} {
 		if got := isBlob(s); got != want {
 			t.Errorf("got s %.40q, len(s) %d, got %v, want got = %v", s, len(s), got, want)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// vocabulary is a supply of word-like strings.
+// vocabulary returns n word-like strings.
 func vocabulary(rnd *rand.Rand, n int) []string {
 	syllables := strings.Fields("con ver ti on ment re pro test er ror mod ule im port fail ed con nec tion time out sch ema mi gra con fig ser vice tok en ca che in dex")
 	words := make([]string, n)
@@ -39,7 +39,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	return lessons
 }
 
-// benchText is prose in which one word in eight stands in some phrase too.
+// benchText returns text in which one word in eight occurs in a phrase.
 func benchText(rnd *rand.Rand, words []string, size int) string {
 	prose := strings.Fields("the parser reads each file of this project and returns a value that callers keep until it is swapped " +
 		"please look why our nightly run became slower after we moved the cache behind another interface yesterday " +

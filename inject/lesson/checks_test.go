@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// advised is a lesson in force with an advice, as a person would have put it there.
+// advised returns an active lesson with the given advice, as if a person had written the lesson.
 func advised(slug, advice string, t Trigger) *Lesson {
 	l := withTrigger(slug, t)
 	l.Advice, l.Body, l.Path, l.Form = advice, "## What to do\n\n"+advice+"\n", slug+".md", FormAIP11
@@ -48,7 +48,7 @@ func TestBroadAndDeadTriggersGetWarnings(t *testing.T) {
 		if got := codes(lint(NewBook([]*Lesson{l}))); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
-		l.Approval.Source = "api" // from a program the same is refused
+		l.Approval.Source = "api" // the same lesson from a program is refused
 		got := codes(lint(NewBook([]*Lesson{l})))
 		for i, want := range tc.want {
 			if want = strings.Replace(want, "warning trigger_overbroad", "error trigger_overbroad", 1); got[i] != want {
@@ -231,5 +231,5 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	}
 }
 
-// lint runs all checks that need nothing but the book.
+// lint runs all checks that need only the book.
 func lint(b *Book) []Finding { return Checks{}.Book(b) }

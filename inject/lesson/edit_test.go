@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// change is one edit with what must be there afterwards.
+// change is one edit and the expected lesson.
 type change struct {
 	name string
 	do   func(*Lesson)
@@ -67,7 +67,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				rt.Fatalf("%s: got error %v, l.Raw %s, want no error", c.name, err, l.Raw)
 			}
 			if lost(want) {
-				want.State = Quarantined // its approval was for another text
+				want.State = Quarantined // the approval was for another text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
 				rt.Fatalf("%s: %v is not what was meant\n%s", c.name, left[0].path, got.Raw)
@@ -85,7 +85,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 	})
 }
 
-// lost says whether the lesson claims to be in force by an approval of another text.
+// lost reports whether the lesson claims to be active by an approval of another text.
 func lost(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }

@@ -10,9 +10,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// reported runs fn beside a watcher that waits for the kernel's reports, in real time. The watcher
-// walks the directory without a report only every 6 s, so await fails for a change that neither the
-// kernel nor the comparison of links reports.
+// reported runs fn next to a watcher that waits for the events of the kernel, in real time. The
+// watcher walks the directory without an event only every 6 s, so await fails for a change that
+// neither the kernel nor the comparison of links reports.
 func reported(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)

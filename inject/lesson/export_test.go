@@ -1,7 +1,6 @@
 package lesson
 
-// Overlooked names the patterns that match a text in a form in which they are looked for although
-// none of their words stands there.
+// Overlooked returns the patterns that match a text although the text contains none of their words.
 func Overlooked(text string) (patterns []string) {
 	shown := visible(stripANSI(text))
 	plain := plainly(shown)

@@ -71,8 +71,8 @@ func TestFormatUneditedIsTheFile(t *testing.T) {
 	}
 }
 
-// diffLines tells which lines of a are gone and which of b are new, in order; it assumes no line
-// stands twice there.
+// diffLines returns the lines that only a has and the lines that only b has, in order. diffLines
+// expects distinct lines.
 func diffLines(a, b string) (gone, fresh []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {
@@ -227,7 +227,7 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 	}
 }
 
-// phraseGen draws strings that are awkward in YAML.
+// phraseGen draws strings that need quotes or escapes in YAML.
 func phraseGen() *rapid.Generator[string] {
 	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(notBlank)
 }

@@ -90,8 +90,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 	}
 }
 
-// A lesson that is written in the gptme form fires on the same texts there; a literal * becomes a
-// regular expression of gptme.
+// A lesson in the gptme form matches the same texts in gptme. A literal * becomes a regular expression of gptme.
 func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// kinded is a lesson that fires on kinds of errors.
+// kinded returns a lesson that matches kinds of errors.
 func kinded(slug, kinds string, replaced ...string) string {
 	return written(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
 
-// failedWith is a query with one failed tool result.
+// failedWith returns a query with one failed tool result.
 func failedWith(tool, text string) *lesson.Query {
 	j := detect.Classify(tool, "", text, 1)
 	return &lesson.Query{

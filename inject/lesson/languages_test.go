@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// tongue is how a language writes: some of its words, and what may stand between them.
+// tongue has some words of a language, and the characters that may follow a word.
 type tongue struct {
 	name  string
 	words []string
@@ -37,7 +37,7 @@ func tongues() []tongue {
 	}
 }
 
-// spelled writes a word in another way that says the same.
+// spelled returns an equivalent spelling of a word.
 func spelled(rt *rapid.T, word string) string {
 	switch rapid.IntRange(0, 4).Draw(rt, "spelling") {
 	case 0:
@@ -46,7 +46,7 @@ func spelled(rt *rapid.T, word string) string {
 		return norm.NFD.String(word)
 	case 2:
 		return norm.NFC.String(word)
-	case 3: // with something invisible before the last letter
+	case 3: // with an invisible character before the last letter
 		runes := []rune(word)
 		return string(runes[:len(runes)-1]) + "\u00ad" + string(runes[len(runes)-1:])
 	default:

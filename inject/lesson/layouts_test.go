@@ -8,13 +8,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// An edit changes only the lines of its field, in any layout of the file: other text, comments and
-// the order stay.
+// An edit changes only the lines of its field, in any layout of the file. Other text, comments and
+// the order do not change.
 func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	pause := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
 	for _, c := range []struct {
-		name, from, to string // lines of the frontmatter: what stands there, and what stands there then
+		name, from, to string // lines of the frontmatter, before and after the edit
 		change         func(*lesson.Lesson)
 	}{
 		{"a field more", "outcome: success", "outcome: success", func(l *lesson.Lesson) { l.Trigger.Tools = []string{"browser"} }},
@@ -60,7 +60,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// between puts lines in the place of those that written has for their first key.
+// between returns a replacement for the lines of written that begin with the same key.
 func between(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, stands := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {

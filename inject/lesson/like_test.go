@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson with words of a person that contain none of its phrases as written.
+// paraphrase is a lesson with a user's words that contain none of its phrases literally.
 type paraphrase struct {
 	lesson *Lesson
 	words  string
@@ -35,7 +35,7 @@ func paraphrases(t testing.TB) (all []paraphrase) {
 	return all
 }
 
-// captured returns the traffic of sessions with requests that no lesson of the test data is about.
+// captured returns the traffic of sessions whose requests concern no lesson of the test data.
 func captured(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
@@ -275,7 +275,7 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// An author who knows one wording of an error reaches the other wordings of the same kind of error.
+// A pattern of one wording of an error also matches other wordings of the same kind of error.
 func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,

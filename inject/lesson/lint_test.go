@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked parses a lesson and gives the findings of a check over a book with it, as
-// "code field", those of the other lessons of the book left out.
+// checked parses a lesson and returns the findings of a check over a book with the lesson, as "code
+// field", without the findings of other lessons.
 func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -31,8 +31,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 	return out
 }
 
-// For each check, one lesson that the check finds and one borderline lesson that the check must not
-// find.
+// Each check finds one lesson, and does not find a similar borderline lesson.
 func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -45,7 +44,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		want       string // the finding
-		hit, miss  string // the lesson with it, and the one without
+		hit, miss  string // the lesson with the finding, and the lesson without
 		hits, same lesson.Checks
 		others     []string
 	}{
@@ -112,7 +111,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 	targets := func(list string) string { return "  targets: [" + list + "]\n  description" }
 	for _, c := range []struct {
 		name      string
-		yes, no   []string // what is replaced in the one that succeeds and in the one that fails
+		yes, no   []string // replacements in the lesson that succeeds and in the lesson that fails
 		different bool
 	}{
 		{name: "anyone"},

@@ -104,7 +104,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer huge.Close()
-	if err := huge.Truncate(100 << 20); err != nil { // sparse: reading it would show in the allocations
+	if err := huge.Truncate(100 << 20); err != nil { // sparse: a read would show in the allocations
 		t.Fatal(err)
 	}
 	if err := mkfifo(filepath.Join(dir, "pipe.md")); err != nil {

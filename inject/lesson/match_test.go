@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withTrigger is a lesson in force with a trigger.
+// withTrigger returns an active lesson with the given trigger.
 func withTrigger(slug string, t Trigger) *Lesson {
 	return &Lesson{Slug: slug, Title: slug, State: Active, Outcome: "success", Trigger: t}
 }
@@ -268,9 +268,9 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 	}
 }
 
-// naive says whether a phrase stands in a text, by the definition: fold both, try every place,
-// every length of a star. It shares nothing with the automaton but the folding of single
-// characters.
+// naive reports whether a phrase occurs in a text, by the definition: fold both, try every position
+// and every length of a star. naive shares only the folding of single characters with the
+// automaton.
 func naive(phrase, text string) bool {
 	fold1 := func(s string) []rune {
 		var out []rune
@@ -292,7 +292,7 @@ func naive(phrase, text string) bool {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	joins := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
-	wild := func(i int) bool { // a * in a run that touches a word
+	wild := func(i int) bool { // a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
 			a--
@@ -393,9 +393,9 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// The cost of a match is bounded for any phrases and any text of a client. Beyond the bound nothing
-// fires, and the query reports that. A phrase of a thousand lessons in a text that repeats the
-// phrase stays below the bound.
+// The cost of a match is bounded for any phrases and any text of a client. Beyond the bound no
+// lesson matches, and the query reports the bound. A phrase of a thousand lessons in a text that
+// repeats the phrase is below the bound.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

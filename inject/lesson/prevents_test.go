@@ -25,8 +25,8 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// A lesson that fires on words names the errors that the lesson prevents, by kind or by phrase. The list
-// belongs to the measurement and not to the text, so a change of the list keeps the approval.
+// A lesson that matches words names the errors that the lesson prevents, by kind or by phrase. The
+// list belongs to the measurement and not to the text: a change of the list keeps the approval.
 func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {

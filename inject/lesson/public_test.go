@@ -28,7 +28,7 @@ func TestMarkdownHeadings(t *testing.T) {
 	}
 }
 
-// Code fences: the lines that open one, and the lines that close it.
+// Code fences: the lines that open a fence, and the lines that close a fence.
 func TestCodeFences(t *testing.T) {
 	for _, c := range []struct{ open, line, want string }{
 		{"", "```", "```"},
@@ -152,7 +152,7 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	}
 }
 
-// A bank of texts: an invalid text keeps its last good version active, a removed text removes its
+// A bank of texts: an invalid text keeps its last valid version active, a removed text removes its
 // lesson, and only new texts are reported as changes.
 func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
@@ -286,7 +286,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		do      func() error
 		changes bool
 	}{
-		{"nothing", func() error { return nil }, true}, // from no version to the first one
+		{"nothing", func() error { return nil }, true}, // from no version to the first version
 		{"nothing", func() error { return nil }, false},
 		{"another text", write("b.md", written("b-two", "Read", "Do not read")), true},
 		{"another time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
@@ -341,7 +341,7 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // where one writer saw half of another's line; readers pass over it
+		if line == "\n" { // a reader skips a line that two writers have mixed
 			continue
 		}
 		var e lesson.Event
@@ -359,8 +359,7 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	}
 }
 
-// An unreadable file or directory keeps its old lessons, its own only, and only if a valid version
-// existed.
+// An unreadable file or directory keeps its own old lessons, if a valid version existed.
 func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -373,7 +372,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))
-		link(t, folder, in(folder)) // to itself
+		link(t, folder, in(folder)) // a link to itself
 	}
 	must(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()

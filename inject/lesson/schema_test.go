@@ -24,7 +24,7 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// asJSON is the frontmatter of a file as JSON values.
+// asJSON returns the frontmatter of a file as JSON values.
 func asJSON(tb testing.TB, raw string) any {
 	tb.Helper()
 	front, _, ok := split(raw)
@@ -42,7 +42,7 @@ func asJSON(tb testing.TB, raw string) any {
 	return v
 }
 
-// instance is a valid frontmatter as values, to be mutated.
+// instance returns a valid frontmatter as values, for mutations.
 func instance() map[string]any {
 	return map[string]any{
 		"schema": "learning/v1", "slug": "do-this", "title": "Do this.",
@@ -69,7 +69,7 @@ func toFile(tb testing.TB, v any) string {
 	return "---\n" + string(js) + "\n---\n\n## What to do\n\nDo it.\n"
 }
 
-// mutation sets a place of the instance to a value; nil deletes it.
+// mutation sets a field of the instance to a value; nil deletes the field.
 type mutation struct {
 	path  []any
 	value any

@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Each match of a pattern holds one of its words: otherwise the pattern would not run.
+// Each match of a pattern contains one of its words. Without a word the pattern would not run.
 func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

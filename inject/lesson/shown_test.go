@@ -14,13 +14,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// person is a lesson as a person's file has it, before what the test gives it.
+// person returns the start of a file that a person wrote; a test appends more.
 func person(slug, more, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + more + "---\n" + body
 }
 
-// read reads a lesson that can be read.
+// read parses a valid lesson.
 func read(t *testing.T, raw string) *lesson.Lesson {
 	t.Helper()
 	l, err := lesson.Parse("look-twice.md", []byte(raw))
@@ -123,8 +123,8 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 	}
 }
 
-// Of two lessons with one slug the first by path wins; an archived lesson is known by its slug
-// only; a set for checks matches nothing.
+// Of two lessons with one slug the first by path is used. Of an archived lesson the book knows the
+// slug only. A set for checks matches no text.
 func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 	at := func(slug, path string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, Path: path, State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{"in doubt"}}}

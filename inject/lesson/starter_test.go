@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// starterDir holds the lessons that are shipped as a start.
+// starterDir holds the lessons that precept ships.
 const starterDir = "../../configs/lessons"
 
 func starter(t *testing.T) *Book {
@@ -44,7 +44,7 @@ func TestStarterLessonsFitTheBlock(t *testing.T) {
 	}
 }
 
-// failure is a failed call of a shell.
+// failure returns a failed shell call.
 func failure(id, text string) ErrorText {
 	j := detect.Judgement{Outcome: detect.Error}
 	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}

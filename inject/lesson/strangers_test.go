@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// written is a lesson as the published form has it, with some of its lines replaced: pairs of what
-// stands there and what takes its place.
+// written returns a lesson in the published form, with some lines replaced: replaced has pairs of
+// an old and a new line.
 func written(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -34,7 +34,7 @@ Read the page id again.
 `)
 }
 
-// gptmeFile is a lesson in the other form.
+// gptmeFile returns a lesson in the form of gptme.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
 // Unusual files: each is active, or its fault names the file, the line and a remedy. The lessons of

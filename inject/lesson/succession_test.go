@@ -11,9 +11,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while an active one replaces it, directly or through others, unless the
-// two replace each other in a circle. For any such relations, state, heirs and matches agree with
-// that sentence.
+// A lesson is superseded while an active lesson replaces it, directly or through others, unless the
+// two lessons replace each other in a circle. The state, the heirs and the matches follow this rule
+// for any relations.
 func TestSupersededLessonIsInactive(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -25,7 +25,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "expires") == 0 {
 				l.ExpiresAt = now
 			}
-			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last is nobody
+			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last number is no lesson
 				l.Supersedes = append(l.Supersedes, fmt.Sprintf("lesson-%d", old))
 			}
 			lessons[i] = l

@@ -56,7 +56,7 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 		{"", "", []string{"all"}},
 		{"other", "coder", []string{"all"}},
 		{"acme", "x", []string{"acme", "all"}},
-		{"acme", "coder", []string{"acme", "coder"}}, // what supersedes for one agent leaves the others theirs
+		{"acme", "coder", []string{"acme", "coder"}}, // a lesson that supersedes another for one agent leaves the other active for all other agents
 	} {
 		var got []string
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: c.tenant, Agent: c.agent, Now: now}) {

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// titled is a lesson whose title is the only thing that matters.
+// titled returns a lesson with the given title.
 func titled(slug, title string) string {
 	return written(slug, "Check the page before clicking", title)
 }
@@ -25,7 +25,7 @@ type update struct {
 	book     *lesson.Book
 }
 
-// watched runs fn beside a watcher of a directory, on a clock that jumps.
+// watched runs fn next to a watcher of a directory, with a synthetic clock.
 func watched(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func watched(t *testing.T, dir string, fn func(t *testing.T, updates <-chan upda
 	})
 }
 
-// await waits until the newest book has the wanted titles. It takes less than two seconds.
+// await waits for less than two seconds until the newest book has the wanted titles.
 func await(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -152,8 +152,8 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory is empty until the directory appears. A directory that becomes another kind
-// of file keeps its lessons active, with one log line.
+// A missing directory is empty until the directory appears. If the directory becomes another kind
+// of file, its lessons stay active, with one log line.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -207,7 +207,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	})
 }
 
-// An unreadable file or folder keeps its old lessons active, and no others.
+// An unreadable file or folder keeps its old lessons active, and no other lessons.
 func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,7 +218,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
 		await(t, updates, all...)
-		for _, name := range []string{"web", "d.md"} { // to a link to itself, which nobody can look behind
+		for _, name := range []string{"web", "d.md"} { // replaced by a link to itself, which cannot be followed
 			path := filepath.Join(dir, name)
 			must(t, os.Rename(path, filepath.Join(dir, "_"+name)))
 			link(t, filepath.Base(path), path)
@@ -233,7 +233,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // which says clearly that there is no file any more
+		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a directory: the file certainly does not exist any more
 		await(t, updates, all[:4]...)
 	})
 }
@@ -333,8 +333,8 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 	}
 }
 
-// A file that makes the parser panic is a file with a fault; the others are active, and its next
-// version is read.
+// A file that makes the parser panic is an invalid file. The other lessons are active, and the next
+// version of the file is read.
 func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -54,7 +54,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// start runs a matcher over one lesson about boats, with a number of captured sessions.
+// start runs a matcher over one lesson about boats, with the given number of captured sessions.
 func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)

@@ -90,7 +90,7 @@ func TestParseFaults(t *testing.T) {
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
 		t.Errorf("a lesson without an end is told %q", got[0].Fault)
 	}
-	// Of a lesson without an end nothing is taken, and what stands behind it is read.
+	// A lesson without an end is ignored, and the following commands are read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
 		t.Errorf("prose: %+v", got)
 	}

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// book is where marks are written down; what it says of each decides whether that goes well.
+// book records marks. Its function decides for each mark whether the write succeeds.
 type book struct {
 	say      func(a session.DeadLetter) error // nil: all is well
 	written  []string
@@ -46,7 +46,7 @@ func (b *book) Readmit(_ context.Context, most int) (int, error) {
 	return 0, b.err
 }
 
-// told is a guard that notes what it tells.
+// told is a guard that records its reports.
 type told struct {
 	*guard.Guard
 	failed, panicked []string

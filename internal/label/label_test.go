@@ -58,7 +58,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 	takers := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "admin" { // Step is an attribute of HTML there
+		if err == nil && d.IsDir() && d.Name() == "admin" { // a step is an attribute of HTML in this folder
 			return filepath.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

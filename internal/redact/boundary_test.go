@@ -88,7 +88,7 @@ func TestIBANSpellings(t *testing.T) {
 	)
 }
 
-// luhn completes a number with its check digit.
+// luhn appends the check digit to a number.
 func luhn(digits string) string {
 	for c := range 10 {
 		sum := 0

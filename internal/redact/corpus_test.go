@@ -257,7 +257,7 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 
 const places = 5
 
-// strings of a document, with all escapes decoded.
+// flatten returns the strings of a document, with all escapes decoded.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {

@@ -7,8 +7,8 @@ import (
 	"precept/internal/redact"
 )
 
-// The password after a one-letter flag is redacted when the program before the flag takes a password there; other
-// flags are kept.
+// The password after a one-letter flag is redacted if the program takes a password with this flag.
+// Other flags are kept.
 func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"

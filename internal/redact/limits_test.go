@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// checkKept checks that texts remain unchanged.
+// checkKept checks that the redactor does not change the texts.
 func checkKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -29,7 +29,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // a thread's time may be counted in ticks
+	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // the CPU time of a thread may be counted in ticks
 	took := func(piece string, n, times int) time.Duration {
 		text := strings.Repeat(piece, n/len(piece)+1)
 		begin := cpuTime(t)

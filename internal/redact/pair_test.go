@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// Where a list gives a name and a value for each item, the name identifies the value after the name, in each notation.
+// If a list has a name and a value in each item, the name identifies the value after the name, in each notation.
 func TestNameValuePairsOfLists(t *testing.T) {
 	checkMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,

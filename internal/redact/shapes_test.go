@@ -26,7 +26,7 @@ func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// The key of a vendor matches its form to the last part; a text that only begins like a key is kept.
+// The key of a vendor must match its form to the last part. A text that only begins like a key is kept.
 func TestVendorKeysAreMatchedToTheLastPart(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	checkMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")

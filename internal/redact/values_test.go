@@ -30,8 +30,8 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"token:<TE-TE-TE-TOK.com>",
 		"password:<@ost.e>",
 		"111 111DB_PASSWORD12:<hunter22>",
-		"PASSWORD=2xys:",             // too short without its colon
-		"PASSWORD=",                  // nothing
+		"PASSWORD=2xys:",             // too short without the colon
+		"PASSWORD=",                  // no value
 		"PASSWORD=       <hunter22>", // settings are aligned
 		"PASSWORD=<utextz>",          // a shell has no variable here
 		"password=utextz",            // code has variables here
@@ -62,7 +62,7 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"password = : <unter2>",
 		"passwd]:\"<hunter2>\"", // config["passwd"]
 		"Authorization:<etelephonde89ho9>",
-		"password: : : : <unter2>", // too far from its name
+		"password: : : : <unter2>", // too far from the name
 		"PASSWOR_D=unter2",
 		"--PASSWOR_D=un4_e5",
 		"--password- unter2",
@@ -73,7 +73,7 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"pass\":\"%d].",
 		"pass\":\"%iI.",
 		"passwd\":\"(pds",
-		"pass\":\"c\nY=", // the value ends with its line
+		"pass\":\"c\nY=", // the value ends with the line
 		"secret:et:et:et:et:et:1",
 		"Authorization:earetelephonde89", // no more than words
 		"sig=1B2c3\xa94%28%3D1",
@@ -137,7 +137,8 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
-// Personal numbers and addresses are redacted next to other numbers; numbers that only resemble them are kept.
+// Personal numbers and addresses are redacted next to other numbers. Numbers that only resemble
+// personal numbers are kept.
 func TestNumbersNextToOtherNumbers(t *testing.T) {
 	checkMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")

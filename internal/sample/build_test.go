@@ -27,7 +27,7 @@ func newScript() *script {
 	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// turn adds a turn: what the agent says anew, and the model's reply.
+// turn adds a turn: the new items of the request, and the reply of the model.
 func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(c.s.Exchanges) + 1
 	e := sample.Exchange{
@@ -78,7 +78,7 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// failing is a stand-in for the detector.
+// failing is a fake of the detector.
 func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
 func TestBuildFamiliesOfOneTurn(t *testing.T) {
@@ -86,7 +86,7 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 		name  string
 		turn  func(c *script)
 		want  string
-		field string // a text that must stand in the output
+		field string // a text that the output must contain
 	}{
 		{"plain chat", func(c *script) {
 			c.turn(sample.Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
@@ -142,7 +142,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got %v", got)
 	}
-	// A failure that nothing repaired stays, even though the session went on.
+	// A failure without a repair is kept, even though the session continued.
 	c = newScript()
 	c.turn(sample.Reply{Error: "boom"}, say("user", "Hi")).Outcome = sample.Failed
 	c.turn(sample.Reply{Text: "Hello"}, say("user", "Are you there?"))
@@ -365,8 +365,8 @@ func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
 	}
 }
 
-// FuzzBuild feeds items that no agent would send: whatever stands in them, Build and the exports
-// must not panic, and what they make must conform.
+// FuzzBuild checks that Build and the exports do not panic for items that no agent would send, and
+// that their output conforms to the schemas.
 func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
@@ -395,7 +395,7 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
 	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks, bye."))
-	where := map[string]string{} // the words of a dialog's user, to its id
+	where := map[string]string{} // words of the user in a dialog, to the id of the dialog
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]

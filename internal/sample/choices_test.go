@@ -79,9 +79,9 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 		corrects       bool
 	}{
 		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
-		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the world changed, not the call
+		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the state changed, not the call
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
-		{``, `{"sql":"select 1"}`, true}, // nothing is named: it may be the same
+		{``, `{"sql":"select 1"}`, true}, // no target is named: the target may be the same
 		{`{"sql":"select 1"}`, `{}`, true},
 		{`{"a":"one two"}`, `{"b":"one x y z"}`, true}, // a third of the shorter one's words
 		{`{"a":"one two three"}`, `{"b":"one x y z"}`, false},

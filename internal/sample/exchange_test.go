@@ -56,7 +56,7 @@ func TestEncodedExchangesRoundTrip(t *testing.T) {
 	})
 }
 
-// Encode omits values that JSON cannot represent, and nothing else.
+// Encode omits values that JSON cannot represent, and no other value.
 func TestEncodeOmitsInvalidJSONOnly(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
 
-// exported is a session in which something of everything happens.
+// exported returns a session with every kind of event.
 func exported() *script {
 	c := newScript()
 	c.s.Failing = failing
@@ -130,7 +130,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, say("user", "one"))
 		c.turn(sample.Reply{Text: "b"}, say("user", "two"))
-		c.echo, c.next = nil, 2 // the second question is asked anew
+		c.echo, c.next = nil, 2 // the second question is asked again
 		c.turn(sample.Reply{Text: "c"}, say("user", "two, again"))
 		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
@@ -169,10 +169,10 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
 		{Source: "system", Type: "rejection", Turn: 3},                                                  // no person
-		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // no such turn
-		{Source: "user", Type: "correction", Turn: 3},                                                   // nothing to choose
-		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // the session: its last answer
-		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // whatever JSON
+		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // the session has no such turn
+		{Source: "user", Type: "correction", Turn: 3},                                                   // no preferred answer
+		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // for the session: its last answer
+		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // a correction of another form
 	}
 	got := c.s.Preferences()
 	if len(got) != 3 {

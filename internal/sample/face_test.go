@@ -1,7 +1,7 @@
 package sample
 
-// What tests of the public face need to know of the inside: the thresholds of what is slow and
-// costly, and what stands for words that nobody said.
+// Names of unexported constants for tests of the public interface: the thresholds of slow and
+// costly sessions, and the placeholder of absent words.
 const (
 	ManyCalls = manyCalls
 	SlowMS    = slowMS
@@ -11,10 +11,10 @@ const (
 // Cut is how a text is shortened.
 var Cut = cut
 
-// Possible says whether the arguments are worth taking apart.
+// Possible reports whether the arguments may contain an opted-out path.
 func Possible(o *OptOut, args string) bool { return o.possible([]byte(args)) }
 
-// Literals are the texts of which an argument holds one if a pattern may match in it.
+// Literals returns the texts of which an argument must contain one for a pattern to match.
 func Literals(o *OptOut) []string {
 	var out []string
 	for _, p := range o.paths {

@@ -13,12 +13,12 @@ import (
 	"precept/internal/sample"
 )
 
-// wholeSessions are sessions in which everything is that a sample may tell of.
+// wholeSessions returns sessions with all events that a sample can contain.
 func wholeSessions() map[string]sample.Session {
 	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": nothingSession()}
 }
 
-// workSession is slow, costly work with tools, in which calls fail and are repaired.
+// workSession returns a slow and costly session with tools, in which calls fail and are repaired.
 func workSession() sample.Session {
 	c := newScript()
 	c.s.Failing = failing
@@ -49,8 +49,8 @@ func workSession() sample.Session {
 	return c.s
 }
 
-// talkSession is words answered with words: one answer is cut, one is an error that was tried
-// again, one is only a call.
+// talkSession returns a dialogue without tools: one answer is truncated, one is an error that was
+// tried again, one has only a call.
 func talkSession() sample.Session {
 	c := newScript()
 	c.s.Name = ""
@@ -72,7 +72,7 @@ func talkSession() sample.Session {
 	return c.s
 }
 
-// nothingSession ends with calls that nobody answered, and without a word of a person.
+// nothingSession returns a session that ends with unanswered calls, without words of a user.
 func nothingSession() sample.Session {
 	c := newScript()
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, say("system", "go"))

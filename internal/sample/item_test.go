@@ -29,7 +29,7 @@ func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 	}
 }
 
-// followed is a session as its calls and what came of them tell it.
+// followed prints a session as a list of calls with their results.
 func followed(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
@@ -50,7 +50,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
 		name, dialect string
-		items         []string     // of the second turn: the reply before them, and what came of it
+		items         []string     // items of the second turn: the previous reply and its results
 		reply         sample.Reply // of the first turn
 		want          string
 		tools         int

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// manyFailed is a session of n failing calls in one list, and as many that work afterwards.
+// manyFailed returns a session of n failing calls in one list, and n later calls that work.
 func manyFailed(n int) sample.Session {
 	c := newScript()
 	items := []string{say("user", "go on")}

@@ -13,10 +13,10 @@ import (
 	"precept/internal/sample"
 )
 
-// spoken is one exchange of a story: what a person said or what the calls before gave back, and
-// what the model did about it.
+// spoken is one exchange of a conversation: the words of the user or the results of the previous
+// calls, and the reply of the model.
 type spoken struct {
-	words   string   // of the person, "" behind calls
+	words   string   // words of the user; "" after calls
 	results []string // of the calls before
 	text    string   // the model's
 	calls   []sample.Call
@@ -53,7 +53,7 @@ func stories() *rapid.Generator[[]spoken] {
 	})
 }
 
-// items are what a client of the dialect sends anew: the model's last answer, then what is new.
+// items returns the new items of a request in a dialect: the last answer of the model, then the new input.
 func items(dialect string, before *spoken, s *spoken) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
@@ -116,7 +116,7 @@ func items(dialect string, before *spoken, s *spoken) (out []json.RawMessage) {
 	return out
 }
 
-// session is the story as precept would have kept it.
+// session returns the conversation as precept stores it.
 func session(dialect string, story []spoken) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")

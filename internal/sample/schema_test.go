@@ -13,8 +13,8 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas are the published schemas of MPLP v1.0 by family, and under "precept" what is promised on
-// top of them. A family that MPLP has no schema for is held against the core alone.
+// schemas holds the published schemas of MPLP v1.0 by family, and under "precept" the additional
+// promises of precept. A family without an MPLP schema is checked with the core schema alone.
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -48,7 +48,7 @@ var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //
 	return out, nil
 })
 
-// conforms is nil when the sample is what MPLP and precept say of its family.
+// conforms returns an error if the sample violates the schema of its family or the schema of precept.
 func conforms(s sample.Sample) error {
 	raw, err := json.Marshal(s)
 	if err != nil {

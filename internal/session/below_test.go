@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// threader is one with counted names.
+// threader returns a threader with counted names.
 func threader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -95,7 +95,7 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	said := answer("I have looked at it, and this is what I would do next: nothing at all")
 	failed := open(words("go"), said, words("once more"))
 	th.Ended(failed, false, begun)
-	// The first message was written anew: the answer alone ties it to the session.
+	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(words("go, it is noon"), said, words("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
 		t.Errorf("%v, then %v by %s", failed.ID == start.ID, next.ID == start.ID, next.Method)

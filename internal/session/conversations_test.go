@@ -14,16 +14,16 @@ import (
 	"precept/internal/wire"
 )
 
-// talk is one conversation as its agent has it.
+// talk is one conversation from the view of its agent.
 type talk struct {
 	task    string
 	history []string // messages
 	replies int
-	open    *session.Resolved // its request that is under way
+	open    *session.Resolved // request in flight
 	id      session.ID
 }
 
-// office is some agents at work under one key, and what a store would know of their sessions.
+// office holds some agents with one key, and the sessions in the store.
 type office struct {
 	*rapid.T
 	th     *session.Threader
@@ -55,7 +55,7 @@ func (o *office) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	return found
 }
 
-// ask sends what a conversation holds, and says whose it is taken for.
+// ask sends the messages of a conversation and returns the resolved session.
 func (o *office) ask(x *talk) session.Resolved {
 	r := o.th.Resolve(someone, session.Claim{}, ask(o, x.history...), o.now, o.look)
 	o.store(r.ID, r.Echoes)
@@ -63,7 +63,7 @@ func (o *office) ask(x *talk) session.Resolved {
 	return r
 }
 
-// answer replies to it with a call or with words, which come back in the next request.
+// answer replies to the open request with a call or with words, which are part of the next request.
 func (o *office) answer(x *talk, text bool) {
 	o.names++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
@@ -83,7 +83,7 @@ func (o *office) answer(x *talk, text bool) {
 	}
 }
 
-// pick draws one of the conversations that fit.
+// pick draws one of the conversations for which fits is true.
 func (o *office) pick(fits func(x *talk) bool) *talk {
 	var some []*talk
 	for _, x := range o.talks {
@@ -140,7 +140,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				if x == nil {
 					return
 				}
-				var ends []int // behind a result or an answer
+				var ends []int // positions after a result or an answer
 				for i, m := range x.history {
 					if i > 1 && (strings.Contains(m, `"tool_call_id"`) || strings.Contains(m, "this is answer")) {
 						ends = append(ends, i+1)

@@ -29,7 +29,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Each case has everything that is weaker than what it is about.
+	// Each case also has all weaker sources of a name.
 	type want struct {
 		name   string
 		space  session.Space

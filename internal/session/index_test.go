@@ -22,7 +22,7 @@ func TestRandomCallIDsAreDetected(t *testing.T) {
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
 		"i:msg_mock":      false,
 		"c:aaaaaaaa1":     false, // nine of hexadecimal,
-		"c:zzzzzzzzz1":    true,  // ten of it, if it is that
+		"c:zzzzzzzzz1":    true,  // ten characters after c:
 		"c:AAAAAAAAZ1":    true,
 		"c:0123456789012": true, // thirteen digits
 		"c:012345678901":  false,

@@ -255,7 +255,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 
 func quoted(s string) string { return string(wire.AppendString(nil, s)) }
 
-// manyCalls is a reply of so many calls, of which the last one alone is long.
+// manyCalls returns a reply with n calls, of which only the last is long.
 func manyCalls(n int, long string) (rep wire.Reply) {
 	for i := range n {
 		rep.Calls = append(rep.Calls, wire.Call{ID: fmt.Sprintf("call_%d", i), Name: "sh", Args: "{}"})
@@ -264,7 +264,7 @@ func manyCalls(n int, long string) (rep wire.Reply) {
 	return rep
 }
 
-// manyAsked is such an answer as it comes back, with other ids.
+// manyAsked returns the answer of manyCalls in the next request, with other ids.
 func manyAsked(n int, asking func(id, args string) string, long string) string {
 	var list []string
 	for i := range n {

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// desk is a threader with what a store was told of its sessions.
+// desk is a threader with a store of its sessions.
 type desk struct {
 	*testing.T
 	th     *session.Threader
@@ -27,7 +27,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// anew starts precept again: what was in memory is gone, but not the store.
+// anew restarts precept: the memory is empty, and the store is kept.
 func (d *desk) anew() {
 	d.th = session.NewThreader(func() (e [16]byte) {
 		d.names++
@@ -96,7 +96,7 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		th := threader()
 		r := th.Resolve(someone, session.Claim{}, ask(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
-			for _, key := range keys { // a call and its result are one thing
+			for _, key := range keys { // a call and its result are moved together
 				if n := len(found); found[key] == nil && n < len(k.owners) {
 					found[key] = append([]session.ID{}, k.owners[n]...)
 				}
@@ -109,8 +109,8 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	}
 }
 
-// A later turn of a sub-agent comes under the name of its parent and shows the parent's items: it is not taken for the
-// parent, in memory or in the store.
+// A later turn of a sub-agent has the name and the items of its parent. The turn continues the
+// sub-agent and not the parent, in memory and in the store.
 func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d := newDesk(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
@@ -127,7 +127,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 
 	d.anew()
 	on := agentRequest(t, "You count.", []string{"sh"}, words("count the files"), calls(drawn(1)), result(drawn(1), "3"))
-	for i := range 2 { // the second time memory knows it
+	for i := range 2 { // the second time from memory
 		parent = d.th.Resolve(someone, named(on), on, begun, d.look)
 		d.keep(parent.ID, parent.Echoes)
 		again, ok := d.th.Below(parent, named(on), false, begun, d.look)
@@ -166,8 +166,8 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	}
 }
 
-// The bytes of a request are released while its answer arrives; the answer is recognised later, also if its words
-// occur in many conversations.
+// The bytes of a request are released while its answer arrives. The answer is recognised later,
+// even if its words occur in many conversations.
 func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	d := newDesk(t)
 	r := d.open(session.Claim{}, words("count the files"))
@@ -207,7 +207,7 @@ func TestTruncatedHistoryAfterARestart(t *testing.T) {
 		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
 	}
 	d.anew()
-	for k := range d.stored { // another one began so, too
+	for k := range d.stored { // another conversation began with the same words
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
 	if on := d.open(session.Claim{}, cut); on.ID == r.ID || !on.New {
@@ -232,7 +232,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	}
 }
 
-// A failed first request among very many answered equal ones still gets its retry.
+// A retry of a failed first request is recognised among very many answered equal requests.
 func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	d := newDesk(t)
 	slow := d.open(session.Claim{}, words("go"))
@@ -262,7 +262,8 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Errorf("of two that began alike: %v or %v, doubt %v", again.ID == a.ID, again.ID == b.ID, again.Doubt)
 	}
 
-	// The same later on, where both have the same past: one of them is at exactly this request.
+	// A later turn of two sessions with the same history: the retry continues the session with
+	// exactly this open request.
 	d = newDesk(t)
 	a = d.open(session.Claim{}, words("go"))
 	b = d.open(session.Claim{}, words("go"))

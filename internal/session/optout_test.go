@@ -35,7 +35,7 @@ func ask(t interface {
 func words(s string) string  { return `{"role":"user","content":"` + s + `"}` }
 func answer(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
-// rowOf is what a store gets of a record.
+// rowOf returns the row of a record.
 func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	t.Helper()
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
@@ -117,8 +117,8 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// A session is silent when all of its turns opted out, and visible while one turn is not hidden. The mark of a silent
-// session makes another record silent, and takes nothing from a record with more turns.
+// A session is silent if all of its turns opted out, and visible if one turn is not hidden. The
+// mark of a silent session makes another record silent, and changes no record with more turns.
 func TestOptOutMarksHideOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

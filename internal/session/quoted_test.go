@@ -12,7 +12,7 @@ import (
 
 var someone = session.Scope{Tenant: "default", Credential: 1} //nolint:gochecknoglobals // a constant of the tests
 
-// agentRequest is one of an agent with a system text of its own and tools.
+// agentRequest returns the request of an agent with a system text and tools.
 func agentRequest(t *testing.T, system string, tools []string, messages ...string) *wire.Request {
 	t.Helper()
 	list := []map[string]any{}
@@ -39,8 +39,9 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 
 func conversation(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
 
-// A conversation whose first words are in the tool call of another one was started by the other one. The caller is
-// unknown when two ask the same, or when one agent got the task twice.
+// A conversation whose first words are in a tool call of another conversation was started by the
+// other conversation. The caller is unknown if two calls have the same words, or if one agent got
+// the task twice.
 func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	asks := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}

@@ -23,7 +23,7 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 			items = append(items, `{"role":"assistant","content":"","tool_calls":[{"id":"c`+n+`","type":"function","function":{"name":"ls","arguments":"{}"}}]}`)
 		case 't':
 			items = append(items, `{"role":"tool","tool_call_id":"c`+string(rune('a'+i-1))+`","content":"out `+n+`"}`)
-		case 's': // what a compaction leaves
+		case 's': // the messages after a compaction
 			items = append(items, `{"role":"user","content":"summary"}`)
 		}
 	}
@@ -127,7 +127,7 @@ func fieldsOf(r *session.Record) map[string]reflect.Value {
 	return fields
 }
 
-// fill gives every exported field that is stored a value of its own.
+// fill sets every stored exported field to a different value.
 func fill(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // the others do not occur
 	case reflect.Struct:

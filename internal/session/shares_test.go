@@ -11,7 +11,7 @@ import (
 
 func system(s string) string { return `{"role":"system","content":"` + s + `"}` }
 
-// many are so many user messages.
+// many returns n user messages.
 func many(n int) (list []string) {
 	for i := range n {
 		list = append(list, words(fmt.Sprintf("filler %d", i)))
@@ -19,7 +19,7 @@ func many(n int) (list []string) {
 	return list
 }
 
-// turned is a record that has had these turns, each of them answered.
+// turned returns a record with these turns, each of them answered.
 func turned(turns ...*wire.Request) *session.Record {
 	r := recordOf("s")
 	for _, req := range turns {
@@ -55,14 +55,14 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
-	bare := recordOf("s") // as it comes out of a store that was to keep nothing of the turn
+	bare := recordOf("s") // a record from a store that must not keep the turn
 	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
 		t.Error("a session of whose newest turn nothing is kept is taken for another one")
 	}
 }
 
-// continued is a request whose history the provider keeps.
+// continued returns a request whose history the provider keeps.
 func continued(t *testing.T, previous string, items ...string) *wire.Request {
 	t.Helper()
 	body := `{"previous_response_id":"` + previous + `","input":[`
@@ -103,8 +103,8 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 	}
 }
 
-// A request with other tools shows the conversation when it continues the list, or begins with the first words and has
-// an answer. A sub-agent gets a task only.
+// A request with other tools shows the conversation if the request continues the list, or begins
+// with the first words and has an answer. A sub-agent has the task only.
 func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	first, later := ask(t, words("the task")), ask(t, words("the task"), answer("ok"), words("two"))
 	for name, k := range map[string]struct {
@@ -147,7 +147,7 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		return list
 	}
 	for name, k := range map[string]struct {
-		members [2]int // of here, of there
+		members [2]int // members of this copy and of the other copy
 		want    []string
 	}{
 		"a session":               {[2]int{0, 0}, []string{"there"}},

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// wanting is a request without tools that wants JSON, or one that must call its tool.
+// wanting returns a request without tools that asks for JSON; forced: a request that must call its tool.
 func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
 	t.Helper()
 	more := `"response_format":{"type":"json_object"}`
@@ -24,9 +24,9 @@ func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
 	return req
 }
 
-// Tool results count as answers, and so do the first and newest words of the user of each turn. A side request for
-// JSON needs one quote when the conversation has tools; one with a forced tool needs the dialogue, not at the end of
-// its text.
+// Tool results count as answers, and so do the first and newest words of the user of each turn. A
+// side request for JSON needs one quote if the conversation has tools. A side request with a forced
+// tool needs the dialogue before the end of its text.
 func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, said = "seventeen keys were found in the vault", "I have rotated every one of them"

@@ -11,7 +11,7 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
 
-// summarise has a session ask for a summary of itself, and get it.
+// summarise makes a session ask for a summary of itself, and answers with text.
 func (w *world) summarise(history []obj, text string) {
 	r := w.open(chat(w.t, with(history, user("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
@@ -70,7 +70,7 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	w.other("the second", first[1], r)
 }
 
-// cut is a list whose history gave way to cline's own note.
+// cut returns a message of cline in which a note replaces the history.
 func cut(words string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }

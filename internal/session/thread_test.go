@@ -149,11 +149,11 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w.other("two agents started at once", a, b)
 	w.answer(a, calls("call_1"))
 	w.answer(b, calls("call_1"))
-	c := w.ask(req, calls("call_1")) // and one later
+	c := w.ask(req, calls("call_1")) // and one turn later
 	w.other("a third", a, c)
 	w.other("a third", b, c)
 
-	// Everything is equal so far: each of the three gets one of the continuations.
+	// All three requests are equal: each session gets one of the continuations.
 	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
@@ -165,7 +165,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 }
 
 func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
-	w := newWorld(t) // the same task again and again, with counted ids
+	w := newWorld(t) // the same task repeatedly, with counted ids
 	var runs []Resolved
 	for range 40 {
 		history := []obj{user("build it")}
@@ -200,7 +200,7 @@ func TestThreadRetryOfFirst(t *testing.T) {
 	w.answer(c, texts("hi"))
 	w.other("after a reply", c, w.open(req))
 
-	// The library says that it repeats: the end of the first may not have been noticed yet.
+	// The client library marks the retry: the end of the first request may not have been noticed yet.
 	again := chat(t, user("again"))
 	d := w.open(again)
 	w.same("declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
@@ -327,7 +327,7 @@ func TestThreadFewShotInParallel(t *testing.T) {
 }
 
 func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
-	w := newWorld(t) // an agent that shortens what it was told before it sends it back
+	w := newWorld(t) // an agent that shortens earlier messages in its next request
 	history := []obj{user("a story"), said("(earlier)"), user("go on")}
 	first := w.ask(chat(t, history...), texts("Once upon a time."))
 	for i := range 5 {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// template is how a program writes a task and everything so far into one message.
+// template writes a task and all previous steps into one message.
 type template func(task string, steps []string) string
 
 func templates() map[string]template {
@@ -32,7 +32,7 @@ func templates() map[string]template {
 	}
 }
 
-// grows plays conversations in turn, and says of which sessions their requests are.
+// grows plays conversations in turn, and returns the sessions of their requests.
 func (w *world) grows(write template, tasks []string, answer func(task, step int) string) (names []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	names = make([]map[ID]int, len(tasks))

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// fifty starts so many conversations at once, with the same words, and answers each.
+// fifty starts n conversations at once, with the same words, and answers each.
 func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
 	first := chat(w.t, user("build it"))
@@ -156,7 +156,7 @@ func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	goOn := func(i int) *wire.Request {
 		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
 	}
-	for range 15 { // of the ten that are equal; five more are branches
+	for range 15 { // ten equal conversations; the other five are branches
 		r := w.ask(goOn(0), calls("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("conversation %d was taken", at)

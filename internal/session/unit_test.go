@@ -16,8 +16,8 @@ func runOf(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunKey("default", name), at)
 }
 
-// A run counts the turns, the costs and the members of its sessions; a session that others draw
-// through counts its members alone.
+// A run counts the turns, the costs and the members of its sessions. A session that is a unit for
+// other sessions counts its members only.
 func TestUnitCounts(t *testing.T) {
 	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
 	run.AddMember(one)
@@ -25,7 +25,7 @@ func TestUnitCounts(t *testing.T) {
 	run.CountTurn(begun.Add(time.Minute))
 	run.CountTurn(begun)
 	run.Spend(wire.Usage{Input: 10, Cached: 4})
-	run.Spend(wire.Usage{Input: -1, Cached: -1}) // not said
+	run.Spend(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("%+v, seats %d and %d", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
@@ -100,7 +100,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	}
 }
 
-// finder knows seats, and counts how often it is asked.
+// finder finds seats and counts its calls.
 type finder struct {
 	known map[session.EchoKey][]session.ID
 	asked []int
@@ -116,7 +116,7 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunKey("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
-	const members = 600 // those from 257 to 512 are gone
+	const members = 600 // the members 257 to 512 are evicted
 	want := 0
 	for seat := 1; seat <= members; seat++ {
 		if seat <= 256 || seat > 512 {

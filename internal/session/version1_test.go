@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// everyField is a record in which every stored field has a value. testdata/record_version_1.json is
-// this record as the last program wrote it that knew version 1.
+// everyField returns a record with a value in every stored field. testdata/record_version_1.json is
+// this record, written by the last program that wrote version 1.
 func everyField() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{

@@ -75,7 +75,7 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 }
 
-// An agent that prints thousands of hashes fills its record up to a bound, and the newest ones stay.
+// An agent that prints thousands of hashes fills its record up to a limit, and the newest hashes are kept.
 func TestWorkOfARecordIsBounded(t *testing.T) {
 	r := recordOf("s")
 	const digits = "0123456789abcdef"

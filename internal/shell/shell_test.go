@@ -85,7 +85,7 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 	}
 }
 
-// A caller must not trust a text that is no Bash, and still learns which programs are named in it.
+// A caller must not rely on the commands of an invalid Bash text, but gets the programs that the text names.
 func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},

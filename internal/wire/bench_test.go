@@ -163,8 +163,8 @@ func BenchmarkReplySSE(b *testing.B) {
 	}
 }
 
-// parseWithGJSON finds the same as Parse with gjson in place of the own scan: a bound of the depth,
-// a proof, the top-level members, and of each item the place, the role and the answered calls.
+// parseWithGJSON finds the same items as Parse, with gjson instead of precept's own scan: depth
+// limit, validation, top-level members, and for each item its position, role and answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
 	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson's proof overflows the stack
 		switch c := body[i]; {
@@ -229,7 +229,7 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 }
 
 // BenchmarkMemory reads a conversation that has grown by one answer and its result, from the start
-// and from the end of the last proof.
+// and from the end of the previously validated part.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)
@@ -257,7 +257,7 @@ func BenchmarkMemory(b *testing.B) {
 			}
 			kept := maps.Clone(m.kept)
 			for b.Loop() {
-				m.kept = maps.Clone(kept) // as it was before this turn
+				m.kept = maps.Clone(kept) // the memory before this turn
 				if _, err := m.Parse(1, Chat, body, 0); err != nil {
 					b.Fatal(err)
 				}
@@ -282,7 +282,7 @@ func BenchmarkTemplate(b *testing.B) {
 						r.event(name, data, lost)
 					}
 				}
-				for n := range 200 { // an event comes in a read of its own
+				for n := range 200 { // each event comes in a separate read
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if len(r.Reply().Text) != 1000 {

@@ -16,8 +16,8 @@ import (
 	"precept/internal/wire"
 )
 
-// compressed returns a text in each Content-Encoding; the name after the colon tells two formats of
-// one encoding apart.
+// compressed returns a text in each Content-Encoding; the name after the colon distinguishes two
+// formats of one encoding.
 func compressed(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

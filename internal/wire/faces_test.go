@@ -186,8 +186,7 @@ func TestDecodeEncodings(t *testing.T) {
 	}
 }
 
-// A block before other parts has the type of the part beside it: some servers know one spelling
-// only.
+// A block before other parts has the type of the next part, because some servers accept only one spelling.
 func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
 		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -261,8 +260,8 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// Content besides the words of a user counts for the hash, output of a model or a tool does not; the result of a
-// command that the agent ran distinguishes two equal commands.
+// The hash covers content in addition to the words of a user, but not output of a model or a tool.
+// The result of a command that the agent ran distinguishes two equal commands.
 func TestHashCoversContentBesidesUserWords(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
@@ -328,7 +327,7 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
 		t.Errorf("the keys are %q, want %q", keys, want)
 	}
-	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // whose beginning was lost
+	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
 		t.Errorf("arguments alone: %+v", rep)
@@ -345,7 +344,7 @@ func TestEqualWordsAreCounted(t *testing.T) {
 	}
 	for n := range 3 {
 		a := r.AnchorAt(3*n, "")
-		a.Index = 0 // of a list that has moved
+		a.Index = 0 // the list has lost its first items
 		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
 			t.Errorf("the words of item %d: %+v is in item %d, block %d, %v", 3*n, a, i, block, ok)
 		}

@@ -65,7 +65,7 @@ func (g gen) result(typ string) string {
 	return g.textOrParts(typ)
 }
 
-// textOrParts returns a content: a string, or parts with texts and other things.
+// textOrParts returns a content: a string, or parts with texts and other values.
 func (g gen) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
 		return g.string()

@@ -31,8 +31,8 @@ func parted(text, at string) string {
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
 
-// In a message that grows, text goes to the top of each observation: after its label or below its head, in the right
-// string, whatever equal words come before.
+// In a message that grows, text is inserted at the top of each observation: after its label or
+// below its head, in the right string, even if equal words come before.
 func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
 		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -43,7 +43,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		content string
-		want    []string // what stands at each place
+		want    []string // the text after each place
 	}{
 		"a scratchpad":               {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":  {parted(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -75,8 +75,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	}
 }
 
-// The steps of a trajectory are its fields with one number. An unknown field, a head beside other
-// text, and a number without a step are text of the field before.
+// The steps of a trajectory are its fields with the same number. An unknown field, a head next to
+// other text, and a number without a step belong to the text of the previous field.
 func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

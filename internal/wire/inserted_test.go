@@ -50,8 +50,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// without removes a text from a body, with the bytes that were made around the text: none, a text
-// part, or a member or message.
+// without removes a text from a body, with the bytes that were inserted around the text: none, a
+// text part, or a member or message.
 func without(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -112,7 +112,7 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	if err != nil {
 		t.Fatalf("got error %v, out %s, want no error", err, out)
 	}
-	added := spliced.Len() - r.Len() // a system message that was made
+	added := spliced.Len() - r.Len() // a created system message
 	for i := range r.Len() {
 		raw, before := string(spliced.Raw(i+added)), ""
 		for _, e := range edits {

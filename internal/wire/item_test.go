@@ -102,7 +102,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 	}
 }
 
-// Content of a result besides the text distinguishes results.
+// Content of a result in addition to the text distinguishes results.
 func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect

@@ -27,8 +27,8 @@ func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	}
 }
 
-// checkLead checks that lead and text of a result are separated in each dialect, and the blocks
-// before a person's words.
+// checkLead checks that lead and text of a result are separated in each dialect, and also the
+// blocks before a user's words.
 func checkLead(t *testing.T, lead, rest, want string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)

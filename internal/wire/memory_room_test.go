@@ -105,7 +105,7 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 			t.Errorf("number %d is remembered: %v", n, k != nil)
 		}
 	}
-	m.size += memoryEntries // somebody else's conversations fill the room
+	m.size += memoryEntries // other conversations fill the memory
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= memoryEntries
 	counted(t, m)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same fails if a remembered parse differs from a fresh parse.
+// same fails if a parse with memory differs from a parse without memory.
 func same(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -26,7 +26,7 @@ func same(t interface {
 	if wantErr != nil {
 		return
 	}
-	for i := range want.Len() { // what is decoded lazily as well
+	for i := range want.Len() { // including the values that are decoded lazily
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
@@ -112,7 +112,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// The memory counts what it holds: tools after the list are neither counted nor held.
+// The memory counts the bytes that it holds: tools after the list are neither counted nor held.
 func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 	m := NewMemory()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)

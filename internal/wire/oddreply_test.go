@@ -19,7 +19,7 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// Contents of a reply beside the text, as servers send them, cut anywhere.
+// Contents of a reply in addition to the text, as servers send them, truncated at any byte.
 func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
@@ -31,7 +31,7 @@ func TestUnusualReplies(t *testing.T) {
 		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
 		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
-		// Moonshot: cached_tokens beside the other counts, and the usage of a stream inside of the choice.
+		// Moonshot: cached_tokens next to the other counts, and the usage of a stream inside of the choice.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}]}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
@@ -41,7 +41,7 @@ func TestUnusualReplies(t *testing.T) {
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":null,"x_groq":{"usage":{"prompt_tokens":5,"completion_tokens":2}}}`, `"" "stop" true {5 -1 2}`},
 		// Mistral.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"num_cached_tokens":3}}`, `"" "stop" true {5 3 2}`},
-		// Counts are cumulative: zeros, absent counts and null after a count say nothing.
+		// Counts are cumulative: zeros, absent counts and null after a count change nothing.
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0,\"cached_tokens\":0}}\n\ndata: {\"usage\":null}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":9}}\n\ndata: {\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":3}}\n\n", `"" "stop" true {5 -1 9}`},
 		{wire.Chat, `{"choices":[{"usage":{"prompt_tokens":0,"completion_tokens":0}}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `"" "" true {5 -1 2}`},

@@ -20,7 +20,7 @@ func read(d Dialect, raw []byte, limit, n int) *Reply {
 		k := min(n, len(raw))
 		piece := bytes.Clone(raw[:k])
 		_, _ = r.Write(piece)
-		clear(piece) // the reader must not refer to what it was given
+		clear(piece) // the reader must not refer to its input after the call
 		raw = raw[k:]
 	}
 	return r.Reply()

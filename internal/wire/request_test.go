@@ -10,7 +10,7 @@ import (
 	"precept/internal/label"
 )
 
-// must returns the parse of a body that wire understands.
+// must parses a valid body.
 func must(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))

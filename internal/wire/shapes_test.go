@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// shape returns the reading of a list: of each item its role, "+" if text may go before its words,
-// its text, calls, results and served ids.
+// shape prints the parse of a list: for each item its role, "+" if text may be inserted before its
+// words, its text, calls, results and served ids.
 func shape(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -44,8 +44,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Bodies of SDKs and people, with the reading of each. Text can be inserted in every place of a
-// request, and nothing else changes (see TestSpliceOnlyInsertsTheTexts).
+// Bodies of SDKs and people, with the parse of each. Text can be inserted in every place of a
+// request without any other change (see TestSpliceOnlyInsertsTheTexts).
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect

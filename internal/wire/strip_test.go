@@ -8,8 +8,8 @@ import (
 
 // Strip removes the texts of edits from a body: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// A created system message counts as an item: without it the indices of the other items are
-	// right again. Text before the words hides results that are read out of the words.
+	// A created system message counts as an item: without the message the indices of the other
+	// items are right. Text before the words hides results that are read from the words.
 	var steps [3][]spot
 	for _, e := range edits {
 		step := &steps[2]
@@ -65,7 +65,7 @@ func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
 }
 
 // places returns the places where the edits of a spot may have put their text. At the time of the
-// edit the item may have had no words, and the text itself may read like words: then the text is
+// edit the item may have had no words, and the text itself may look like words: then the text is
 // before another text part.
 func (r *Request) places(g spot) []place {
 	p, ok := r.placeOf(g.item, g.block)

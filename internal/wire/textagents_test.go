@@ -36,8 +36,8 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// told returns the reading of a list of text: the person's words, the calls and the results. Names
-// of calls are counted in the order of their appearance.
+// told prints a list of text messages: the user's words, the calls and the results. Names of calls
+// are numbered in the order of their appearance.
 func told(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -450,8 +450,8 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 	}
 }
 
-// checkOwnResults checks that the results of a message with its own calls are found again, each in
-// its place, and that text goes there.
+// checkOwnResults checks that the results in a message with its own calls are found again, each in
+// its place, and that text is inserted there.
 func checkOwnResults(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

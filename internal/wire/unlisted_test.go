@@ -9,15 +9,14 @@ import (
 	"precept/internal/wire"
 )
 
-// circling returns a conversation in which the same call gets the same answer twice; answer makes
-// each answer.
+// circling returns a conversation in which the same call gets the same answer twice; answer makes each answer.
 func circling(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// An agent of an unknown form that repeats itself is understood by the object at the end of its
-// answers: under each of the names of a tool, with any thoughts beside it.
+// The calls of an agent of an unknown form that repeats itself are read from the object at the end
+// of its answers: under each of the names of a tool, with any thoughts next to the call.
 func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {

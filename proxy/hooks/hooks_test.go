@@ -28,7 +28,7 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// shown is an event in one line.
+// shown prints an event in one line.
 func shown(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
@@ -120,7 +120,7 @@ func TestEventsOfPayloads(t *testing.T) {
 		event, form, _ := strings.Cut(k.event, " ")
 		h.Set("X-GitHub-Event", event)
 		if form != "" {
-			h.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends it with JSON, too
+			h.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends JSON with this type, too
 		}
 		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
 		got := shown(events)

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// fake is a store in memory. It counts pins, so that a test sees a pin that is never released.
+// fake is a store in memory that counts pins, so that a test finds a pin that is never released.
 type fake struct {
 	live   map[session.ID]*store.Session
 	pins   map[*store.Session]int
@@ -235,8 +235,7 @@ func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
 	}
 }
 
-// Where replicas share the store, a session whose list grew by more than the replies that this
-// replica saw is read again.
+// If replicas share the store, a session whose list grew by more than the replies of this replica is read again.
 func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
@@ -291,7 +290,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	}
 }
 
-// A result pins its session and its unit, and nothing else.
+// A result pins its session and its unit, and no other session.
 func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
 	res := c.turn(first, said, "Precept-Run", "ci-1")

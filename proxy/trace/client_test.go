@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked is a stand-in for the network: asked counts the requests and answers them.
+// asked is a fake network that counts the requests and answers them.
 type asked struct {
 	at     []time.Duration // since the first time
 	begun  time.Time
@@ -38,7 +38,7 @@ func answers(code int, header http.Header, body io.Reader) (*http.Response, erro
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// over returns a client with a collector that answers by the function.
+// over returns a client whose collector answers with the function.
 func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *asked) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)

@@ -91,7 +91,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// running starts a tracer. stop ends the tracer, which sends the spans that are left.
+// running starts a tracer. stop ends the tracer, which sends the remaining spans.
 func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)

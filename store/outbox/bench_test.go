@@ -11,14 +11,14 @@ import (
 	"precept/store/outbox"
 )
 
-// cpu is what the process has used of the processor.
+// cpu returns the processor time of the process.
 func cpu() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// prose is text of so many bytes.
+// prose returns n bytes of text.
 func prose(n int) []byte {
 	words := []string{"the ", "shed ", "is ", "painted ", `{"role":"user"} `, "error ", "func ", "return "}
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -29,8 +29,8 @@ func prose(n int) []byte {
 	return b[:n]
 }
 
-// The cost of an exchange: its row, with the row of its session and its echoes (740 bytes more), is
-// appended in batches of 50 ms, delivered and released each second.
+// BenchmarkExchange is the cost of an exchange: its row, with the row of its session and its echoes
+// (740 more bytes), is appended in batches of 50 ms, delivered and released each second.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {

@@ -16,8 +16,8 @@ import (
 
 const childFlag = "outbox-child"
 
-// child appends, ships and releases until it is killed. It prints the number of each row that
-// Append has acknowledged.
+// child appends, ships and releases until the parent kills it. child prints the number of each row
+// that Append has acknowledged.
 func child(dir string) {
 	fail := func(err error) {
 		if err != nil {

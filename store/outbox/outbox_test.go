@@ -28,12 +28,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// queue is an outbox of a directory, and the test that it serves.
+// queue is an outbox in a directory of a test.
 type queue struct {
 	*outbox.Outbox
 	t    testing.TB
 	dir  string
-	told []string // damage that was reported
+	told []string // reported damage
 }
 
 func open(t testing.TB, dir string) *queue {
@@ -60,7 +60,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// row is a row of one exchange.
+// row returns a row of one exchange.
 func row(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
@@ -84,7 +84,7 @@ func (q *queue) rows(texts ...string) int64 {
 	return q.append(f)
 }
 
-// texts are the documents behind a sequence number.
+// texts returns the documents after a sequence number.
 func (q *queue) texts(after int64) string {
 	q.t.Helper()
 	var out []string
@@ -103,7 +103,7 @@ func (q *queue) texts(after int64) string {
 	}
 }
 
-// account is the account as text: admitted = stored + spooled + incomplete + dropped.
+// account prints an account: admitted = stored + spooled + incomplete + dropped.
 func account(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
@@ -112,7 +112,7 @@ func account(a outbox.Account) string {
 	return text
 }
 
-// dead is the account that is read from the file, as after a crash.
+// dead returns the account of the file, as a new process reads it after a crash.
 func (q *queue) dead() string {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(pathIn(q.dir), false)
@@ -136,7 +136,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashed is a copy of the directory as a crash at this moment would leave it.
+// crashed returns a copy of the directory in its present state, as after a crash.
 func (q *queue) crashed() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -221,7 +221,7 @@ func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Begun: []outbox.Begun{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // a crash, and two more: it is told once
+	for range 3 { // a crash and two restarts: one report
 		q = open(t, q.crashed())
 		same(t, "rows", q.texts(0), "whole stub")
 	}
@@ -301,7 +301,7 @@ func (q *queue) text(what string) (in []string) {
 func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // on many pages, and on pages of rows that are gone
+	for i := range 40 { // on many pages, also on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			row("theirs", 1, strings.Repeat("zanzibar ", 500)), row("ours", 1, strings.Repeat("madagascar ", 500)), row("ours", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -425,8 +425,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
 }
 
-// A bit flips anywhere in the file: the queue opens, gives back rows that are right, and counts the
-// others.
+// A bit flips anywhere in the file: the queue opens, returns the intact rows, and counts the damaged rows.
 func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())

@@ -27,10 +27,10 @@ func openBank(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// pushed is a bank that another process writes to.
+// pushed is a bank to which another process writes.
 type pushed struct{ *redis.Bank }
 
-// put sets one text of the bank, whatever it was; nil deletes it.
+// put sets one text of the bank unconditionally; nil deletes the text.
 func put(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func (p pushed) Delete(t *testing.T, name string) {
 	}
 }
 
-// watch opens two clients of one bank: one writes, the other watches. poll is how often the watcher
-// looks by itself.
+// watch opens two clients of one bank: one writes, the other watches. poll is the interval at which
+// the watcher reads without a notification.
 func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -106,7 +106,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	<-books // the empty one
+	<-books // the empty book
 	eventually(t, "a listener", func() error {
 		list, _ := server.Must(t, "PUBSUB", "CHANNELS").([]any)
 		if len(list) == 0 {
@@ -162,7 +162,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	await("the lesson", 1, "")
 	server.Kill()
 	await("a Redis that is away", 1, "cannot be reached")
-	if err := server.Start(); err != nil { // empty: nothing was kept on disk
+	if err := server.Start(); err != nil { // empty: the server kept no data on the disk
 		t.Fatal(err)
 	}
 	await("a Redis that is empty", 1, "lost the lessons")

@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// slotOf is the slot in which all keys of the test's tenant lie, and the node that has it.
+// slotOf returns the slot of all keys of the test's tenant, and the node of the slot.
 func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
@@ -57,7 +57,7 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", name(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)
 	move := func(key string) { from.Must(t, "MIGRATE", host, port, key, "0", "5000") }
-	last := "" // the one by which a script finds the node
+	last := "" // key by which a script finds the node
 	for _, key := range keys {
 		if strings.HasSuffix(key, "}:t") {
 			last = key
@@ -78,7 +78,7 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	if left := keysOf(t, from, "*:s:*"); len(left) > 0 {
 		t.Errorf("where it lay there are %q", left)
 	}
-	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
 		t.Errorf("a look-up: %v, %v", ok, err)
 	}
 }

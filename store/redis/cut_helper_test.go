@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-// between stands between a store and its Redis, knows one command from the next, and does one of
-// them harm.
+// between is a proxy between a store and Redis that separates the commands and injects a fault at one of them.
 type between struct {
 	server string
 	l      net.Listener
 	open   sync.WaitGroup
 
 	mu   sync.Mutex
-	seen int  // commands since the last harm was told
-	at   int  // the command that comes to harm
-	how  harm // what becomes of it
-	done bool // it has come to it
+	seen int  // commands since the last call of next
+	at   int  // number of the command with the fault
+	how  harm // kind of the fault
+	done bool // the fault has happened
 }
 
-// harm is what becomes of a command: it is cut off before the server has it, the server carries it
-// out and nobody hears of it, or the server says what stands there instead.
+// harm is the fault of a command: the connection breaks before the server has the command, the
+// connection breaks after the server has executed the command, or the server answers with the error
+// text of the harm.
 type harm string
 
 const (
@@ -55,30 +55,30 @@ func standBetween(t *testing.T, server string) *between {
 
 func (b *between) url() string { return "redis://" + b.l.Addr().String() }
 
-// close waits for the connections, which whoever opened them must have closed.
+// close waits for the connections, which their clients must close first.
 func (b *between) close() {
 	_ = b.l.Close()
 	b.open.Wait()
 }
 
-// next does harm to the command of that number, from 0 on; a negative one does none.
+// next sets the fault for the command with the number at, from 0; a negative number sets no fault.
 func (b *between) next(at int, how harm) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen, b.at, b.how, b.done = 0, at, how, false
 }
 
-// commands is how many came since then, and whether one of them came to harm.
+// commands returns the number of commands since next, and whether the fault has happened.
 func (b *between) commands() (n int, harmed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen, b.done
 }
 
-// judge says what becomes of a command.
+// judge returns the fault of a command.
 func (b *between) judge(name string) harm {
 	switch name {
-	case "HELLO", "CLIENT", "SELECT", "COMMAND": // the client's own, when it connects
+	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
 		return ""
 	}
 	b.mu.Lock()
@@ -104,7 +104,7 @@ func (b *between) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if name == "HELLO" { // both then speak RESP2
+		if name == "HELLO" { // an error makes both sides use RESP2
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
@@ -126,7 +126,7 @@ func (b *between) serve(client net.Conn) {
 	}
 }
 
-// readCommand reads a command as it came, and its name.
+// readCommand reads a command and returns its name and its bytes.
 func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	raw, err = readRaw(r)
 	if err != nil {
@@ -139,7 +139,7 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	return strings.ToUpper(parts[2]), raw, nil
 }
 
-// readRaw reads one value of RESP2 as it stands.
+// readRaw reads the bytes of one RESP2 value.
 func readRaw(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 4 {

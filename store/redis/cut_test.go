@@ -19,18 +19,18 @@ import (
 	"precept/store/storetest"
 )
 
-// ours is the tenant of these tests, beside which there is another one.
-const isClassified = "default"
+// ourTenant is the tenant of these tests. The store has a second tenant.
+const ourTenant = "default"
 
-// deed is one thing that is asked of a store.
+// deed is one call of a store.
 type deed struct {
 	name string
 	do   func(ctx context.Context, s *redis.Store) (answer any, err error)
-	// reads says that it changes nothing: what it answers without an error is all that there is.
+	// reads marks a call without changes, whose result is compared.
 	reads bool
 }
 
-// act is a deed that changes something; its answer may differ when it is repeated.
+// act returns a deed that changes the store; its result may differ in a repetition.
 func act(name string, do func(ctx context.Context, s *redis.Store) error) deed {
 	return deed{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
@@ -44,7 +44,7 @@ func two(a any, err error) (any, error) { return a, err }
 
 func three(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// whole is a batch with one of everything in two tenants: a unit's row among them.
+// whole returns a batch with one value of each kind in two tenants, including the row of a unit.
 func whole() session.Batch {
 	b := batch(1)
 	other := batch(2)
@@ -55,7 +55,7 @@ func whole() session.Batch {
 		other.Exchanges[i].Tenant = "other"
 	}
 	run := session.Record{
-		Identity: session.Identity{ID: sid(3), Tenant: isClassified, Name: "r", Started: then(3), Seen: then(3)},
+		Identity: session.Identity{ID: sid(3), Tenant: ourTenant, Name: "r", Started: then(3), Seen: then(3)},
 		Unit:     session.Unit{IsRun: true},
 		OptOut:   session.OptOut{Kept: true},
 	}
@@ -65,9 +65,9 @@ func whole() session.Batch {
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
-	b.Echoes = []session.Echo{{Tenant: isClassified, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
-	b.Samples = []session.StoredSample{{Tenant: isClassified, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
-	b.Whole = []session.Ref{{Tenant: isClassified, ID: sid(1)}}
+	b.Echoes = []session.Echo{{Tenant: ourTenant, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
+	b.Samples = []session.StoredSample{{Tenant: ourTenant, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
+	b.Whole = []session.Ref{{Tenant: ourTenant, ID: sid(1)}}
 	return b
 }
 
@@ -78,31 +78,31 @@ func spoken(name string) feedback.Entry {
 func settlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
-		Tenant: isClassified, ID: sid(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+		Tenant: ourTenant, ID: sid(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
 	}}
 }
 
-// changes are what a store is asked to do, in an order in which each finds something to do.
+// changes returns all changing calls, in an order in which each has an effect.
 func changes() []deed {
 	return []deed{
 		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, whole()) }),
 		act("add feedback", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.AddFeedback(ctx, isClassified, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
+			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
 			return err
 		}),
 		act("park", func(ctx context.Context, s *redis.Store) error {
-			return errors.Join(s.Park(ctx, isClassified, 9, spoken("p")), s.Park(ctx, isClassified, 10, spoken("q")))
+			return errors.Join(s.Park(ctx, ourTenant, 9, spoken("p")), s.Park(ctx, ourTenant, 10, spoken("q")))
 		}),
 		act("join", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Join(ctx, isClassified, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
+			_, err := s.Join(ctx, ourTenant, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
 			return err
 		}),
 		act("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
 		act("raise", func(ctx context.Context, s *redis.Store) error {
-			return s.Raise(ctx, isClassified, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
+			return s.Raise(ctx, ourTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
 		act("put priors", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.PutPriors(ctx, isClassified, 0, []byte("priors"))
+			_, err := s.PutPriors(ctx, ourTenant, 0, []byte("priors"))
 			return err
 		}),
 		act("init meta", func(ctx context.Context, s *redis.Store) error {
@@ -113,19 +113,19 @@ func changes() []deed {
 			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
 		}),
 		act("jot", func(ctx context.Context, s *redis.Store) error {
-			return s.Jot(ctx, isClassified, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
+			return s.Jot(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
 		}),
 		act("leave", func(ctx context.Context, s *redis.Store) error {
-			return s.PutAnswer(ctx, isClassified, sid(1), "name", "text")
+			return s.PutAnswer(ctx, ourTenant, sid(1), "name", "text")
 		}),
 		act("consult", func(ctx context.Context, s *redis.Store) error {
 			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: then(1)}, "b": {Count: 3, Last: then(2)}})
 		}),
 		act("forget", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Forget(ctx, isClassified, sid(3))
+			_, err := s.Forget(ctx, ourTenant, sid(3))
 			return err
 		}),
 		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, then(9)); return err }),
@@ -135,44 +135,44 @@ func changes() []deed {
 	}
 }
 
-// views are what can be read of a store.
+// views returns all reading calls.
 func views() []deed {
 	return []deed{
 		read("session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.Session(ctx, isClassified, sid(1)))
+			return three(s.Session(ctx, ourTenant, sid(1)))
 		}),
 		read("echo", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.FindEcho(ctx, isClassified, []session.EchoKey{7, 8}))
+			return two(s.FindEcho(ctx, ourTenant, []session.EchoKey{7, 8}))
 		}),
 		read("due", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Due(ctx, then(60), session.Row{}, 10)
 			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
 		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.SessionFeedback(ctx, isClassified, sid(1)))
+			return three(s.SessionFeedback(ctx, ourTenant, sid(1)))
 		}),
 		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
 		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, said, _, err := s.OpenFeedback(ctx, isClassified, 0, 10)
+			rows, said, _, err := s.OpenFeedback(ctx, ourTenant, 0, 10)
 			return []any{rows, said}, err
 		}),
 		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Settled(ctx, isClassified, []session.ID{sid(1), sid(3)}))
+			return two(s.Settled(ctx, ourTenant, []session.ID{sid(1), sid(3)}))
 		}),
 		read("applied", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Applied(ctx, isClassified, sid(1)))
+			return two(s.Applied(ctx, ourTenant, sid(1)))
 		}),
-		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, isClassified)) }),
-		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, isClassified)) }),
-		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, isClassified)) }),
+		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, ourTenant)) }),
+		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, ourTenant)) }),
+		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, ourTenant)) }),
 		read("meta", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Meta(ctx, "salt")) }),
 		read("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Tenants(ctx)) }),
 		read("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, err := s.Exchanges(ctx, isClassified, sid(1))
+			list, err := s.Exchanges(ctx, ourTenant, sid(1))
 			return ids(list, func(x sample.Exchange) string { return x.ID }), err
 		}),
 		read("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.SampleSession(ctx, isClassified, "m1"))
+			return three(s.SampleSession(ctx, ourTenant, "m1"))
 		}),
 		read("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []session.StoredSample
@@ -189,11 +189,11 @@ func views() []deed {
 			return list, err
 		}),
 		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.Newest(ctx, isClassified, session.Stretch{Most: 10})
+			p, err := s.Newest(ctx, ourTenant, session.Stretch{Most: 10})
 			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
 		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.NewestSamples(ctx, isClassified, session.Stretch{Most: 10})
+			p, err := s.NewestSamples(ctx, ourTenant, session.Stretch{Most: 10})
 			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -206,17 +206,17 @@ func views() []deed {
 			delete(m, "bytes")
 			return m, err
 		}),
-		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, isClassified, sid(1))) }),
-		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, isClassified, "n")) }),
+		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, ourTenant, sid(1))) }),
+		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, ourTenant, "n")) }),
 		read("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
-			err := s.EachNote(ctx, isClassified, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
+			err := s.EachNote(ctx, ourTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
 			return list, err
 		}),
 		read("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.OptOutOf(ctx, sid(5))) }),
 		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Moved(ctx)
-			return m[isClassified].Counters, err
+			return m[ourTenant].Counters, err
 		}),
 		read("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
 			return two(s.Consultations(ctx, []string{"a", "b"}))
@@ -233,12 +233,12 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// shaky is a store whose every call may come to harm, and whose breaker is never in the way.
+// shaky returns a store whose every call may have a fault, and whose breaker never opens.
 func shaky(t *testing.T) (s func(prefix string) *redis.Store, b *between) {
 	t.Helper()
 	server := storetest.StartRedis(t)
 	b = standBetween(t, server.Addr)
-	t.Cleanup(b.close) // behind the closing of the stores
+	t.Cleanup(b.close) // runs after the stores are closed
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
 	return func(prefix string) *redis.Store {
@@ -252,7 +252,7 @@ func shaky(t *testing.T) (s func(prefix string) *redis.Store, b *between) {
 	}, b
 }
 
-// seen is all that can be read of a store.
+// seen returns all data of a store as text.
 func seen(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
@@ -269,7 +269,7 @@ func seen(t *testing.T, s *redis.Store) string {
 	return text
 }
 
-// differing are the lines that two texts do not share.
+// differing returns the lines that only one of two texts has.
 func differing(have, want string) (out string) {
 	for line := range strings.Lines(have) {
 		if !strings.Contains(want, line) {
@@ -284,7 +284,7 @@ func differing(have, want string) (out string) {
 	return out
 }
 
-// harms are what may happen to any command, and what the store makes of it.
+// harms returns the faults, with the error that the store returns for each.
 func harms() map[harm]error {
 	return map[harm]error{
 		cutBefore: redis.ErrDown,
@@ -300,9 +300,9 @@ func harms() map[harm]error {
 	}
 }
 
-// The connection breaks at each command of each write, before Redis has the command or after Redis executed it, or
-// Redis refuses the command. The write then returns ErrUnavailable, and its repetition gives the result of a write
-// without a fault.
+// The connection breaks at each command of each write, before Redis has the command or after Redis
+// executed the command, or Redis refuses the command. The write then returns ErrUnavailable, and
+// its repetition gives the result of a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := shaky(t)
 	for n, d := range changes() {
@@ -322,7 +322,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				if (err != nil) != hit || hit && (!errors.Is(err, kind) || !errors.Is(err, session.ErrUnavailable)) {
 					t.Errorf("%s, %s command %d: %v", d.name, how, at, err)
 				}
-				if at >= 0 && !hit { // it has no more commands
+				if at >= 0 && !hit { // the deed has no further commands
 					if at == 0 {
 						t.Errorf("%s: nothing was %s", d.name, how)
 					}

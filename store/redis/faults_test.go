@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// quick is the client's bound in these tests.
+// quick is the timeout of the client in these tests.
 const quick = 300 * time.Millisecond
 
 func faulty(t *testing.T, url string) *redis.Store {
@@ -54,7 +54,7 @@ func batch(n int) session.Batch {
 	}
 }
 
-// unavailable wants an error that says "later".
+// unavailable checks that the error allows a later repetition.
 func unavailable(t *testing.T, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
@@ -62,7 +62,7 @@ func unavailable(t *testing.T, what string, err, kind error) {
 	}
 }
 
-// eventually repeats until fn succeeds: the breaker lets one probe through a second.
+// eventually repeats fn until fn succeeds: the breaker permits one probe per second.
 func eventually(t *testing.T, what string, fn func() error) {
 	t.Helper()
 	err := errors.New("not tried")
@@ -100,10 +100,10 @@ func becomes(t *testing.T, what string, kind error, fn func() error) (err error)
 	return err
 }
 
-// silence is what both a frozen server and one that never says anything look like: three look-ups
-// that wait for as long as they may, then none that is asked at all; one write that the client's
-// bound ends, then none. The clock of this store stands still, so that no probe goes out, and what
-// waited for the server behind the breaker would have nothing but that bound to end it.
+// silence checks the calls to a frozen server and to a server that never responds: three look-ups
+// wait until their timeout, and later look-ups fail at once; one write waits until the timeout of
+// the client, and later writes fail at once. The clock of the store does not move, so that the
+// breaker sends no probe.
 func silence(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -122,7 +122,7 @@ func silence(t *testing.T, url string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		_, _, err := s.Session(ctx, "default", sid(1))
 		cancel()
-		// The end of the context, or that of the connection's wait for it, whichever is seen first.
+		// The error is that of the context or that of the connection's timeout, whichever comes first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !waited || strings.Contains(err.Error(), "asked again every") {
 			t.Errorf("a look-up: %v", err)
@@ -147,8 +147,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	server.Freeze(t)
 	silence(t, server.URL())
 	server.Thaw(t)
-	// What was sent before the server froze may be carried out when it wakes: repeated, everything
-	// stands once.
+	// The server may execute commands from before the freeze after the thaw. A repeated write is stored once.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}
@@ -174,7 +173,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	url := "redis://" + l.Addr().String() // connections are accepted by the kernel, and nobody answers
+	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
 	silence(t, url)
 	s := hasty(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
@@ -216,7 +215,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // its scripts are unknown there now
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // the restarted server does not know the scripts
 	stored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
 		t.Errorf("the epoch stays %s, %v", after, err)
@@ -237,7 +236,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
 		t.Errorf("the epoch stays %s, %v", after, err)
 	}
-	for n := range 2 { // the replay of who kept a copy
+	for n := range 2 { // a client that kept a copy writes again
 		if err := s.Write(t.Context(), batch(n)); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func say(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	}
 }
 
-// openFeedback reads a page as "session: feedback ..." lines, and the place behind it.
+// openFeedback reads a page as "session: feedback ..." lines, and the position after the page.
 func openFeedback(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) {
 	t.Helper()
 	rows, said, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
@@ -67,13 +67,13 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	say(t, s, 2, "a", 1)
 	say(t, s, 1, "b", 0)
-	say(t, s, 7, "c", 0) // its row is still on the way
+	say(t, s, 7, "c", 0) // the row of the session is not written yet
 	say(t, s, 3, "d", 0)
 	first := check("the first", 0, 1, "2: a")
 	last := check("the others", first, 9, "1: b, 3: d")
 	check("nothing new", last, 9, "")
 	say(t, s, 2, "e", 1)
-	say(t, s, 1, "b", 0) // a repeat changes nothing
+	say(t, s, 1, "b", 0) // a repetition changes nothing
 	last = check("one more", last, 9, "2: a e")
 
 	settled := func(want string) {
@@ -95,7 +95,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	say(t, s, 1, "late", 1)
 	check("late", 0, 9, "2: a e")
 
-	// What was told last may leave first, and leaves no place to go back from.
+	// If the newest feedback is deleted first, the positions of a reader do not move back.
 	say(t, s, 0, "f", 1)
 	say(t, s, 2, "h", 1)
 	last = check("two more", last, 9, "0: f, 2: a e h")
@@ -104,7 +104,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	check("nothing new", last, 9, "")
 
-	// What cannot be read keeps nothing else back.
+	// An unreadable entry does not block other entries.
 	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
 	if len(keys) != 1 {
 		t.Fatalf("got %+v, want len(keys) = 1", keys)
@@ -130,23 +130,23 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 	}
 	defer s.Close()
 	for n := range 3 {
-		if err := s.Park(t.Context(), isClassified, session.EchoKey(n), spoken(fmt.Sprint("e", n))); err != nil {
+		if err := s.Park(t.Context(), ourTenant, session.EchoKey(n), spoken(fmt.Sprint("e", n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Park(t.Context(), isClassified, 9, spoken("new")); !errors.Is(err, session.ErrParkingFull) {
+	if err := s.Park(t.Context(), ourTenant, 9, spoken("new")); !errors.Is(err, session.ErrParkingFull) {
 		t.Errorf("the fourth: %v", err)
 	}
-	if err := s.Park(t.Context(), isClassified, 1, spoken("e1")); err != nil {
+	if err := s.Park(t.Context(), ourTenant, 1, spoken("e1")); err != nil {
 		t.Errorf("one that waits already: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, spoken("new")); err != nil {
 		t.Errorf("another tenant's: %v", err)
 	}
-	if added, err := s.Join(t.Context(), isClassified, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
+	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
 		t.Errorf("joined %v, %v", added, err)
 	}
-	if err := s.Park(t.Context(), isClassified, 9, spoken("new")); err != nil {
+	if err := s.Park(t.Context(), ourTenant, 9, spoken("new")); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/store/storetest"
 )
 
-// What only a fleet needs: what one replica leaves in Redis, for another one to find. Each test has
-// two replicas over one server.
+// Tests of the fleet: each test has two replicas over one server, and one replica finds the data of
+// the other replica.
 
 func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
@@ -25,8 +25,8 @@ func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 
 func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Opt-out marks of sessions reach every replica; of two marks the mark that hides more is kept in any order; and a
-// mark does not name its session.
+// Opt-out marks of sessions reach every replica. Of two marks, the mark that hides more is kept in
+// any order. A mark does not name its session.
 func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()

@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// lived is a store after every change there is, in two tenants.
+// lived returns a store after every kind of change, in two tenants.
 func lived(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, d := range changes() {
@@ -32,12 +32,12 @@ func lived(t *testing.T, s *redis.Store) {
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: isClassified, At: time.Now()}); err != nil {
+	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: ourTenant, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// keysOf are the server's keys, sorted.
+// keysOf returns the server's keys, sorted.
 func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
 	t.Helper()
 	list, _ := server.Must(t, "KEYS", pattern).([]any)
@@ -77,7 +77,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 			delete(most, kind)
 		}
 	}
-	if len(tags) != 3 { // two tenants' and nobody's
+	if len(tags) != 3 { // the tags of two tenants, and the common tag
 		t.Errorf("tags %v", tags)
 	}
 	if len(most) > 0 {
@@ -95,7 +95,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 		t.Errorf("an empty store shows%s", differing(have, empty))
 	}
 	full := seen(t, one)
-	for _, tenant := range []string{isClassified, "other"} {
+	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
 			t.Errorf("%d sessions forgotten, %v", n, err)
 		}
@@ -111,7 +111,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	lived(t, s)
-	row, ok, err := s.Session(t.Context(), isClassified, sid(1))
+	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
 		t.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
 	}
@@ -123,7 +123,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~" + tag + "}:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
 	app := faulty(t, "redis://app:secret@"+server.Addr)
 	all := []string{
-		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // of both tenants, by their nature or in these tests
+		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // calls for both tenants, by design or in these tests
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
 	for _, d := range append(changes(), views()...) {
@@ -144,7 +144,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 }
 
-// A tenant's name may be anything, also what would be a pattern, another tag or a key of ours.
+// The name of a tenant may be any text, also a pattern, another tag or a key of precept.
 func TestNamesOfTenantsAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

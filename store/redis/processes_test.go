@@ -16,11 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// childURL is set in the environment of a process that closes sessions for its parent's test.
+// childURL is set in the environment of a process that closes sessions for the test of its parent.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll closes whatever is due, page by page, until nothing is, and counts what it closed
-// itself.
+// closeAll closes all due sessions, page by page, and counts the sessions that it closed itself.
 func closeAll(t *testing.T, s *redis.Store) (taken int) {
 	t.Helper()
 	for {
@@ -64,7 +63,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	const sessions = 1000
 	var b session.Batch
 	for n := range sessions {
-		tenant := []string{isClassified, "other"}[n%2]
+		tenant := []string{ourTenant, "other"}[n%2]
 		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: then(n / 7), Seen: then(n / 7), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
@@ -94,7 +93,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	if total != sessions {
 		t.Errorf("%d sessions were closed, want %d", total, sessions)
 	}
-	for _, tenant := range []string{isClassified, "other"} {
+	for _, tenant := range []string{ourTenant, "other"} {
 		have, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(have, want) {
@@ -103,14 +102,14 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	}
 }
 
-// A process that is killed while it closes sessions leaves nothing half counted: the next process closes the rest.
+// A process that is killed while it closes sessions leaves no session half counted: the next process closes the rest.
 func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	const sessions = 2000
 	var b session.Batch
 	for n := range sessions {
-		b.Rows = append(b.Rows, session.Row{Tenant: isClassified, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
+		b.Rows = append(b.Rows, session.Row{Tenant: ourTenant, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -121,7 +120,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "its first step", func() error {
-		if have, err := s.Counters(t.Context(), isClassified); err != nil || len(have) == 0 {
+		if have, err := s.Counters(t.Context(), ourTenant); err != nil || len(have) == 0 {
 			return fmt.Errorf("nothing is counted, %w", err)
 		}
 		return nil
@@ -129,8 +128,8 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	closeAll(t, s)
-	have, err := s.Counters(t.Context(), isClassified)
-	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: isClassified, Field: "sum"}, Value: sessions * 10}}
+	have, err := s.Counters(t.Context(), ourTenant)
+	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ourTenant, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(have, want) {
 		t.Errorf("counted %v, %v, want %v", have, err, want)
 	}

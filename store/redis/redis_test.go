@@ -25,7 +25,7 @@ func TestStoreConforms(t *testing.T) {
 func TestStoreConformsInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
-	// Each node holds something: the tenants' tags spread them.
+	// Each node has keys: the tags of the tenants are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.Must(t, "DBSIZE").(int64); keys == 0 {
 			t.Errorf("%s holds nothing", n.Addr)
@@ -33,7 +33,7 @@ func TestStoreConformsInACluster(t *testing.T) {
 	}
 }
 
-// opener opens stores beside each other on one server, each with keys of its own.
+// opener opens stores on one server, each with its own keys.
 func opener(url func(prefix string) string) func(t *testing.T) storetest.Store {
 	var n atomic.Int64
 	return func(t *testing.T) storetest.Store {
@@ -55,7 +55,7 @@ func open(t *testing.T, url string) *redis.Store {
 // No test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// permissions are what a user of precept's needs, as docs/OPERATIONS.md tells operators.
+// permissions returns the permissions of precept's Redis user, as docs/OPERATIONS.md lists them.
 func permissions() []string {
 	return strings.Fields("-@all +@connection +@read +@hash +@set +@sortedset +@string +@list +@stream +@pubsub " +
 		"+eval +evalsha +append +del +exists +pexpire +incr +incrby +time +info +cluster|slots +cluster|shards +cluster|nodes +command -@dangerous +info")
@@ -77,8 +77,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	s := open(t, server.URL())
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
-		other[0]++ // which is not there
-		err := errors.Join(s.PutAnswer(t.Context(), isClassified, id, "report", "text"), s.PutAnswer(t.Context(), isClassified, other, "report", "text"),
+		other[0]++ // a session that does not exist
+		err := errors.Join(s.PutAnswer(t.Context(), ourTenant, id, "report", "text"), s.PutAnswer(t.Context(), ourTenant, other, "report", "text"),
 			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return sizes(t, server) })
 }
 
-// sizes are the bytes of every key that does not end by itself.
+// sizes returns the bytes of each key without an expiry.
 func sizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

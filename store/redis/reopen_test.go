@@ -20,7 +20,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 			Tenant: "t", ID: session.KeyOf("t", session.SpaceName, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
 		}
 	}
-	const lost = 450 // more than are looked at at once
+	const lost = 450 // more sessions than one page
 	b := session.Batch{}
 	for n := range lost {
 		b.Rows = append(b.Rows, row(n, `{}`, true))
@@ -58,7 +58,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// Earlier releases kept a stream that nothing read; it is deleted at the start.
+// Earlier releases wrote a stream without readers; the stream is deleted at the start.
 func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

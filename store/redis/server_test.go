@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// many are so many maxima: more than one run of a script takes.
+// many returns n maxima: more than one run of a script takes.
 func many(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,7 +24,7 @@ func many(n int) (list []trial.Delta) {
 	return list
 }
 
-// All runs of a script take one round trip: this server answers none before it has all.
+// All runs of a script take one round trip: this server answers only after it has received all runs.
 func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 		}
 	}()
 	s := faulty(t, "redis://"+l.Addr().String())
-	if err := s.Raise(t.Context(), isClassified, many(200*runs)); err != nil {
+	if err := s.Raise(t.Context(), ourTenant, many(200*runs)); err != nil {
 		t.Errorf("it waits for an answer in between: %v", err)
 	}
 	_ = s.Close()
@@ -66,15 +66,15 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	<-done
 }
 
-// A server that lost its scripts gets each run once more with the whole script, and none twice; later runs use the
-// digest again.
+// A server that lost its scripts gets each run once more with the whole script, and none twice.
+// Later runs use the digest again.
 func TestUnknownScriptIsSentOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	sent := func() (digests, texts int) {
 		t.Helper()
 		stop := server.Monitor(t)
-		if err := s.Raise(t.Context(), isClassified, many(450)); err != nil {
+		if err := s.Raise(t.Context(), ourTenant, many(450)); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range stop() {
@@ -91,7 +91,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 			t.Errorf("round %d: %d by their digest and %d whole, want %v", i, digests, texts, want)
 		}
 	}
-	list, err := s.Maxima(t.Context(), isClassified)
+	list, err := s.Maxima(t.Context(), ourTenant)
 	if err != nil || len(list) != 450 {
 		t.Errorf("%d maxima, %v", len(list), err)
 	}
@@ -114,7 +114,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	if !strings.Contains(err.Error(), "BUSY") {
 		t.Errorf("Redis' own words are not told: %v", err)
 	}
-	_, _, err = s.Session(t.Context(), isClassified, sid(0))
+	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
 	unavailable(t, "a look-up", err, redis.ErrBusy)
 	server.Must(t, "SCRIPT", "KILL")
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
@@ -131,10 +131,10 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 		t.Error("it was taken")
 	}
 	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
-	if _, ok, err := s.Session(t.Context(), isClassified, sid(2)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
 		t.Errorf("the next one: %v, %v", ok, err)
 	}
-	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
 		t.Errorf("the large one: %v, %v", ok, err)
 	}
 }
@@ -163,7 +163,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 3 { // the oldest ones
+	for n := range 3 { // the oldest pages
 		for _, key := range keysOf(t, server, "*:s:"+sid(n).String()) {
 			server.Must(t, "DEL", key)
 		}
@@ -186,27 +186,27 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	last := due(session.Row{}, 2, 3, 4)
 	due(last, 2, 5)
 	due(session.Row{}, 100, 3, 4, 5)
-	if list, err := s.Newest(t.Context(), isClassified, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
+	if list, err := s.Newest(t.Context(), ourTenant, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("%d are listed, %v", len(list.List), err)
 	}
-	if ok, err := s.Forget(t.Context(), isClassified, sid(0)); !ok || err != nil {
+	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
 		t.Errorf("forgotten: %v, %v", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
 	due(session.Row{}, 100, 1, 3, 4, 5)
-	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: isClassified, ID: sid(1)}, {Tenant: isClassified, ID: sid(2)}})
+	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
 	if err != nil || !taken[0] || !taken[1] {
 		t.Errorf("settled: %v, %v", taken, err)
 	}
 	due(session.Row{}, 100, 3, 4, 5)
 }
 
-// A canceled call says nothing about Redis: later calls are sent all the same.
+// A canceled call is no evidence about Redis: later calls are sent.
 func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := bounded(t, server.URL(), 2*time.Second) // for as long a frozen server is waited for, whoever leaves
+	s := bounded(t, server.URL(), 2*time.Second) // the timeout for a frozen server, even if the caller leaves earlier
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -214,14 +214,14 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
 	for range 5 {
-		_, _, err := s.Session(ctx, isClassified, sid(1))
+		_, _, err := s.Session(ctx, ourTenant, sid(1))
 		written := s.Write(ctx, batch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
 			t.Errorf("the caller left: %v, %v", err, written)
 		}
 	}
 	server.Thaw(t)
-	if _, ok, err := s.Session(t.Context(), isClassified, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
 		t.Errorf("the next look-up: %v, %v", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {

@@ -22,7 +22,7 @@ func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored(t, s, 1)
-	stored(t, open(t, server.URL()), 1) // the same, in clear
+	stored(t, open(t, server.URL()), 1) // the same data without TLS
 	stored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
 	stored(t, open(t, url+"&server_name=redis.test"), 1)
 
@@ -51,7 +51,7 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored(t, s, 1)
-	// How the server's refusal arrives is a race between its alert and the end of the connection.
+	// The server's refusal arrives as an alert or as the end of the connection; the order is random.
 	if err := faulty(t, url).Ping(t.Context()); !errors.Is(err, redis.ErrTLS) && !errors.Is(err, redis.ErrDown) {
 		t.Errorf("without one: %v", err)
 	}
@@ -73,8 +73,8 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	}
 }
 
-// A Sentinel group: the master is found by its name, and a replica takes over when it dies. The epoch shows that
-// writes may have been lost.
+// In a Sentinel group, the master is found by its name, and a replica becomes the master when the
+// old master dies. The new epoch shows that writes may have been lost.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)

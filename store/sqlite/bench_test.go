@@ -44,8 +44,8 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls without the making of their data: the processor time of the process, which
-// other load does not change, with checkpoints and the collector, and the elapsed time.
+// meter measures calls without the creation of their data: the processor time of the process, which
+// other processes do not change, including checkpoints and the collector, and the elapsed time.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -254,7 +254,7 @@ func BenchmarkCounters(b *testing.B) {
 // busy second, their bytes in the file, and the look-up of twenty keys, one of which is stored
 // (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
-	const all = 198_000 // a multiple of both
+	const all = 198_000 // a multiple of both batch sizes
 	for _, size := range []int{30, 1500} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			b.StopTimer()

@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// After a failed statement, later statements of the transaction do nothing and read nothing.
-// Nothing of the transaction is stored, and the next transaction succeeds.
+// After a failed statement, later statements of the transaction have no effect and return no rows.
+// No statement of the transaction is stored, and the next transaction succeeds.
 func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -95,7 +95,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			i    int
 			day  int32
 			yes  bool
-			f    uint64 // its bits: nothing equals NaN
+			f    uint64 // bits of the number, because NaN is not equal to NaN
 			at   time.Time
 			word string
 			blob string

@@ -82,7 +82,7 @@ func TestEchoGenerations(t *testing.T) {
 			at++
 			k, n := session.EchoKey(rng.IntN(3_000)), 1+rng.IntN(40)
 			if rng.IntN(20) == 0 {
-				k = 1 << 50 // the key that goes by everywhere
+				k = 1 << 50 // the key that is in every batch
 			}
 			when := at
 			if rng.IntN(10) == 0 {
@@ -91,7 +91,7 @@ func TestEchoGenerations(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; when++ { // no ties: their order is nobody's business
+			for clash := true; clash; when++ { // distinct times: the order of equal times is undefined
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), when+1)
 			}
 			m[k][n] = max(m[k][n], when)
@@ -172,8 +172,8 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openTest(t, path), m, keys)
 }
 
-// The oldest generation is deleted when there are too many, and a full generation keeps the newest
-// echoes of a key that occurs in every session.
+// The oldest generation is deleted beyond the maximum number, and a full generation keeps the
+// newest echoes of a key that occurs in every session.
 func TestEchoesAreBounded(t *testing.T) {
 	const everywhere, each = 1 << 50, echoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))

@@ -78,7 +78,7 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 }
 
 func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
-	const sessions = 70 // more than one step takes
+	const sessions = 70 // more than one step processes
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
 		fill(t, s, "gone", n+1)
@@ -134,7 +134,7 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
 		t.Fatalf("forgot: %v, %v", ok, err)
 	}
-	// Parked feedback names no session: it is deleted with its tenant, or by PurgeParked.
+	// Parked feedback names no session: the feedback is deleted with its tenant, or by PurgeParked.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestRetainInSteps(t *testing.T) {
 	}
 }
 
-// soonOver is a context that has ended when Err is called for the second time.
+// soonOver is a context that ends at the second call of Err.
 type soonOver struct {
 	context.Context
 	looks int

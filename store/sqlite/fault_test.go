@@ -67,7 +67,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a write with an end: %v", err)
 	}
-	p.release(t) // its transaction is rolled back
+	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
 		t.Error("something was lost")
@@ -295,7 +295,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // what each holds is known after a restart
+	if err := s.Close(); err != nil { // the columns are read at the next start
 		t.Fatal(err)
 	}
 	s = open(t, sqlite.Options{Path: path, MaxParked: 3})

@@ -18,7 +18,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header and nothing": []byte("SQLite format 3\x00")} {
 		t.Run(name, func(t *testing.T) {
 			path := dbPath(t)
-			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to it
+			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to the file
 				if err := os.WriteFile(f, content, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +68,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 	for i := 100; i < len(file); i++ { // the header stays
 		file[i] = byte(i)
 	}
-	for range 2 { // twice in one second: the first one is not written over
+	for range 2 { // twice in one second: the first copy is not overwritten
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 }
 
-// A read-only store sets nothing aside, and the error names the remedy.
+// A read-only store renames no file, and the error names the remedy.
 func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {

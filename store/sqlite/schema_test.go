@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// undo returns the statements that take a store from each schema to the previous one.
+// undo returns, for each schema, the statements that restore the previous schema.
 func undo() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -51,14 +51,14 @@ func older(t *testing.T, s *Store, schema int) {
 	}
 }
 
-// at makes a database of an earlier schema with a row in each of its tables.
+// at creates a database of an earlier schema with a row in each of its tables.
 func at(t *testing.T, path string, schema int) {
 	t.Helper()
 	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The echoes are two blocks of a run, and a log with a later time of one echo.
+	// The echoes are two blocks of a run, and a log with a later time for one of the echoes.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -168,7 +168,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			t.Fatalf("schema %d, %v", v, err)
 		}
 	}
-	// The last table cannot be dropped: the migration has dropped two of three by then.
+	// The last table cannot be dropped: the migration has already dropped two of three tables.
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
@@ -183,8 +183,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 	}
 }
 
-// closedAt writes a settled session, a session that an earlier release only closed, and an imported
-// one.
+// closedAt writes a settled session, a session that an earlier release only closed, and an imported session.
 func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}

@@ -24,7 +24,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var cells []cell
 		for range rapid.IntRange(0, 30).Draw(t, "n") {
 			c := cell{rapid.SampledFrom([]string{"", "n", "n1", "zz", "w+0.16", "é", "\x00"}).Draw(t, "field"), rapid.Int64().Draw(t, "value")}
-			sum[c.field] += c.value // may overflow: then it wraps, and unwraps when undone
+			sum[c.field] += c.value // may overflow; the undo overflows back
 			cells = addCell(cells, c)
 		}
 		packed := packCells(cells)
@@ -129,7 +129,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	}
 }
 
-// A failed transaction that named a tenant leaves no number that another tenant could get.
+// A failed transaction that named a tenant uses no number that another tenant could get.
 func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -258,7 +258,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 }
 
 // A read whose context ends frees its connection, because SQLite is interrupted. A read that hangs
-// in the disk keeps its connection, and the next read uses another one.
+// in the disk keeps its connection, and the next read uses another connection.
 func TestSlowReadReleasesItsConnection(t *testing.T) {
 	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	hang := make(chan struct{})
@@ -285,7 +285,7 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 				}
 				cancel()
 				if name == "a disk that does not answer" {
-					break // this read keeps its connection
+					break // the hanging read keeps its connection
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {

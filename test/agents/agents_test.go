@@ -15,18 +15,18 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript is the loop, then what the follow-up gets.
+// agentScript returns the replies of the loop, and the reply to the follow-up.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "sh ./other.sh"}, harness.Step{Text: "The other script works."})
 }
 
-// faultScript is short: its faults are what counts.
+// faultScript returns a short script for the runs with faults.
 func faultScript() []harness.Step {
 	return []harness.Step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
 }
 
-// agentFaults hit the first request, the second, the third, and the last: refused, failed, cut,
-// ended without an end.
+// agentFaults returns faults for the first request, the second, the third, and the last: refused,
+// failed, truncated, ended without an end marker.
 func agentFaults() []harness.Fault {
 	return []harness.Fault{
 		{Name: "429", At: 1, Times: 1, Status: 429},
@@ -37,13 +37,13 @@ func agentFaults() []harness.Fault {
 }
 
 // TestAgents drives real agents directly against the scripted model and through precept, and prints
-// what holds for each. It installs nothing (tools/agents.sh does), takes many minutes, and runs
-// only when asked for.
+// the properties of each agent. It installs no agent (tools/agents.sh does), takes many minutes,
+// and runs only on request.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
 	}
-	if signal.Ignored(os.Interrupt) { // by the shell that started us in the background: agents would inherit it, and some are interrupted
+	if signal.Ignored(os.Interrupt) { // a shell that starts the test in the background ignores SIGINT: agents would inherit that
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	var rows []*row
@@ -58,13 +58,13 @@ func TestAgents(t *testing.T) {
 			rows = append(rows, r)
 			defer r.report(t)
 			r.measure(t, &a)
-			fmt.Println(r.line()) // a run takes hours: what is known is not to be lost with the rest
+			fmt.Println(r.line()) // a run takes hours: the finished rows must not be lost with the rest
 		})
 	}
-	fmt.Print(matrix(rows)) // not t.Log: the matrix is what the run is for
+	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
 }
 
-// measure runs an agent as often as its row needs.
+// measure runs an agent for all columns of its row.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newBoxed(t, a, harness.NewModel(t, agentScript()))
@@ -111,7 +111,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.measureParallel(t, a)
 }
 
-// measureRefused puts an upstream behind precept that takes nothing from it.
+// measureRefused puts precept before an upstream that refuses every changed request.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newBoxed(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
@@ -120,7 +120,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.refused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel starts two agents at once; a second lesson fires on the error that both will see.
+// measureParallel starts two agents at once; a second lesson matches the error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newBoxed(t, a, harness.NewModel(t, agentScript()))
@@ -135,8 +135,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	r.onError(one)
 }
 
-// measureInterrupt has a person press ^C while the second reply is on its way, and go on
-// afterwards.
+// measureInterrupt sends ^C during the second reply, and resumes the conversation afterwards.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newBoxed(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
@@ -148,8 +147,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.interrupt(tr, left)
 }
 
-// measureCompaction has an agent shorten its history: it is told of a long prompt, or refused one
-// that is too long.
+// measureCompaction makes an agent shorten its history: the usage reports a long prompt, or a
+// request is refused as too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -157,7 +156,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	if a.overflows {
 		faults = []harness.Fault{{Name: "overflow", Status: 400, Overflow: true}}
 	} else {
-		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for others
+		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for other agents
 	}
 	direct := newBoxed(t, a, harness.NewModel(t, script, faults...))
 	direct.shorten()
@@ -167,7 +166,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.compaction(direct, through)
 }
 
-// boxed is one agent in its box, with the model it talks to and, in between, precept or nothing.
+// boxed is one agent in its box, with its model and, in between, precept or no proxy.
 type boxed struct {
 	t     *testing.T
 	agent *agent
@@ -181,7 +180,7 @@ type boxed struct {
 	ends      []int // how many requests had reached the model at the end of each call
 }
 
-// newBoxed is one without precept, until proxied is called.
+// newBoxed returns an agent without precept, until proxied is called.
 func newBoxed(t *testing.T, a *agent, m *harness.Model) *boxed {
 	t.Helper()
 	tr := &boxed{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
@@ -191,8 +190,8 @@ func newBoxed(t *testing.T, a *agent, m *harness.Model) *boxed {
 	return tr
 }
 
-// proxied puts a precept of its own between the agent and the model. Its lesson fires on the task;
-// a keyword adds another one.
+// proxied starts a separate precept between the agent and the model. Its lesson matches the task;
+// each keyword adds a lesson.
 func (tr *boxed) proxied(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
@@ -204,7 +203,7 @@ func (tr *boxed) proxied(t *testing.T, keywords ...string) *harness.Process {
 	return p
 }
 
-// turns asks, and asks again in the same conversation.
+// turns runs two turns of one conversation.
 func (tr *boxed) turns() {
 	tr.ask(loopTask, false)
 	if !tr.agent.inProcess && !tr.agent.single {
@@ -212,7 +211,7 @@ func (tr *boxed) turns() {
 	}
 }
 
-// shorten asks, has the history shortened where that takes a word, and asks again.
+// shorten runs a turn, sends the command that shortens the history if the agent has one, and runs another turn.
 func (tr *boxed) shorten() {
 	if tr.agent.compacts == "" {
 		tr.turns()
@@ -228,8 +227,7 @@ func (tr *boxed) ask(words string, again bool) {
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
-// all are the requests of this trial's agent that reached the model. What precept sent a second
-// time counts once.
+// all returns the requests of the agent that reached the model. A request that precept sent twice counts once.
 func (tr *boxed) all() []harness.Asked {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.All(), func(a harness.Asked) bool {
@@ -240,12 +238,12 @@ func (tr *boxed) all() []harness.Asked {
 	})
 }
 
-// mains are those of them that are the conversation.
+// mains returns the requests of the conversation itself.
 func (tr *boxed) mains() []harness.Asked {
 	return slices.DeleteFunc(tr.all(), func(a harness.Asked) bool { return !a.Main })
 }
 
-// calls are the main requests of each command.
+// calls returns the main requests of each command.
 func (tr *boxed) calls() (out [][]harness.Asked) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {
@@ -255,7 +253,7 @@ func (tr *boxed) calls() (out [][]harness.Asked) {
 	return out
 }
 
-// keep leaves what was sent and printed in AGENTS_KEEP, for a person to look at.
+// keep writes requests and output to the directory AGENTS_KEEP.
 func (tr *boxed) keep() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

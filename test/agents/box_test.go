@@ -16,8 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// box is where one agent lives during a run: a home and a project of its own, and the address that
-// it is to use.
+// box is the environment of one agent in a run: a home, a project, and the address of the API.
 type box struct {
 	t        *testing.T
 	home     string
@@ -30,8 +29,7 @@ type box struct {
 
 func newBox(t *testing.T, base string) *box {
 	t.Helper()
-	// Not t.TempDir: an agent's daemon may write while the folder is being removed, and that is no
-	// failure.
+	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is no failure.
 	dir, err := os.MkdirTemp("", "precept-agent-")
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +54,7 @@ func newBox(t *testing.T, base string) *box {
 	return b
 }
 
-// agentsHome is where tools/agents.sh installs.
+// agentsHome returns the directory of tools/agents.sh.
 func agentsHome(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("AGENTS_HOME"); dir != "" {
@@ -69,7 +67,7 @@ func agentsHome(t *testing.T) string {
 	return dir
 }
 
-// path is a file below a program's node_modules.
+// path returns a file below a program's node_modules.
 func (b *box) path(folder, rest string) string {
 	return filepath.Join(b.programs, folder, "node_modules", rest)
 }
@@ -86,8 +84,8 @@ func (b *box) file(name, text string) {
 	}
 }
 
-// call runs one command of the agent to its end, in a process group of its own: what the agent
-// leaves behind ends with it. A value from interrupt (nil for never) is a person's ^C.
+// call runs one command of the agent to its end, in its own process group: child processes end with
+// the command. A value from interrupt (nil for never) sends ^C.
 func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
@@ -106,7 +104,7 @@ func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out stri
 		go func() {
 			select {
 			case <-interrupt:
-				time.Sleep(harness.WaitFor) // what was sent so far is to be read
+				time.Sleep(harness.WaitFor) // the earlier requests are read first
 				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 			case <-over:
 			}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // the lesson that fires on the task
-	errorSlug = "read-the-message"   // and the one that fires on its error
+	taskSlug  = "[check-the-target]" // the lesson that matches the task
+	errorSlug = "read-the-message"   // the lesson that matches the error of the task
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
@@ -22,7 +22,7 @@ func (r *row) outcome(direct, through *boxed) {
 	r.set("exit", "", faultless(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
-	var control row // holds the checks themselves to account: a run without precept must not pass them
+	var control row // tests the checks themselves: a run without precept must fail them
 	control.blocks(direct)
 	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
@@ -42,14 +42,14 @@ func counts(calls [][]harness.Asked) (n []int) {
 	return n
 }
 
-// listSent is the conversation as the agent sent it.
+// listSent returns the conversation as the agent sent it.
 func (tr *boxed) listSent(a *harness.Asked) []any {
 	var sent harness.Asked
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
 	return sent.List()
 }
 
-// lists holds neighbouring requests against each other.
+// lists compares consecutive requests.
 func (r *row) lists(tr *boxed) {
 	if tr.agent.delta {
 		r.none("prefix")
@@ -70,7 +70,7 @@ func (r *row) lists(tr *boxed) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
 }
 
-// blocks counts what was inserted, and takes it out again.
+// blocks counts the inserted blocks, and removes them.
 func (r *row) blocks(tr *boxed) {
 	mains := tr.mains()
 	var lesson, loop, altered []string
@@ -100,9 +100,9 @@ func (r *row) blocks(tr *boxed) {
 	r.set("bytes", "", faultless(altered...)...)
 }
 
-// withoutBlocks says whether got is sent with pieces inserted that are ours.
+// withoutBlocks reports whether got is sent with inserted blocks of precept.
 func withoutBlocks(got, sent string) bool {
-	const sure = 200 // bytes that must agree behind a piece before it counts as found
+	const sure = 200 // number of equal bytes after a block that identify its end
 	for {
 		n := 0
 		for n < len(got) && n < len(sent) && got[n] == sent[n] {
@@ -112,8 +112,7 @@ func withoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// The piece may begin with bytes that also stand before it, so look for its end and not for
-		// its beginning.
+		// The block may begin with bytes that also precede the block: search for its end and not for its beginning.
 		piece := strings.Index(got, sent[:min(sure, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -148,11 +147,11 @@ func (r *row) sessions(tr *boxed) {
 	r.set("session", "", faultless(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
 }
 
-// newSession looks at a call that began a new conversation in the same home.
+// newSession checks a call that began a new conversation in the same home.
 func (r *row) newSession(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
-		return // the row says already that nothing came
+		return // the row already reports the missing request
 	}
 	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
 	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
@@ -170,8 +169,7 @@ func (r *row) newSession(tr *boxed) {
 	r.set("new", "", faultless(faults...)...)
 }
 
-// restart looks at the last call, which resumed the conversation through a precept that was started
-// anew.
+// restart checks the last call, which resumed the conversation through a restarted precept.
 func (r *row) restart(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
@@ -186,7 +184,7 @@ func (r *row) restart(tr *boxed) {
 		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list does not begin with the one before\n%s\n%s", before.Raw, after.Raw))...)
 }
 
-// parallel looks at two agents that began with the same words at the same time.
+// parallel checks two agents that began with the same words at the same time.
 func (r *row) parallel(trials ...*boxed) {
 	var faults []string
 	sessions := map[string]int{}
@@ -206,7 +204,7 @@ func (r *row) parallel(trials ...*boxed) {
 		}
 		last := tr.tap.of(&mains[len(mains)-1]).session
 		sessions[last]++
-		for k := 1; k < len(mains); k++ { // the first request may not tell them apart
+		for k := 1; k < len(mains); k++ { // the first requests may be equal
 			s := tr.tap.of(&mains[k]).session
 			faults = append(faults, unless(s == last, "agent %d: request %d belongs to %q, the last one to %q", i, k, s, last))
 		}
@@ -215,7 +213,7 @@ func (r *row) parallel(trials ...*boxed) {
 	r.set("parallel", "", faultless(faults...)...)
 }
 
-// onError counts the blocks of the lesson that the first tool error fires.
+// onError counts the blocks of the lesson that matches the first tool error.
 func (r *row) onError(tr *boxed) {
 	if tr.agent.edits {
 		r.none("error")
@@ -228,7 +226,7 @@ func (r *row) onError(tr *boxed) {
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
 		all += n
-		// qwen sometimes loses what a command printed; the lesson fires when it is shown.
+		// qwen sometimes loses the output of a command; the lesson is inserted when the output is in a request.
 		shown = shown || strings.Contains(string(tr.tap.of(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds %d blocks, not %d", i, n, want))
@@ -237,7 +235,7 @@ func (r *row) onError(tr *boxed) {
 	r.set("error", "", faultless(faults...)...)
 }
 
-// interrupt looks at a conversation that was left in the middle of a reply and resumed.
+// interrupt checks a conversation that was interrupted during a reply and resumed.
 func (r *row) interrupt(tr *boxed, left time.Time) {
 	var faults []string
 	select {
@@ -252,7 +250,7 @@ func (r *row) interrupt(tr *boxed, left time.Time) {
 		return
 	}
 	if first := calls[1][0]; !strings.Contains(string(tr.tap.of(&first).body), loopTask) {
-		r.set("interrupt", "forgets", faults...) // the agent kept nothing of the conversation that was left
+		r.set("interrupt", "forgets", faults...) // the agent has not kept the interrupted conversation
 		return
 	}
 	var x row
@@ -266,7 +264,7 @@ func (r *row) interrupt(tr *boxed, left time.Time) {
 	r.set("interrupt", "", faultless(faults...)...)
 }
 
-// compaction looks at a conversation whose history the agent replaced by a summary.
+// compaction checks a conversation whose history the agent replaced by a summary.
 func (r *row) compaction(direct, through *boxed) {
 	if !direct.shortened() {
 		r.none("compact")
@@ -291,7 +289,7 @@ func (r *row) compaction(direct, through *boxed) {
 	r.set("compact", "", faultless(faults...)...)
 }
 
-// refused looks at a conversation whose first block the upstream refused.
+// refused checks a conversation whose first block the upstream refused.
 func (r *row) refused(tr *boxed, counted int) {
 	mains := tr.mains()
 	withBlocks := 0
@@ -309,7 +307,7 @@ func (r *row) refused(tr *boxed, counted int) {
 		unless(counted == 1, "precept counted %d", counted))...)
 }
 
-// shortened says whether the agent replaced its history at some point.
+// shortened reports whether the agent replaced its history at any time.
 func (tr *boxed) shortened() bool {
 	mains := tr.mains()
 	for i := 1; i < len(mains); i++ {
@@ -320,7 +318,7 @@ func (tr *boxed) shortened() bool {
 	return false
 }
 
-// retries looks at what the agent did after each fault.
+// retries checks the requests of the agent after each fault.
 func (r *row) retries(direct, through *boxed) {
 	same := faultless(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
@@ -343,11 +341,11 @@ func (r *row) retries(direct, through *boxed) {
 	}
 }
 
-// What agents do after a fault.
+// Reactions of agents to a fault.
 const (
 	unseen   = "-"     // the run was over before
-	gaveUp   = "stops" // nothing came after it
-	repeated = "again" // the same list came again
+	gaveUp   = "stops" // no request follows
+	repeated = "again" // the same list follows
 	wentOn   = "on"    // another request came
 )
 
@@ -356,7 +354,7 @@ type repetition struct {
 	list, session, block bool
 }
 
-// repeat finds the request that met a fault and the main request after it.
+// repeat finds the request with a fault and the next main request.
 func (tr *boxed) repeat(name string) repetition {
 	mains := tr.mains()
 	at := slices.IndexFunc(mains, func(a harness.Asked) bool { return a.Fault != nil && a.Fault.Name == name })

@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// counters are precept's own metrics, the label sets of a name summed up.
+// counters returns precept's own metrics, with the label sets of a name summed up.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
@@ -27,9 +27,8 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// counted holds what precept has counted against what happened: conversations, each with one
-// lesson, and loops, whose warnings are picks with a coin of their own; nothing given up, nothing
-// dropped, nothing that it did not understand.
+// counted compares precept's counts with the run: conversations, each with one lesson; loops, whose
+// warnings are picks with their own coin; and no abandoned, dropped or unparsed request.
 func (r *row) counted(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,

@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// workDir is a project with a build that fails and another one that works.
+// workDir returns a project with a build that fails and another build that works.
 func workDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func workDir(t *testing.T) string {
 
 const loopTask = "Precept e2e task: run the build script and tell me whether it works. Do not change files."
 
-// loopScript calls the same failing command three times, then another one, then answers.
+// loopScript calls the same failing command three times, then another command, and then answers.
 func loopScript() []harness.Step {
 	return []harness.Step{
 		{Text: "I will run the build script.", Command: "sh ./build.sh --target demo"},
@@ -42,7 +42,7 @@ func loopScript() []harness.Step {
 	}
 }
 
-// wanted says that a client of the end-to-end tests is missing; under CI that is a failure.
+// wanted skips the test without a client of the end-to-end tests; under CI, a missing client is a failure.
 func wanted(t *testing.T, path, how string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -61,7 +61,7 @@ func wanted(t *testing.T, path, how string) string {
 	return path
 }
 
-// ran is what a client did: its exit code, and what reached the model.
+// ran is the result of a client: its exit code, and the requests that reached the model.
 type ran struct {
 	code  int
 	out   string
@@ -90,9 +90,9 @@ func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...str
 	return res
 }
 
-// compare holds a run through precept against the direct one: the same end, the same number of main
-// requests, the list of each request a prefix of the next one's, one lesson block, one loop warning
-// that is sent again unchanged.
+// compare compares a run through precept with the direct run: the same exit code, the same number
+// of main requests, the list of each request a prefix of the next list, one lesson block, and one
+// loop warning that is repeated unchanged.
 func compare(t *testing.T, direct, through ran) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -119,8 +119,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 }
 
-// extends says whether list b begins with list a; cache_control moves, and a string is one text
-// part.
+// extends reports whether list b begins with list a. cache_control may move, and a string is equal to one text part.
 func extends(a, b []any) bool {
 	if len(a) > len(b) {
 		return false
@@ -159,7 +158,7 @@ func canonical(v any) any {
 	return v
 }
 
-// clients are small agents on the official SDKs, and where those are.
+// clients returns small agents on the official SDKs, with their programs.
 func clients() []struct{ name, needs, program, mode string } {
 	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
 	return []struct{ name, needs, program, mode string }{
@@ -173,7 +172,7 @@ func clients() []struct{ name, needs, program, mode string } {
 	}
 }
 
-// client is the command of one of them.
+// client returns the command of a client.
 func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
 	t.Helper()
 	path := wanted(t, needs, "make e2e-deps installs it")
@@ -204,16 +203,16 @@ func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
 	}
 }
 
-// A repeated request after a 429 or a 500 is the same request, block and all; a stream that the
-// model cuts is cut for the client as well, which the official SDKs take for an error and not for
-// the end of an answer.
+// A repeated request after a 429 or a 500 is the same request with the same block. A stream that
+// the model truncates is truncated for the client, too: the official SDKs treat that as an error
+// and not as the end of an answer.
 func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},
 	} {
 		for _, c := range clients() {
 			if c.name == "python/responses" || strings.HasPrefix(c.name, "node/chat") || c.mode == "plain" {
-				continue // the same library, or the same dialect, as one of the others
+				continue // the same library or the same dialect as another client
 			}
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()

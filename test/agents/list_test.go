@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// agent is one row of the matrix: how an unmodified agent is pointed at a base URL and asked
-// something.
+// agent is one row of the matrix: the configuration and the commands of an unmodified agent.
 type agent struct {
 	name string
-	// prepare writes the configuration that a person would write.
+	// prepare writes the configuration of a user.
 	prepare func(b *box)
-	// ask is the command of a turn; again resumes the last conversation. With inProcess one command
-	// holds both turns.
+	// ask returns the command of a turn; again resumes the last conversation. With inProcess one
+	// command runs both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
-	program   string                            // without it the row is skipped
+	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
-	edits     bool                              // its model edits files, which leaves no result: there is no error and no loop
-	form      func(command, text string) string // how its model writes a call, or an answer (command "")
-	compacts  string                            // what a person says to have the history shortened, "" where the agent does it by itself
-	overflows bool                              // its history is shortened when the API says that it is too long
-	upgrades  bool                              // it tries a websocket first
-	forgets   bool                              // of a turn that failed it keeps nothing: what follows is a conversation of its own
-	delta     bool                              // the provider keeps the history: a request holds only what is new
+	edits     bool                              // the model edits files, which have no result: no error and no loop
+	form      func(command, text string) string // format of the model's call or, with command "", of its answer
+	compacts  string                            // words of a user that shorten the history; "": the agent shortens it itself
+	overflows bool                              // the history is shortened when the API refuses it as too long
+	upgrades  bool                              // the agent tries a websocket first
+	forgets   bool                              // the agent drops a failed turn: the next turn is a new conversation
+	delta     bool                              // the provider keeps the history: a request has new items only
 }
 
-// agents are all rows, those first that matter most.
+// agents returns all rows, the most important first.
 func agents(home string) []agent {
 	rows := []agent{
 		openCode("chat", "@ai-sdk/openai-compatible"), openCode("responses", "@ai-sdk/openai"), openCode("messages", "@ai-sdk/anthropic"),
@@ -101,7 +100,7 @@ func codex(mode string) agent {
 		prepare: func(b *box) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
-			if mode != "default" { // its own model gets its tools in an item of the list
+			if mode != "default" { // the default model gets its tools in an item of the list
 				common += "model = \"gpt-5-codex\"\n"
 			}
 			if mode == "builtin" {
@@ -138,7 +137,7 @@ func claude() agent {
 	}
 }
 
-// programs are what people write themselves, on the libraries that they write it on.
+// programs returns small programs on common agent libraries.
 func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{

@@ -13,11 +13,11 @@ import (
 	"precept/test/harness"
 )
 
-// crowd is how many conversations with the same words begin at once.
+// crowd is the number of conversations with the same words that begin at once.
 const crowd = 50
 
-// TestAgentsLoad lets fifty conversations of each framework begin with the same words at once, and
-// holds what the model saw, what precept counted and what the report says against each other.
+// TestAgentsLoad begins fifty conversations of each framework with the same words at once, and
+// compares the requests at the model, the counts of precept and the report.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
@@ -66,11 +66,10 @@ func (a *agent) load(t *testing.T) {
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// inserted is what the model saw of precept, each block once however often it was sent again.
+// inserted counts the insertions that the model received, each block once for any number of repetitions.
 type inserted struct{ blocks, loops int }
 
-// crowd sorts what reached the model into conversations, by what the model itself said first in
-// them, and returns the sessions.
+// crowd groups the requests that reached the model by the first answer of the model, and returns the sessions.
 func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
@@ -93,7 +92,7 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 		}
 		mark := harness.StepMark.FindString(r.Raw[began:])
 		if tr.agent.delta && r.Step > 1 {
-			continue // only its first result holds the mark
+			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
 			t.Errorf("the conversation of %s is session %s, and was %s", mark, name, was)
@@ -113,7 +112,7 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }
 
-// reward gives each session its reward, and waits for the report to count them all.
+// reward posts a reward for each session, and waits until the report counts all rewards.
 func reward(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// otherAgents are further agents that people run.
+// otherAgents returns further agents that people run.
 func otherAgents() []agent {
 	return []agent{
 		cline(),
@@ -15,12 +15,12 @@ func otherAgents() []agent {
 	}
 }
 
-// cline is resumed in a terminal only.
+// cline can be resumed in a terminal only.
 func cline() agent {
 	return agent{
 		name: "cline", single: true, overflows: true,
 		prepare: func(b *box) {
-			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // else it leaves a daemon behind
+			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
 		},
 		ask: func(b *box, words string, _ bool) []string {
@@ -63,7 +63,7 @@ func continueCLI() agent {
 	}
 }
 
-// pythonAgents are programs on Python's frameworks.
+// pythonAgents returns programs on Python frameworks.
 func pythonAgents(home string) []agent {
 	program := func(name, folder, file string, env ...string) agent {
 		return agent{
@@ -102,21 +102,20 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a program on one of Python's frameworks, in the folder of its own that
-// tools/agents.sh fills.
+// framework is a program on a Python framework, in its own folder, which tools/agents.sh fills.
 type framework struct {
 	name, folder, file string
 	env                []string
-	once               bool // it is given one task
+	once               bool // the program takes only one task
 	delta              bool // the provider keeps the history
-	forgets            bool // of a turn that failed it keeps nothing
-	edits              bool // its model edits files, which leaves no result
+	forgets            bool // the program drops a failed turn
+	edits              bool // the model edits files, which have no result
 	form               func(command, text string) string
 }
 
 func frameworks() []framework {
 	const stream = "STREAM=1"
-	local := "LITELLM_LOCAL_MODEL_COST_MAP=True" // else it looks for prices on the network
+	local := "LITELLM_LOCAL_MODEL_COST_MAP=True" // otherwise litellm downloads a price list
 	return []framework{
 		{name: "openai-python", folder: "sdks", file: "openai_chat_agent.py"},
 		{name: "openai-python-stream", folder: "sdks", file: "openai_chat_agent.py", env: []string{stream}},
@@ -159,7 +158,7 @@ func frameworks() []framework {
 	}
 }
 
-// miniForm is how mini-SWE-agent's model writes a command.
+// miniForm writes a command as the model of mini-SWE-agent does.
 func miniForm(command, text string) string {
 	if command == "" {
 		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -167,7 +166,7 @@ func miniForm(command, text string) string {
 	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
 }
 
-// codeForm is how smolagents' models write code.
+// codeForm writes code as the models of smolagents do.
 func codeForm(command, text string) string {
 	if command == "" {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
@@ -175,7 +174,7 @@ func codeForm(command, text string) string {
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
 }
 
-// dspyForm is how dspy's models fill the fields of a step, and those of the answer behind the last.
+// dspyForm fills the fields of a step, and of the last answer, as the models of dspy do.
 func dspyForm(command, text string) string {
 	tool, args := "finish", "{}"
 	if command != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// row is what was measured of one agent, a cell a question.
+// row holds the measurements of one agent, one cell for each column.
 type row struct {
 	name  string
 	cells map[string]cell
@@ -15,11 +15,11 @@ type row struct {
 
 type cell struct {
 	note  string // "" for a plain yes
-	fault string // what is wrong, "" when nothing is
+	fault string // fault; "" for a pass
 	empty bool   // the question cannot be put to this agent
 }
 
-// columns are the questions, as the matrix asks them.
+// columns returns the columns of the matrix.
 func columns() []string {
 	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused"}
 }
@@ -79,7 +79,7 @@ func (c cell) String() string {
 	return "ok"
 }
 
-// matrix is all rows as a table. A row without a cell was skipped.
+// matrix prints all rows as a table. A row without a cell was skipped.
 func matrix(rows []*row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-26s", "agent")
@@ -95,7 +95,7 @@ func matrix(rows []*row) string {
 	return b.String() + "\n" + legend
 }
 
-// line is a row of the table.
+// line prints a row of the table.
 func (r *row) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-26s", r.name)
@@ -114,7 +114,7 @@ func faultless(faults ...string) []string {
 	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
 }
 
-// unless is a fault when a condition does not hold.
+// unless returns a fault if a condition is false.
 func unless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""

@@ -15,26 +15,26 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader numbers a request on its way, so that what reached the model can be held against what
-// the agent sent.
+// tapHeader numbers the requests of the agent, so that a request at the model can be compared with
+// the agent's request.
 const tapHeader = "X-Tap"
 
-// tap stands before precept (or, in a direct run, before the model) and keeps what the agent sent
-// and who precept took it for.
+// tap is a proxy before precept (or, in a direct run, before the model) that records the agent's
+// requests and the sessions that precept returned.
 type tap struct {
 	*httptest.Server
-	name   string // tells the requests of one tap from those of another at a shared model
+	name   string // name of the tap, for a model with several taps
 	mu     sync.Mutex
 	target *url.URL
 	sent   []sent
 }
 
-// sent is one request as it left the agent.
+// sent is one request of the agent.
 type sent struct {
 	method, path string
 	body         []byte
 	status       int
-	session      string // what precept answered in Precept-Session
+	session      string // header Precept-Session of the response
 }
 
 func newTap(t *testing.T, target string) *tap {
@@ -89,7 +89,7 @@ func (tp *tap) note(r *http.Request, body []byte) int {
 	return len(tp.sent) - 1
 }
 
-// number reads the header that a request got here; false when it came through another tap.
+// number returns the number of a request in tapHeader; false for a request of another tap.
 func (tp *tap) number(h http.Header) (int, bool) {
 	name, text, _ := strings.Cut(h.Get(tapHeader), " ")
 	n, err := strconv.Atoi(text)
@@ -104,7 +104,7 @@ func (tp *tap) answered(res *http.Response) {
 	}
 }
 
-// of is the request of the agent that became a request at the model.
+// of returns the agent's request for a request at the model.
 func (tp *tap) of(a *harness.Asked) sent {
 	n, ok := tp.number(a.Header)
 	if !ok {
@@ -115,7 +115,7 @@ func (tp *tap) of(a *harness.Asked) sent {
 	return tp.sent[n]
 }
 
-// answers counts the requests of a method that were answered with a status.
+// answers counts the requests with a method and a response status.
 func (tp *tap) answers(method string, status int) (n int) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()

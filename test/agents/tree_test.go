@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// grower is one of many conversations that begin with the same words: its list, and the sessions
-// that its requests were taken for.
+// grower is one of many conversations that begin with the same words: its list, and the sessions of its requests.
 type grower struct {
 	t     *testing.T
 	who   string
@@ -52,7 +51,7 @@ func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Objec
 	return out
 }
 
-// goOn is the list with an answer and the results of its calls.
+// goOn returns the list with an answer and the results of its calls.
 func goOn(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -63,7 +62,7 @@ func goOn(list []harness.Object, answer harness.Object, result string) []harness
 	return list
 }
 
-// manyAnswers is a model that makes as many choices as it is asked for, each with calls of its own.
+// manyAnswers is a model that returns the requested number of choices, each with different calls.
 func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,9 +84,10 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 	return up
 }
 
-// Fifty conversations begin with equal words at once and continue as search programs do: with one of several choices,
-// with several answers to one list, in branches, from an earlier place, after a kill. Each is one session with one
-// block in all its requests, and none belongs to another one.
+// Fifty conversations begin with equal words at once and continue as search programs do: with one
+// of several choices, with several answers to one list, in branches, from an earlier place, after a
+// kill. Each conversation is one session with one block in all its requests, and no two
+// conversations share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
 		"one of three choices": func(k *grower, i, _ int) {
@@ -118,7 +118,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			k.list = goOn(k.list, answer, "ok")
 		},
 		"forked by a person": func(k *grower, i, turn int) {
-			if turn == 2 { // back behind the first answer, with other words
+			if turn == 2 { // continues after the first answer, with other words
 				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
 			k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok")
@@ -155,7 +155,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	for turn := range 4 {
 		if kill && turn == 2 {
 			counted = counters(t, p)
-			time.Sleep(500 * time.Millisecond) // what ended 100 ms before is kept
+			time.Sleep(500 * time.Millisecond) // requests that ended 100 ms earlier are stored
 			p.Kills()
 			p = harness.Start(t, p.Dir, p.Flags...)
 		}

@@ -13,9 +13,10 @@ import (
 	"precept/test/harness"
 )
 
-// Of fifty conversations with equal first words, one half remains equal byte for byte, on an API that counts its call
-// ids; each of the other half calls a tool with its own arguments. The report and the export count the second half
-// only, for any feedback on the first, and as many blocks as the model saw.
+// Fifty conversations have equal first words. One half remains equal byte for byte, on an API that
+// counts its call ids; each of the other half calls a tool with different arguments. The report and
+// the export count the second half only, for any feedback on the first half, and as many blocks as
+// the model received.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -76,7 +77,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	reported(t, p, "?provisional=true", n)
 }
 
-// postNamed sends a request of somebody, and returns the session that it was taken for.
+// postNamed sends a request of a client, and returns the session of the response.
 func postNamed(t *testing.T, url, who, body string) (status int, reply, session string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -23,21 +23,20 @@ import (
 	"precept/test/harness"
 
 	"github.com/chromedp/chromedp"
-	_ "modernc.org/sqlite" // the driver that the store is written with
+	_ "modernc.org/sqlite" // the driver that wrote the store
 
 	"precept/inject/bank/banktest"
 	"precept/store"
 )
 
-// What the store of TestFirstPaint holds unless PRECEPT_PAINT says more: lessons, and sessions.
+// Default size of the store of TestFirstPaint, without PRECEPT_PAINT: lessons, and sessions.
 const (
 	paintLessons  = 200
 	paintSessions = 4000
 	paintDays     = 60
 )
 
-// paintSize is how large the store shall be: PRECEPT_PAINT="2000 1000000" is what make paint asks
-// for.
+// paintSize returns the size of the store. make paint sets PRECEPT_PAINT="2000 1000000".
 func paintSize(t *testing.T) (lessons, sessions int) {
 	t.Helper()
 	lessons, sessions = paintLessons, paintSessions
@@ -122,8 +121,8 @@ func TestFirstPaint(t *testing.T) {
 	}
 }
 
-// firstPaint opens a page and gives when the browser first painted content of it, in milliseconds
-// from the start of the navigation.
+// firstPaint opens a page and returns the time of the first contentful paint, in milliseconds from
+// the start of the navigation.
 func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
@@ -140,7 +139,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	return ms
 }
 
-// seedSessions has sessions closed over HTTP, two for each lesson, and gives how many there are.
+// seedSessions plays sessions over HTTP until they are closed, two for each lesson, and returns their number.
 func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	t.Helper()
 	p := harness.Start(t, dir, flags...)
@@ -201,9 +200,8 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	return n
 }
 
-// multiply copies every session with what belongs to it, and spreads the copies, and the counters
-// of the days, over the weeks before: what a store holds after a while, in the form that precept
-// wrote.
+// multiply copies every session with its rows, and spreads the copies and the daily counters over
+// the previous weeks, so that the store looks like a store after long use.
 func multiply(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)

@@ -33,9 +33,8 @@ import (
 // pictureLimit is how large a picture may be in bytes: they are kept with the source.
 const pictureLimit = 150 << 10
 
-// TestPictures writes pictures of every page of the demo's dashboard, in both themes, into the
-// directory of PRECEPT_PICTURES; make pictures sets it. PRECEPT_PICTURE_WIDTHS asks for further
-// widths than the usual one.
+// TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the
+// directory PRECEPT_PICTURES, which make pictures sets. PRECEPT_PICTURE_WIDTHS adds further widths.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
@@ -90,7 +89,7 @@ func widths(t *testing.T) []int {
 	return out
 }
 
-// playDemo runs the demo until it has played, and gives the dashboard's link.
+// playDemo runs the demo to its end and returns the link of the dashboard.
 func playDemo(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", "6000")
@@ -121,8 +120,8 @@ func playDemo(t *testing.T) string {
 	return ""
 }
 
-// A lesson that waits for a person, in the place of one that there is: the queue has something to
-// show.
+// pictureCandidate is a lesson that waits for approval and supersedes an existing lesson, so that
+// the queue has an entry.
 const pictureCandidate = `---
 schema: learning/v1
 slug: run-the-suite-of-the-package
@@ -144,8 +143,7 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// watch looks at the demo's overview as somebody would who keeps it open, and puts a lesson into
-// its queue.
+// watch keeps the demo's overview open like a browser, and adds a lesson to its queue.
 func watch(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
@@ -198,7 +196,7 @@ func watch(t *testing.T, link string) {
 	})
 }
 
-// pagesOf are the pages of the navigation, and the first lesson and session that there are.
+// pagesOf returns the addresses of the pages of the navigation, and of the first lesson and session.
 func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {
@@ -227,7 +225,7 @@ func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 		if err := chromedp.Do(ctx, chromedp.Navigate(origin+pages[list]), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatal(err)
 		}
-		row := "" // one that has something to show: a lesson that was injected and one that was withheld
+		row := "" // a session with an injected and a withheld lesson
 		if list == "sessions" {
 			row = "tr:has(.slug:not(.ghost)):has(.slug.ghost) "
 		}
@@ -248,7 +246,7 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 		t.Fatalf("got address %q, error %v, want no error", address, err)
 	}
-	time.Sleep(300 * time.Millisecond) // charts are drawn behind the load
+	time.Sleep(300 * time.Millisecond) // charts are drawn after the load event
 	raw, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
@@ -268,9 +266,9 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 }
 
-// fewColours writes a picture with 256 of its colours, the commonest of each family first: pages
-// have few, and the file is a third. Families come before shades, so that the one red word on a
-// grey page stays red.
+// fewColours writes a picture with 256 colours, which makes the file smaller. First comes the most
+// common colour of each family, then come the shades: so a single red word on a grey page stays
+// red.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

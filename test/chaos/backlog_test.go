@@ -17,12 +17,12 @@ import (
 	"precept/test/harness"
 )
 
-// awayBackend is a backend that takes nothing.
+// awayBackend is a backend that fails every write.
 type awayBackend struct{ store.Volatile }
 
 func (awayBackend) Write(context.Context, session.Batch) error { return errors.New("away") }
 
-// backlog fills a directory's outbox with so many exchanges of 8 KiB that no store has taken.
+// backlog fills a directory's outbox with n undelivered exchanges of 8 KiB.
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -51,7 +51,7 @@ func backlog(t *testing.T, dir string, n int) {
 		harness.Eventually(t, "room for another", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
 	}
 	stop()
-	<-ended // with or without an error: it may have run out of time before it asked the backend
+	<-ended // the error does not matter: the time may end before the first call of the backend
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// holds is what a process has open: its goroutines and its files.
+// holds returns the numbers of goroutines and open files of a process.
 func holds(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
 	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
@@ -38,7 +38,7 @@ func holds(t *testing.T, p *harness.Process) (goroutines, files int) {
 	return goroutines, len(list)
 }
 
-// resident is the memory of a process, in bytes.
+// resident returns the resident memory of a process in bytes.
 func resident(t *testing.T, p *harness.Process) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
@@ -61,7 +61,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range pieces {
-			if i > pieces/2 { // nobody is to hear the end by being slow to leave
+			if i > pieces/2 { // no client may see the end of the body because it is slow to leave
 				<-r.Context().Done()
 				left.Add(1)
 				return
@@ -96,7 +96,8 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream hears of all", func() bool { return left.Load() == clients })
-	// Looking costs a connection and its goroutines, and the server keeps some for the next.
+	// The request of this check needs a connection and its goroutines, and the server keeps some
+	// for the next request.
 	p.Eventually("nothing of them stays", func() bool {
 		g, f := holds(t, p)
 		return g <= goroutines+4 && f <= files+4
@@ -145,7 +146,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("10,000 headers: %q", many)
 	}
 	before := resident(t, p)
-	_ = said(func(w io.Writer) { // 500 MB of one header: refused, and never held
+	_ = said(func(w io.Writer) { // 500 MB of one header: refused, and never in memory
 		_, _ = io.WriteString(w, "X: ")
 		piece := strings.Repeat("x", 1<<20)
 		for range 500 {

@@ -14,12 +14,12 @@ import (
 	"precept/test/harness"
 )
 
-// A flood of new sessions, all under way at once, beyond limits.sessions. Every request is forwarded.
-// Sessions without a place in memory are counted, sessions that began before the flood continue, and
-// of the sessions with a place nothing is lost.
+// A flood of new sessions, all in flight at once, exceeds limits.sessions. Every request is
+// forwarded. Sessions without a place in memory are counted, sessions that began before the flood
+// continue, and no exchange of a session with a place is lost.
 func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	t.Parallel()
-	const limit, flood, ordinary = 32, 150, 2 // two places are kept for sessions that continue
+	const limit, flood, ordinary = 32, 150, 2 // two places are reserved for sessions that continue
 	var asked atomic.Int64
 	over := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

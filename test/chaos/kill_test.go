@@ -29,7 +29,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		wait := l.Start(ctx, p.Data, 8)
 		harness.Eventually(t, "answers that are old enough", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
 		l.More(int64(7 * round))
-		stop() // what fails from now on is the kill
+		stop() // later failures are caused by the kill
 		killed := p.Kills()
 		wait()
 		sure = append(sure, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
@@ -74,7 +74,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
 		t.Errorf("after the kill: %+v", d)
 	}
-	for range 2 { // a second start tells of nothing anew
+	for range 2 { // a second start reports no further stub
 		p = harness.Begins(t, dir, model.URL)
 		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
 			t.Errorf("after a start: %+v", d)
@@ -103,7 +103,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamOf begins a stream in a session of its own and reads it to its end.
+// streamOf begins a stream in a new session and reads the stream to its end.
 func streamOf(t *testing.T, data, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -127,7 +127,7 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 // R090: a backlog of several runs, whose file is damaged in some places.
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
-	// Without a store, what comes stays in the outbox.
+	// Without a store, exchanges stay in the outbox.
 	nowhere := "redis://" + refusing(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
@@ -160,7 +160,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	t.Logf("%d answered, %+v", answered, d)
 }
 
-// refusing is an address where everybody is turned away.
+// refusing returns an address that refuses every connection.
 func refusing(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -11,8 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// played runs a load at about 100 requests a second against a fleet's replica, and does something
-// to its store meanwhile.
+// played runs a load of about 100 requests per second against a replica, and calls harm during the load.
 func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
@@ -26,12 +25,11 @@ func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harne
 	return l
 }
 
-// whole says that everything that was answered is in the store, once, and that the log kept its
-// voice down.
+// whole checks that every answered request is in the store exactly once, and that the log is short.
 func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.All()
-	// What a full disk kept waiting in memory is not in the books yet.
+	// Exchanges that wait in memory because of the full disk are not in the account yet.
 	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
 	have := harness.InRedis(t, url)
@@ -152,7 +150,7 @@ func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
-			disk.Fill(t, 0) // somebody takes whatever is given back
+			disk.Fill(t, 0) // another program uses each freed byte
 			l.More(100)
 		}
 		stored := len(harness.InRedis(t, server.URL()))

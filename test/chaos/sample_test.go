@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// sampled reads the samples of a store: which exchanges each of them tells of.
+// sampled returns the exchanges of each sample of a store.
 func sampled(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
@@ -40,7 +40,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
-// learned waits until every exchange of a store stands in one sample, and in no other one.
+// learned waits until every exchange of a store is in exactly one sample.
 func learned(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
@@ -63,7 +63,7 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		}
 		return ids, twice
 	}
-	// The last look tells what was missing.
+	// the last result names the missing exchanges
 	var d harness.Diagnosis
 	var left, twice []string
 	defer func() {
@@ -72,8 +72,8 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		}
 	}()
 	p.Eventually("everything in samples", func() bool {
-		// An export reads page by page. Of a session whose samples are built again meanwhile it has old and
-		// new ones.
+		// An export reads page by page: while the samples of a session are replaced, it may return
+		// old and new samples.
 		d = harness.Doctor(t, dir, flags...)
 		left, twice = missing()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(left)+len(twice) == 0
@@ -90,7 +90,7 @@ func closes(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// hurt runs a load whose sessions close while it goes on, and breaks and mends its store meanwhile.
+// hurt runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
 func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)

@@ -21,7 +21,7 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 			old := g.Master(t)
 			old.Kill()
 			g.Failed(t, old)
-			if err := old.Start(); err != nil { // a replica from now on: the Sentinel will tell it
+			if err := old.Start(); err != nil { // the old master becomes a replica when the Sentinel reaches it
 				t.Fatal(err)
 			}
 		}

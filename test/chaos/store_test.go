@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// lockFile keeps everybody else from writing to a directory's store, as a stray sqlite3 does.
+// lockFile locks the database in a directory against other writers, as a forgotten sqlite3 shell does.
 func lockFile(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
@@ -40,7 +40,7 @@ func lockFile(t *testing.T, dir string) (unlock func()) {
 	}
 }
 
-// loud counts the lines of a log that want a person's eye.
+// loud counts the warnings and errors of a log.
 func loud(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
@@ -176,7 +176,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	stop()
 	wait()
 	n := l.All()
-	// What waits in memory for a disk that was full is not in the books yet.
+	// Exchanges that wait in memory for a full disk are not in the account yet.
 	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
 	p.Stops()
@@ -273,7 +273,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 		}
 	}
 
-	// Under load: what was answered is there.
+	// Under load: every answered request is in the store.
 	p = harness.Begins(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// Redis holds nothing of a forgotten session: beside a server, without a server, and from another machine.
+// Redis holds no data of a forgotten session: with a server, without a server, and from another machine.
 func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"

@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// A planned evaluation is one for a fleet: replicas that settle each other's sessions get the same result, also after
-// a restart.
+// The replicas of a fleet share one planned evaluation: replicas that settle each other's sessions
+// get the same result, also after a restart.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.Parrot(t, harness.Said("c", "ok")).URL

@@ -56,8 +56,8 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// What one replica forgets leaves all of them: their memory, their outboxes, and the backlog of a replica that
-// returns.
+// A session that one replica forgets leaves all replicas: their memory, their outboxes, and the
+// backlog of a replica that returns.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -107,13 +107,13 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("another session is gone, too")
 	}
-	say(fleet[1], word) // a session that was forgotten may begin anew
+	say(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("it is there again", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
-	// A replica that has not been able to deliver it, and is away when it is forgotten.
+	// A replica that could not deliver the session, and is away when the session is forgotten.
 	server.Freeze(t)
 	say(fleet[1], late)
-	go func() { // and one of the same session that is under way
+	go func() { // and a request of the same session in flight
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+late+"-again")
@@ -143,8 +143,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// The opt-out applies to decisions that are published before the answer ends: nothing of a session that names an
-// opted-out path reaches Redis, while another session is there with its answer.
+// The opt-out applies to decisions that are published before the answer ends: no data of a session
+// that names an opted-out path reaches Redis, while another session is there with its answer.
 func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, told = "heliotrope-4711", "marigold-0815"
@@ -162,7 +162,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	say(silent, "config/.env")
 	say(told, "config/build.mk")
 	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), told)) > 0 })
-	p.Stops() // all that is to be written is
+	p.Stops() // a stopped process has written everything
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {

@@ -18,11 +18,10 @@ import (
 	"precept/test/harness"
 )
 
-// balancer sends each request to a replica of which /readyz has said that it takes requests, as it
-// was when it was asked last.
+// balancer sends each request to a replica that was ready at its last /readyz check.
 type balancer struct {
 	mu    sync.Mutex
-	all   []string // the data listeners that there are
+	all   []string // all data listeners
 	ready []string
 	next  int
 }
@@ -102,8 +101,8 @@ func talker(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted one after the other, under load with streams: no request fails, each is
-// stored once, and each becomes one sample.
+// Two replicas on one Redis are restarted one after the other, under load with streams: no request
+// fails, each request is stored once, and each is in one sample.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), talker(t)

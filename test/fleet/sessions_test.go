@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// scribe is a model that keeps what it was asked, by the request's session header.
+// scribe is a model that records its requests by their session header.
 type scribe struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -53,11 +53,10 @@ func (s *scribe) last(who string) string {
 	return list[len(list)-1]
 }
 
-// chat is an agent's conversation: it sends its history back, grown by the reply and the result of
-// its call.
+// chat is the conversation of an agent. Each turn sends the history, with the last reply and the result of its call.
 type chat struct {
 	who      string
-	named    bool // it names its session; else it is recognised by what it sends back
+	named    bool // the requests name the session; otherwise the echoes identify it
 	messages []any
 	turns    int
 }
@@ -66,7 +65,7 @@ func newChat(who string, named bool) *chat {
 	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
 }
 
-// turn sends the conversation through one replica, and takes the reply up.
+// turn sends the conversation through one replica, and appends the reply.
 func (k *chat) turn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -102,7 +101,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	k.turns++
 }
 
-// replicas start n precepts on one Redis, with draws that differ from session to session.
+// replicas starts n precepts on one Redis, with coins that differ from session to session.
 func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -124,8 +123,7 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// written waits until the session's row in Redis is that of its newest turn: an agent thinks for
-// longer than that.
+// written waits until Redis has the session's row of the newest turn. A real agent needs longer for its next turn.
 func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -150,8 +148,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// prefixOf says that the list which the model saw before is how its newest one begins: blocks
-// included, byte for byte.
+// prefixOf checks that the newest list begins with all messages of the previous list, byte for
+// byte, including the blocks.
 func prefixOf(t *testing.T, before, after string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
@@ -174,7 +172,7 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 }
 
-// lookups are the commands with which a request asks for a session that is not in memory.
+// lookups counts the Redis commands that look up a session that is not in memory.
 func lookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `}:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -194,8 +192,8 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// Named, so that the test knows its id. Whether a block stands in it is a draw; 4 sessions
-		// without any are unlikely.
+		// Named, so that the test knows the session id. A coin decides whether the session has a
+		// block; 4 sessions without any block are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.who)
 		var first *session.Record
@@ -222,7 +220,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Error("no session got a lesson")
 	}
 
-	// So is one that is recognised by what it sends back.
+	// The same holds for a session that is identified by its echoes.
 	nameless := newChat("nameless", false)
 	nameless.turn(t, fleet[2])
 	nameless.turn(t, fleet[2])
@@ -234,7 +232,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("6 turns of a nameless session on one replica asked the store %d times", n)
 	}
 
-	// A session that stays is served from memory; one that moves costs a look-up.
+	// A session on one replica is served from memory. A session that moves to another replica costs a look-up.
 	stays := newChat("stays", true)
 	stays.turn(t, fleet[0])
 	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
@@ -274,7 +272,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 			t.Fatalf("turn %d: %d sessions", i+1, len(found))
 		}
 		written(t, db, found[0].Row.ID, i+1)
-		// The reply's own ids come with the flush behind it.
+		// The ids of the reply come with the next flush.
 		harness.Eventually(t, "the exchange", func() bool {
 			m, err := db.Stats(t.Context())
 			return err == nil && m["exchanges"] == int64(i+1)
@@ -328,7 +326,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// What stood in for the session meanwhile has left its record alone, and gives way to it.
+	// The stand-in for the session has not changed the record, and yields to the record.
 	p := fleet[1]
 	p.Eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
 	p.Eventually("the session without a name", func() bool {
@@ -346,7 +344,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	}
 }
 
-// All replicas use the counters of each, and each session counts once, whichever replica settles it.
+// All replicas use the counters of each replica, and each session counts once, no matter which replica settles it.
 func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -383,8 +381,8 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up that took longer than 45 ms put its session out of the experiment: that is right,
-	// and this machine may be slow.
+	// A look-up that takes longer than 45 ms excludes its session from the experiment: that is
+	// correct, and happens on a slow machine.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, "the sessions' rewards", func() bool {
 		told := 0
@@ -453,7 +451,8 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	}
 	server.Kill()
 	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
-	// Of a session with a name nobody can say that it is new; of one without, the request shows it.
+	// A named session may be older than the replica, so the salt is needed; a request without a
+	// name shows that its session is new.
 	if !turn(p, "with a copy", false) {
 		t.Errorf("no lesson, though the salt is known from the run before\n%s", p.Log.String())
 	}

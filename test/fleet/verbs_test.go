@@ -70,7 +70,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		t.Errorf(`got %q, want a text with "check-the-target"`, out)
 	}
 
-	// A replica has them at its start, and what is pushed later soon after.
+	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
 	model := newScribe(t)
 	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])

@@ -18,8 +18,8 @@ import (
 	"precept/test/harness"
 )
 
-// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one server, by API or by
-// writ, is at the other; a deleted lesson is deleted at both.
+// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one
+// server, by API or by writ, is at the other server, and a deleted lesson is deleted at both.
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -76,9 +76,9 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller that is killed while a model judges leaves nothing half done: the next one continues after the last
-// judged session, so that at most four judgements are repeated. A second distiller does not start during the first. On
-// an embedded store the claim ends with the kill.
+// A distiller that is killed while a model judges leaves no half-finished work: the next distiller
+// continues after the last judged session, so that at most four judgements are repeated. A second
+// distiller does not start during the first. On an embedded store the claim ends with the kill.
 func TestDistillerContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -145,7 +145,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expire ends the time of the one key that has this in its name, as if it had passed.
+// expire makes the only key with this part in its name expire.
 func expire(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
@@ -159,7 +159,7 @@ func expire(t *testing.T, server *storetest.Redis, part string) {
 	server.Must(t, "PEXPIRE", name, "0")
 }
 
-// transcripts are past sessions, each with a tool that fails.
+// transcripts returns sessions for an import, each with a tool that fails.
 func transcripts(n int) string {
 	var b strings.Builder
 	for i := range n {

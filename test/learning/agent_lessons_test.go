@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// lessonAnswer is one answer of /v1/lessons.
+// lessonAnswer is a response of /v1/lessons.
 type lessonAnswer struct {
 	ID         string   `json:"id"`
 	Signature  string   `json:"signature"`
@@ -26,7 +26,7 @@ type lessonAnswer struct {
 	Keywords   []string `json:"keywords"`
 }
 
-// lessonsOf speaks to /v1/lessons as one agent with one key.
+// lessonsOf is a client of /v1/lessons with one agent and one key.
 type lessonsOf struct {
 	t          *testing.T
 	base       string
@@ -80,8 +80,8 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps its own lessons: other agents do not see them, their claims are not trusted, and they survive a
-// restart.
+// An agent keeps its own lessons: other agents do not see them, the agent's claims about them are
+// ignored, and they survive a restart.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -106,7 +106,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 
-	// What is claimed is not believed, and what is too long is refused.
+	// A claim in the request is ignored, and a lesson that is too long is refused.
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
 		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
@@ -135,8 +135,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Error("no object:", code)
 	}
 
-	// A change keeps the id; a turn that a lesson matches is a consultation, and the newest comes
-	// first.
+	// A change keeps the id. A turn that matches a lesson is a consultation, and the newest consultation comes first.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`got code %d, body %s, want status 200 and string(b) with "Close the parser last."`, code, b)
 	}
@@ -172,7 +171,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Error("search:", found)
 	}
 
-	// All of it is there after a restart, and gone when it is deleted.
+	// All lessons exist after a restart, and are gone after their deletion.
 	p.Stops()
 	p = harness.Start(t, dir, flags...)
 	a.base = p.Data

@@ -53,8 +53,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts the demo of the circle, with its files in dir. done receives the end of the
-// process, which stop asks for.
+// playCircle starts the demo of the circle, with its files in dir. stop ends the process, and done receives its end.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -105,7 +104,7 @@ func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 		t.Fatal(err)
 	}
 	rows := map[string]circleRow{}
-	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each way in which it was shown
+	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each presentation
 		all := rows[r.Slug]
 		all.Slug, all.Verdicts = r.Slug, append(all.Verdicts, r.Verdict)
 		all.Matched, all.Picked, all.NInjected = all.Matched+r.Matched, all.Picked+r.Picked, all.NInjected+r.NInjected

@@ -22,12 +22,12 @@ import (
 	"precept/test/harness"
 )
 
-// crewModel is a model that notes which lessons each agent of each run was shown.
+// crewModel is a model that records the lessons in the requests of each agent of each run.
 type crewModel struct {
 	*httptest.Server
 	mu     sync.Mutex
 	seen   map[string]map[string]bool // "run/agent" to slugs
-	fields []string                   // headers of precept's own that reached it
+	fields []string                   // headers of precept that reached the model
 }
 
 var (
@@ -66,7 +66,7 @@ func newCrewModel(t *testing.T) *crewModel {
 	return m
 }
 
-// of is what any agent of the run was shown.
+// of returns the lessons that any agent of the run received.
 func (m *crewModel) of(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +81,7 @@ func (m *crewModel) of(run string) map[string]bool {
 	return all
 }
 
-// crewAgent is one agent of a run: an SDK program that sends its history back, and names nothing
-// but its run.
+// crewAgent is one agent of a run: an SDK program that sends its history, and names only its run.
 type crewAgent struct {
 	run, name string
 	history   []map[string]any
@@ -161,7 +160,7 @@ func topics(from, to int) string {
 	return strings.Join(words, " and ")
 }
 
-// crewFlags put the coins to work.
+// crewFlags returns flags under which the coins inject and withhold.
 func crewFlags(m *crewModel, lessons string, more ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
@@ -220,14 +219,14 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 		goOn(i)
 	}
 	rateCrews(t, func(int) string { return p.Data }, agents)
-	again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // everything is older than that
+	again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
 	closedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.fields) > 0 {
 		t.Error("precept's own headers went upstream:", m.fields)
 	}
 }
 
-// rateCrews rates every second run as a whole, and of the others the agents, by the same rater.
+// rateCrews rates every second run as a whole, and the agents of the other runs, by the same rater.
 func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	t.Helper()
 	for i := range agents {
@@ -321,7 +320,7 @@ func TestRunOverReplicasIsOneUnit(t *testing.T) {
 	closedCrews(t, p, m, agents, "--store-url", server.URL())
 }
 
-// sessionOf asks what an agent's session is called, by going on with it.
+// sessionOf returns the session of an agent by sending another turn.
 func sessionOf(t *testing.T, base string, a *crewAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
@@ -339,7 +338,7 @@ func sessionOf(t *testing.T, base string, a *crewAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkCrews holds the draws, the report and what the model saw against each other.
+// checkCrews compares the coins, the report and the requests at the model.
 func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []crewTrial, r *report.Report) {
 	t.Helper()
 	type drawn struct{ injected, withheld map[string]bool }
@@ -421,8 +420,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 }
 
-// recomputeCrews lets a script that shares nothing with precept come to the same report: a run is
-// one row.
+// recomputeCrews compares the report with a script that shares no code with precept: a run is one row.
 func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -465,7 +463,7 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
-// checkCrewSamples looks whether what was said of the run reached each of its sessions.
+// checkCrewSamples checks that the feedback on a run reached each of its sessions.
 func checkCrewSamples(t *testing.T, out string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
@@ -498,7 +496,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 	}
 }
 
-// ratedAs waits until so many sessions of a run have samples, all of them of that score.
+// ratedAs waits until n sessions of a run have samples, all of them with that score.
 func ratedAs(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	last := ""
@@ -552,13 +550,13 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 		}
 		return false
 	})
-	for range 2 { // the same twice
+	for range 2 { // the same feedback twice
 		say(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
 	ratedAs(t, p, dir, "late", 5, 0.5)
-	say(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // another word of the same
+	say(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // more feedback of the same rater
 	ratedAs(t, p, dir, "late", 5, 1)
-	say(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run's name does where no session has it
+	say(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // the name of a run is accepted if no session has the name
 	p.Eventually("the run to be worth the mean", func() bool {
 		units := 0
 		for _, c := range crewTrials(t, "--data-dir", dir) {
@@ -568,7 +566,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 		}
 		return units == 1
 	})
-	// Who goes on after the run has closed keeps to what was drawn, and nothing of it counts again.
+	// A turn after the close of the run uses the existing coins, and does not count again.
 	before := len(crewTrials(t, "--data-dir", dir))
 	a := newCrewAgent("late", "straggler")
 	a.says(t, p.Data, topics(0, 20), false)

@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// season plays sessions in which up to three lessons match, and tells of nine in ten how they
-// ended. What helps is the first.
+// season plays sessions in which up to three lessons match, and posts a reward for nine in ten.
+// Only the first lesson has an effect.
 func season(t *testing.T, data string, sessions int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -140,7 +140,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
 		t.Errorf("forty points are found by 120 picks: %+v, %+v", look, r.Looks)
 	}
-	// What is told after the closing corrects the row, and leaves the look as it is.
+	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
 	for n := range 60 {
 		name := fmt.Sprintf("season-%d", n)
@@ -184,8 +184,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
-	// Sessions that closed under an older definition of reward are left out, as the report leaves
-	// them out.
+	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
 		t.Fatalf("the lines have changed: %.300s", trials)
@@ -273,7 +272,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("%d rows of %d show an effect, %d are outcomes", shown, len(again), outcomes)
 	}
 
-	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // its lines are broken where they are long
+	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("the row is not explained:\n%s", explained)
 	}
@@ -283,8 +282,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("got error %v, rows %+v, want no error, len(rows) = 1, rows[0].Explain not nil and math.Abs(*rows[0].Explain.Mean - *r.Lessons[0].Effect) <= 1e-9", err, rows)
 	}
 
-	// What counts under another definition of reward begins at nothing, and says what it leaves
-	// out.
+	// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
 	p.Stops()
 	var other report.Report
 	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {

@@ -38,7 +38,8 @@ func reaches(t *testing.T, p *harness.Process, m *harness.Model, agent, about, w
 	return strings.Contains(m.Asked[len(m.Asked)-1].Raw, word)
 }
 
-// A lesson that an agent recorded reaches only this agent, if the agent trusts itself, and needs approval otherwise.
+// A lesson that an agent recorded reaches only this agent, if the agent trusts its own lessons, and
+// needs approval otherwise.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {

@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// opinionated is a judge that has one opinion of whatever was in force, and learns nothing.
+// opinionated is a judge with the same opinion about every injected lesson, which proposes no lesson.
 func opinionated(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if code != 0 || !strings.Contains(told, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
 				t.Errorf(`got code %d, told %s, want exit code 0 and told with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, told)
 			}
-			banktest.WriteLesson(t, lessons, "look-first", "goals") // another text, of which nobody has said anything
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
 			if _, told, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(told, "opinion") {
 				t.Errorf(`got %q, want a text without "opinion"`, told)
 			}

@@ -34,7 +34,7 @@ Wait ten seconds before the next command.
 `
 
 // A lesson that prevents its error is proven by the recurrence of the error within 150 short
-// sessions, long before the few rewards could say anything.
+// sessions, long before the rewards are sufficient.
 func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

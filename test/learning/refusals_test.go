@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// picky is a model that refuses what precept inserts.
+// picky is a model that refuses requests with a block.
 func picky(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// meets plays one session: every third is refused, every third loses its block to a compaction,
-// every third has a turn in which its client wants nothing inserted.
+// meets plays one session: every third session is refused, every third loses its block in a
+// compaction, and every third has a turn whose client forbids insertions.
 func meets(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries are one value of every kind, put together at run time, so that scanners of this
-// repository find none in it.
+// canaries returns one value of every kind. The values are joined at run time, so that secret
+// scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -45,7 +45,7 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks lists where a canary, or the greater part of it, stands in clear.
+// leaks lists the canaries that a text contains completely or for the greater part.
 func leaks(all map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -61,8 +61,9 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// streaming is an upstream that says and calls with the text in pieces of seven bytes, and hangs up
-// in the middle of the last value when the request asks for it.
+// streaming is an upstream that answers with words and calls that contain the text, in pieces of
+// seven bytes, and closes the connection in the middle of the last value if the request demands
+// that.
 func streaming(t *testing.T, text string, last string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +154,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{`{"messages":` + jsonText(text), `{"session_id":` + jsonText(text) + `,"x":1}`} { // faults are told without their text
+	for _, bad := range []string{`{"messages":` + jsonText(text), `{"session_id":` + jsonText(text) + `,"x":1}`} { // errors must not quote the text
 		harness.Post(t, p.Data+"/v1/feedback", header, bad)
 		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, bad)
 	}
@@ -200,7 +201,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 }
 
-// documentsOf is everything that the store tells, as JSON.
+// documentsOf returns all documents of the store as JSON.
 func documentsOf(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})

@@ -12,7 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// words makes text like that of tool results: words, numbers, paths, no two lines alike.
+// wordsOf returns text like the results of tools: words, numbers, paths, no two equal lines.
 func wordsOf(r *rand.Rand, n int) string {
 	list := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder

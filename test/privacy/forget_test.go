@@ -9,7 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session is forgotten beside a running server, a tenant without one: afterwards no file holds anything of either.
+// A session is forgotten with a running server, and a tenant without a server: afterwards no file
+// holds data of either.
 func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+first+"."), harness.Said("chatcmpl-2", "It is "+second+"."))
@@ -57,7 +58,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Errorf("forgotten twice: %d %s", code, out)
 	}
 
-	// Its agent goes on all the same: it begins anew, and that can be forgotten, too.
+	// The agent continues: its next turn begins a new session, which can be forgotten, too.
 	say("a", first)
 	metric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)

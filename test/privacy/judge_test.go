@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// judgeSays is a judge that repeats a text: in drafts and every third outcome, or, with a status, in
-// the body of an error.
+// judgeSays is a judge that repeats a text: in drafts and every third outcome, or, with a status,
+// in the body of an error.
 func judgeSays(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -49,8 +49,9 @@ func judgeSays(t *testing.T, text string, status int) string {
 	return s.URL + "/v1"
 }
 
-// No output of the distiller holds a secret that a judge says: a draft, the reason of a refusal, the
-// error of a judge, for people and for programs, with and without a dry run, and the files it writes.
+// No output of the distiller holds a secret from the answer of a judge: not in a draft, in the
+// reason of a refusal or in an error of the judge, for people and for programs, with and without a
+// dry run, and not in the files that it writes.
 func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 	t.Parallel()
 	for kind, canary := range canaries() {

@@ -62,7 +62,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					p.Eventually("the others alone in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}
-				// The reply said what the session is about, and is given back.
+				// The next request repeats the reply, which quotes the text.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)
 				p.Drained(dir)
 				p.Stops()
@@ -93,7 +93,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	}
 }
 
-// skipped sends a request of a session, and returns the reason for inserting nothing.
+// skipped sends a request of a session, and returns the reason for the missing insertion.
 func skipped(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

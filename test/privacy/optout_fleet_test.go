@@ -13,9 +13,10 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica, by the header or by a path. Its next turn repeats all of it without the header
-// and reaches another replica at once: no file of the fleet and nothing in Redis holds the earlier text, and the new
-// text is stored. The same holds for an opt-out in the middle, and when the first replica gets the session back.
+// A session opts out at one replica, by the header or by a path. Its next turn repeats the whole
+// text without the header and reaches another replica at once: no file of the fleet and no key of
+// Redis holds the earlier text, and the new text is stored. The same holds for an opt-out in the
+// middle, and when the session returns to the first replica.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"
@@ -49,13 +50,13 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	said := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
 	add := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
 	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
-		// all of it opted out, at one replica
+		// the whole session opted out, at one replica
 		one := said("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
 		one = add(one, said("assistant", "I found "+canary+"."), said("user", "And one "+news+"?"))
 		send(1, "one "+form, one, nil)
 	}
-	// all of it, at two replicas; then it comes back to the first
+	// the whole session opted out, at two replicas; then the session returns to the first
 	two := said("user", "Look for "+canary+".")
 	send(0, "two", two, off)
 	two = add(two, said("assistant", "I found "+canary+"."), said("user", "More of "+canary+"."))

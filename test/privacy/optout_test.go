@@ -19,7 +19,7 @@ import (
 	"precept/test/harness"
 )
 
-// calling is a chat completion that calls a tool.
+// calling returns a chat completion with a tool call.
 func calling(id, tool, args string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, id, id, tool, args)
 }
@@ -36,7 +36,7 @@ func TestEachFormOfOptOutLeavesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "precept.yaml")
 	reply := calling("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(150 * time.Millisecond) // that it has begun is put down before anybody knows where it leads
+		time.Sleep(150 * time.Millisecond) // the begun turn is written before the target of its calls is known
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
 	}))
@@ -106,7 +106,7 @@ reward: {close_after: 300ms}
 	}
 	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	clean("while it runs")
-	// Feedback that comes late, from the client of a session that nobody remembers.
+	// Late feedback from the client of a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("late feedback: %d %s", code, answer)
 	}
@@ -125,7 +125,7 @@ reward: {close_after: 300ms}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
 
-	// And whoever did not opt out is kept.
+	// Sessions that did not opt out are kept.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
@@ -133,7 +133,7 @@ reward: {close_after: 300ms}
 	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
-// kept is what doctor counts in the store.
+// kept returns the counts of doctor.
 func kept(t *testing.T, dir string) string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
@@ -148,8 +148,8 @@ func kept(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// In a session of several turns, the turn that reads the file, the turn that gets the file and the answer that quotes
-// the file are not stored; earlier and later turns are.
+// In a session of several turns, the turn that reads the file, the turn with the content of the
+// file and the answer that quotes the file are not stored. Earlier and later turns are stored.
 func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// prompts are the two turns of a conversation in each dialect, with system prompt and tools.
+// prompts holds the two turns of a conversation in each dialect, with system prompt and tools.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",

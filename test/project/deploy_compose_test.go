@@ -18,7 +18,7 @@ import (
 	"precept/store/storetest"
 )
 
-// composeFile is what compose.yaml uses of the Compose specification, and no more.
+// composeFile is the used part of the Compose specification.
 type composeFile struct {
 	Name     string
 	Precept  composeService `yaml:"x-precept"`
@@ -43,7 +43,7 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// given are the variables that the head of compose.yaml tells people to export.
+// given returns the variables that the head of compose.yaml asks people to export.
 func given() map[string]string {
 	return map[string]string{"OPENAI_BASE_URL": "https://api.openai.com/v1", "REDIS_PASSWORD": "secret", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef", "GRAFANA_PASSWORD": "other"}
 }
@@ -72,7 +72,7 @@ func readCompose(t *testing.T) (c composeFile) {
 	return c
 }
 
-// preceptEnv is what a service's precept sees: the image's variables and the service's.
+// preceptEnv returns the environment of a service's precept: the variables of the image and of the service.
 func preceptEnv(t *testing.T, s composeService) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -202,8 +202,8 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	}
 }
 
-// A precept runs with the variables of compose.yaml on a Redis with its command line, and
-// Prometheus may come in under the service's name, and under no other.
+// A precept runs with the variables of compose.yaml on a Redis with its command line. Prometheus
+// may use the name of the service as Host, and no other name.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)

@@ -18,8 +18,7 @@ import (
 	"precept/store/storetest"
 )
 
-// What the manifests use of the Kubernetes API, field by field and no more: a misspelt field is
-// silently dropped there.
+// The used part of the Kubernetes API, field by field, because the API server silently drops a misspelt field.
 type (
 	kubeMeta struct {
 		Name   string
@@ -151,7 +150,7 @@ type (
 	}
 )
 
-// kubernetes are the manifests.
+// kubernetes holds the manifests.
 type kubernetes struct {
 	config   kubeConfigMap
 	secret   kubeSecret
@@ -160,7 +159,7 @@ type kubernetes struct {
 	budget   kubeBudget
 }
 
-// readKubernetes decodes each document by the version and kind that it says it is.
+// readKubernetes decodes each document by its version and kind.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -206,7 +205,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 
 func (k *kubernetes) container() *kubeContainer { return &k.set.Spec.Template.Spec.Containers[0] }
 
-// env is what the container's precept sees.
+// env returns the environment of the container's precept.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -221,8 +220,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: files are links into a directory that is swapped
-// whole.
+// mount writes the ConfigMap as the kubelet does: files are links into a directory that is replaced as a whole.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -244,7 +242,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args are the container's, with the ConfigMap where the test has mounted it.
+// args returns the arguments of the container, with the directory of the mounted ConfigMap.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
@@ -318,8 +316,8 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 }
 
-// A precept runs on the ConfigMap as the kubelet mounts it, answers the probes, and takes over a
-// change of it.
+// A precept runs on the ConfigMap as the kubelet mounts it, answers the probes, and applies a
+// change of the ConfigMap.
 func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)

@@ -21,14 +21,13 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// lastWrite is the store's one bounded attempt at a stop (writeLimit of package store).
+// lastWrite is the time limit of the store's last write at a stop (writeLimit of package store).
 const lastWrite = 10 * time.Second
 
-// stopNeeds is how long a stop of an unconfigured precept may take: whoever runs it must not kill
-// it before.
+// stopNeeds is the maximum duration of a stop with the default settings. A supervisor must not kill precept earlier.
 const stopNeeds = 30*time.Second + server.CutWait + lastWrite
 
-// deployed is a file under deploy/, or the Dockerfile.
+// deployed returns a file under deploy/, or the Dockerfile.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
@@ -38,8 +37,8 @@ func deployed(t *testing.T, name string) string {
 	return string(b)
 }
 
-// strictly decodes the documents of a YAML file; an unknown or doubled key is a fault. next says
-// into what.
+// strictly decodes the documents of a YAML file and fails on unknown and repeated keys. next
+// returns the target of a document.
 func strictly(t *testing.T, name string, next func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(deployed(t, name), "\n---\n") {
@@ -50,7 +49,7 @@ func strictly(t *testing.T, name string, next func(document []byte) any) {
 	}
 }
 
-// imageEnv are the variables that the image sets.
+// imageEnv returns the variables that the image sets.
 func imageEnv(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -66,7 +65,7 @@ func imageEnv(t *testing.T) map[string]string {
 	return out
 }
 
-// effectiveConfig is what serve would run with.
+// effectiveConfig is the configuration that serve would use.
 type effectiveConfig struct {
 	Listen string
 	Admin  struct {
@@ -81,7 +80,7 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
-// effective asks the real binary what it makes of variables and arguments.
+// effective returns the configuration that the real binary reads from variables and arguments.
 func effective(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
@@ -109,7 +108,7 @@ func pairs(env map[string]string) (out []string) {
 	return out
 }
 
-// onlyKnown fails on a variable that nothing reads.
+// onlyKnown fails on a variable that precept does not read.
 func onlyKnown(t *testing.T, where string, env map[string]string) {
 	t.Helper()
 	known := gatherPromises(t).env
@@ -120,7 +119,7 @@ func onlyKnown(t *testing.T, where string, env map[string]string) {
 	}
 }
 
-// runnable fails on a command line that the program does not understand.
+// runnable fails on a command line that the program refuses.
 func runnable(t *testing.T, where string, args []string) {
 	t.Helper()
 	p := gatherPromises(t)
@@ -181,7 +180,7 @@ func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
 	}
 }
 
-// goVersion is major and minor of go.mod's Go.
+// goVersion returns major and minor version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(deployed(t, "go.mod"))
@@ -191,7 +190,7 @@ func goVersion(t *testing.T) string {
 	return m[1]
 }
 
-// unit reads a systemd unit: section, key, and all values of it in their order.
+// unit parses a systemd unit: section, key, and all values of the key in their order.
 func unit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
@@ -246,7 +245,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	verifyUnit(t, text)
 }
 
-// verifyUnit lets systemd read the unit, and say how much a service that was taken over could do.
+// verifyUnit checks the unit with systemd, and the exposure level that systemd computes for a compromised service.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")

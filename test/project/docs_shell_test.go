@@ -25,7 +25,7 @@ import (
 type docBlock struct {
 	line       int
 	kind, text string
-	unrun      string // why it is not run: <!-- not run: ... --> on the line above
+	unrun      string // reason from <!-- not run: ... --> on the line above
 }
 
 var (
@@ -33,8 +33,8 @@ var (
 	commandForm = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks finds the fenced blocks, and the lines of indented ones that look like a shell's: those
-// nobody runs.
+// docBlocks returns the fenced blocks, and the lines of indented blocks that look like shell
+// commands, which the test does not run.
 func docBlocks(text string) (blocks []docBlock, loose []int) {
 	var in *docBlock
 	before := ""
@@ -67,8 +67,9 @@ func TestDocBlocksAreFound(t *testing.T) {
 	}
 }
 
-// Every shell block of the documents is run, in the order of its document, in a project beside a
-// running precept, or says why not. Addresses and placeholders are replaced: see docWorld.
+// Every shell block of the documents runs in the order of its document, in a project with a running
+// precept, or names the reason why it is not run. Addresses and placeholders are replaced: see
+// docWorld.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -119,8 +120,8 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docWorld is what a reader of the documents has: a project in git with lessons, transcripts and a
-// running precept in front of a model, and beside it another team's lessons and a Redis.
+// docWorld is the environment of a reader: a git project with lessons, transcripts and a running
+// precept before a model, another team's lessons, and a Redis.
 type docWorld struct {
 	dir, redis string // the project, the Redis' address
 	env        []string
@@ -163,7 +164,7 @@ git config push.autoSetupRemote true`})
 	return w
 }
 
-// run runs a block; one that fails fails the test.
+// run runs a block; a failing block fails the test.
 func (w *docWorld) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -175,7 +176,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	}
 }
 
-// visit is a session of one turn.
+// visit plays a session of one turn.
 func visit(t *testing.T, p *harness.Process) {
 	t.Helper()
 	request(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// expressions are the queries of the rules and of the dashboard that configs/ ships.
+// expressions returns the queries of the rules and of the dashboard in configs/.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -54,7 +54,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// Rules and dashboard ask for metrics that exist: a query for one that does not is silent for ever.
+// The metrics in rules and dashboard exist. A query for an unknown metric would never report an error.
 func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
@@ -98,7 +98,7 @@ func promtool(t *testing.T) string {
 	return tool
 }
 
-// Each alert is tried in a world in which it fires, and in one in which it does not.
+// Each alert is tested with data for which it fires, and with data for which it does not fire.
 func TestEachAlertFiresInItsCaseOnly(t *testing.T) {
 	var tried struct {
 		Tests []struct {

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what is made from the source anew
 
 const generatedMark = "# What follows is made from the program's types"
 
-// The schemas of large answers are those of the types that are encoded.
+// The schemas of large responses equal the schemas of the encoded types.
 func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
@@ -54,7 +54,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 }
 
-// answers are the types of large answers.
+// answers returns the types of large responses.
 func answers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
@@ -67,7 +67,7 @@ type described struct {
 	t        *testing.T
 	doc      map[string]any
 	compiler *jsonschema.Compiler
-	seen     map[string]bool // "METHOD /path status" that were answered
+	seen     map[string]bool // tested operations, as "METHOD /path status"
 }
 
 func describe(t *testing.T, text string) *described {
@@ -107,7 +107,7 @@ func (d *described) at(pointer string) (any, string) {
 	return node, path
 }
 
-// pointerRest is what of a pointer is still to be followed.
+// pointerRest returns the unresolved part of a pointer.
 func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointer, done) }
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
@@ -154,8 +154,8 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	}
 }
 
-// call asks a running precept and holds the answer to the description. path is as described, values
-// are put into its names.
+// call sends a request to a running precept and checks the response with the description. path is a
+// described path; values fill its parameters.
 func (d *described) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -303,7 +303,7 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 	}
 }
 
-// everything says which operations nobody asked for, or only in vain.
+// everything reports the operations without a test, and the operations without a successful test.
 func (d *described) everything() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {

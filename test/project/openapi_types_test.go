@@ -24,7 +24,7 @@ type schemas struct {
 	notes map[string]map[string]string // by package path and "Type.Field"
 }
 
-// schemasOf writes the schemas of the types and of all that they hold.
+// schemasOf writes the schemas of the types and of all types that they contain.
 func schemasOf(t *testing.T, all ...reflect.Type) string {
 	t.Helper()
 	s := &schemas{t: t, done: map[string]string{}, notes: map[string]map[string]string{}}
@@ -38,7 +38,7 @@ func schemasOf(t *testing.T, all ...reflect.Type) string {
 	return b.String()
 }
 
-// of is the schema of a type, in YAML's flow form.
+// of returns the schema of a type, in YAML's flow form.
 func (s *schemas) of(typ reflect.Type) string {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
@@ -63,7 +63,7 @@ func (s *schemas) of(typ reflect.Type) string {
 		return `type: [object, "null"], additionalProperties: {` + s.of(typ.Elem()) + "}"
 	case reflect.Struct:
 		if name := s.name(typ); s.done[name] == "" {
-			s.done[name] = "..." // types that hold themselves
+			s.done[name] = "..." // recursive types
 			s.done[name] = s.object(name, typ)
 		}
 		return `$ref: "#/components/schemas/` + s.name(typ) + `"`
@@ -87,7 +87,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name tells types of one name in two packages apart.
+// name distinguishes types with the same name in two packages.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
@@ -98,7 +98,7 @@ func (s *schemas) name(typ reflect.Type) string {
 	}
 }
 
-// object is the schema of a struct.
+// object returns the schema of a struct.
 func (s *schemas) object(name string, typ reflect.Type) string {
 	var required []string
 	var b strings.Builder
@@ -110,7 +110,7 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// members writes the fields as encoding/json does, those of embedded structs among them.
+// members writes the fields as encoding/json does, including the fields of embedded structs.
 func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -137,7 +137,7 @@ func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Build
 	}
 }
 
-// note is the comment of a field.
+// note returns the comment of a field.
 func (s *schemas) note(typ reflect.Type, field string) string {
 	pkg := typ.PkgPath()
 	if s.notes[pkg] == nil {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// code is a piece of a document that names things of the program: a span between backticks, or a
-// line of a block.
+// code is a part of a document that names objects of the program: a span between backticks, or a line of a block.
 type code struct {
 	text  string
 	block bool
@@ -33,7 +32,7 @@ var (
 	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// codes takes the code out of a document; in YAML that is every comment's spans.
+// codes returns the code in a document; in YAML, the spans of the comments.
 func codes(file, text string) []code {
 	var out []code
 	fenced := false
@@ -56,7 +55,7 @@ func codes(file, text string) []code {
 	return out
 }
 
-// faults are the promises of a document that the program does not keep.
+// faults returns the promises of a document that the program does not keep.
 func (p *promises) faults(file, text string) []string {
 	var out []string
 	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -108,7 +107,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 		fault("precept %s is not a verb", strings.Join(words[:named], " "))
 		return
 	}
-	ours, _, _ := strings.Cut(m[1], " -- ") // what stands behind is another program's
+	ours, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
 	ours, _, _ = strings.Cut(ours, "|")
 	p.flags(verb, ours, fault)
 }
@@ -122,7 +121,7 @@ func (p *promises) flags(verb *command, text string, fault func(string, ...any))
 	}
 }
 
-// foreign names what documents tell of other programs.
+// foreign reports whether a text belongs to another program.
 func foreign(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }

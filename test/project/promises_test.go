@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// promises are all that a document may name, taken from the program itself.
+// promises holds all names that a document may use, as the program defines them.
 type promises struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -52,7 +52,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked := string(text)
-		if file == "docs/ARCHITECTURE.md" { // its locks are no keys; house_test.go at the root holds them
+		if file == "docs/ARCHITECTURE.md" { // its locks are no keys; house_test.go checks them
 			before, rest, _ := strings.Cut(checked, "\n## Locks\n")
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
@@ -97,7 +97,7 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 // repo is the root of the project, seen from this package.
 const repo = "../.."
 
-// documents are what people read; decisions tell of the past and may name what is gone.
+// documents returns the pages for readers, without the decisions, which describe the past and may name removed parts.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -124,7 +124,7 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
 }
 
-// gatherPromises asks the program what it has.
+// gatherPromises collects the names from the program.
 func gatherPromises(t *testing.T) *promises {
 	t.Helper()
 	p := &promises{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
@@ -149,7 +149,7 @@ func gatherPromises(t *testing.T) *promises {
 	return p
 }
 
-// describer is a registry that only notes which metrics there are.
+// describer is a registry that records the names of metrics.
 type describer struct{ names map[string]bool }
 
 func (d describer) Register(c prometheus.Collector) error {
@@ -186,7 +186,7 @@ func metricNames(t *testing.T) map[string]bool {
 	return d.names
 }
 
-// sourceFiles are the Go files of some rooms, without tests.
+// sourceFiles returns the Go files of some packages, without tests.
 func sourceFiles(t *testing.T, rooms ...string) []*ast.File {
 	t.Helper()
 	var out []*ast.File
@@ -259,7 +259,7 @@ func routeForms(t *testing.T) []*regexp.Regexp {
 	return out
 }
 
-// headerNames are the Precept-* names that the source holds.
+// headerNames returns the Precept-* names in the source.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -297,7 +297,7 @@ type command struct {
 	verbs map[string]*command
 }
 
-// commandTree asks the program for its verbs and their flags, as a shell does that completes a line.
+// commandTree reads the verbs and flags of the program through the shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -317,7 +317,7 @@ func commandTree(t *testing.T) *command {
 			c.flags[strings.TrimPrefix(flag, "--")] = true
 		}
 		if len(words) > 0 && words[0] == "help" {
-			return c // its arguments are verbs
+			return c // the arguments are verbs
 		}
 		for _, verb := range complete(append(slices.Clone(words), "")...) {
 			c.verbs[verb] = read(append(slices.Clone(words), verb))
@@ -327,7 +327,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command finds the verb of some words; rest is the part of the words that is no verb.
+// command finds the verb of some words; rest holds the remaining words.
 func (p *promises) command(words []string) (c *command, rest []string) {
 	c = p.root
 	for i, word := range words {
@@ -340,7 +340,7 @@ func (p *promises) command(words []string) (c *command, rest []string) {
 	return c, nil
 }
 
-// hasFlag reports whether a verb, or a verb below it, has a flag.
+// hasFlag reports whether a verb or one of its subverbs has a flag.
 func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true

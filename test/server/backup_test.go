@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// The backup that docs/OPERATIONS.md describes, beside a running server, and its restore: the
-// report, the samples and the assignments are those of the moment of the backup.
+// A backup as in docs/OPERATIONS.md, with a running server, and its restore: the report, the
+// samples and the assignments have their state at the time of the backup.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.Brief(t), t.TempDir(), t.TempDir()
@@ -93,7 +93,7 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 	}
 
-	for i := range 10 { // what comes later is not in it
+	for i := range 10 { // later sessions are not in the backup
 		say(p, fmt.Sprint("later-", i))
 	}
 	p.Eventually("more samples", func() bool { return strings.Count(read("export"), "\n") == 40 })
@@ -114,7 +114,7 @@ func TestBackupAndRestore(t *testing.T) {
 	p.Stops()
 }
 
-// settledReport is a report without the time at which it was made.
+// settledReport returns a report without its creation time.
 func settledReport(t *testing.T, read func() string) string {
 	t.Helper()
 	var r map[string]any

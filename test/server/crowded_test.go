@@ -72,7 +72,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 			})
 			tell(429, "limits.feedback", "later", "d")
 
-			// Four members say one thing each: the run's set takes three.
+			// Four members each have one lesson: the set of the run takes three.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				turn("Precept-Session", name, "Precept-Run", "r")
 				tell(202, "joined", name, "x")

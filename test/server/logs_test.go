@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// Each log line of a request has its id, as its answer has; no line at any level holds text of a request, a reply or
-// feedback.
+// Each log line of a request has the id of the response. No line at any level holds text of a
+// request, a reply or feedback.
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
@@ -61,14 +61,14 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	chat := func(words string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + words + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
-	told := map[string]string{ // by what went wrong: the id that the answer gave
+	told := map[string]string{ // request id of the response, by failure
 		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
 		"an upstream that hangs up":              ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
 		"an upstream that speaks something else": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
 		"a token that is wrong":                  ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
 	}
 	ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
-	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded as it came
+	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
 	ask(http.MethodPost, p.Data+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
 	if err := os.RemoveAll(lessons); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			continue // the login link, for people
+			continue // the login link of the first start
 		}
 		named[line.Request] = true
 	}

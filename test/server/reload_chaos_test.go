@@ -13,9 +13,9 @@ import (
 	"precept/test/harness"
 )
 
-// Many reloads under load, by signal and by the file alone, a tenth of them of configurations with
-// faults: no request fails, and nothing of a configuration that has gone stays in goroutines or
-// files. TestThousandReloadsFailNoRequest has more of them.
+// Many reloads under load, by signal and by file changes, a tenth of them with faults: no request
+// fails, and no goroutine or file of an old configuration stays open.
+// TestThousandReloadsFailNoRequest has more reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloads(t, harness.Longer(150, 5000))
@@ -44,14 +44,14 @@ func reloads(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	during(func() { load.More(40) }) // all that is made once is made
+	during(func() { load.More(40) }) // values that are created once exist before the count
 	before := s.uses("go_goroutines", "process_open_fds")
 
 	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	during(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
-			if i%100 != 0 { // the others are seen by themselves
+			if i%100 != 0 { // the other changes are found by polling
 				s.Signal(syscall.SIGHUP)
 			}
 			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.reloads(seen) >= i })
@@ -60,7 +60,7 @@ func reloads(t *testing.T, n int) {
 	if answered := load.All(); answered < n/10 {
 		t.Errorf("only %d requests were answered meanwhile", answered)
 	}
-	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load one may be read twice
+	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
 		t.Errorf("%d configurations were refused, want at least %d", refused, n/10)
 	}
 	var after [2]float64
@@ -72,8 +72,7 @@ func reloads(t *testing.T, n int) {
 	s.Stops()
 }
 
-// reloads counts the reloads that the log tells of. It is asked often: what was counted is not
-// looked at again.
+// reloads counts the reloads in the log. Each call reads only the new part of the log.
 func (s *settled) reloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1

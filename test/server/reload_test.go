@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// settled is a configuration file, and a precept that reads it.
+// settled is a configuration file with a precept that reads it.
 type settled struct {
 	*harness.Process
 	file, dir     string
@@ -42,7 +42,7 @@ func (s *settled) opens(token string) bool {
 	return status == http.StatusOK
 }
 
-// A file that is changed, read at a SIGHUP and changed back before the next poll is active as it is.
+// A file that is changed, read at a SIGHUP and changed back before the next poll is active in its last version.
 func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
@@ -70,7 +70,7 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Eventually("what was written then", func() bool { return s.opens("second") })
 }
 
-// A setting that needs a restart keeps its old value and is reported until the restart; the other settings are active.
+// A setting that needs a restart keeps its old value and is reported until the restart. Other settings are applied.
 func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
 	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
@@ -95,7 +95,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
 		t.Errorf("in force: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
 	}
-	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload does not forget it
+	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a new start: limits.sessions") {

@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// The whole first start: ready line, run.json, a token of its own behind a link that works; and the
-// whole stop.
+// The first start prints the ready line and a login link with a new token that works, and writes
+// run.json; the stop removes run.json.
 func TestServeFirstStartAndStop(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).Ready(dir)
@@ -210,7 +210,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	if !opens("first") {
 		t.Fatal("the first token does not open")
 	}
-	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // seen by itself
+	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // found by polling
 	p.Eventually("the second token", func() bool { return opens("second") })
 	if opens("first") {
 		t.Error("the first token still opens")
@@ -246,7 +246,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 
 // R081: with a data directory that cannot be created precept starts, forwards requests and reports the fault.
 func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
-	const dir = "/proc/precept" // where not even root can make one
+	const dir = "/proc/precept" // where even root cannot create a directory
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc here")
 	}
@@ -273,7 +273,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 	}))
 	t.Cleanup(model.Close)
-	const canary = "sk-canary-41c9d7" // the client's key: it may be nowhere but upstream (R127)
+	const canary = "sk-canary-41c9d7" // the client's key: only the upstream may receive it (R127)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
 	for i := range 3 {

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The real binary sends a span a turn to the collector of its configuration, what is left of them
-// when it stops, and no content.
+// The real binary sends one span per turn to the configured collector, the remaining spans at its
+// stop, and no content.
 func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string

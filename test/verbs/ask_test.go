@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// reportWith is `precept report` on a data directory, with an admin token in the environment.
+// reportWith runs precept report on a data directory, with an admin token in the environment.
 func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
 	t.Helper()
 	t.Setenv("PRECEPT_ADMIN_TOKEN", token)

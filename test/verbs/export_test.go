@@ -36,7 +36,7 @@ func exported(t *testing.T, dir string, flags ...string) string {
 
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// talk is a session's one exchange.
+// talk returns the only exchange of a session.
 func talk(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -49,7 +49,7 @@ func talk(tenant string, id session.ID, n int, at time.Time, lesson string) samp
 	return x
 }
 
-// fixture is a store with four sessions of two tenants, rated differently.
+// fixture returns a store with four sessions of two tenants and different ratings.
 func fixture(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func fixture(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// Every filter on every format for which it means something: the questions that come out.
+// Every filter with every format to which it applies: the questions in the output.
 func TestExportFiltersEachFormat(t *testing.T) {
 	dir := fixture(t)
 	for _, c := range []struct {
@@ -244,7 +244,7 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	}
 }
 
-// many is a walk over more samples than fit into memory, made up as it goes.
+// many generates more samples than fit into memory.
 type many struct {
 	server.Evidence
 	n int
@@ -265,7 +265,7 @@ func (m many) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(se
 	return nil
 }
 
-// peak watches how much lives on the heap while something is written.
+// peak measures the maximum heap during a write.
 type peak struct {
 	bytes, writes int64
 	most          uint64
@@ -281,9 +281,9 @@ func (p *peak) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An export holds a page at a time: what it needs does not grow with how much there is.
+// An export holds one page at a time: its memory does not grow with the number of samples.
 func TestExportMemoryIsBounded(t *testing.T) {
-	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times what is seen, garbage included
+	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &peak{}
 		x := &server.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}

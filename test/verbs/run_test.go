@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is no test: it is the agent of TestRunGivesAnAgentOneSession, a program that knows OPENAI_BASE_URL only.
+// TestTalk is no test: it is the agent of TestRunGivesAnAgentOneSession, a program that reads OPENAI_BASE_URL only.
 func TestTalk(t *testing.T) {
 	words := os.Getenv("TALK")
 	if words == "" {
@@ -38,7 +38,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// runIn runs precept run in a folder of its own, and gives its exit code and what it said.
+// runIn runs precept run in its own folder, and returns its exit code and output.
 func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, said string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -52,8 +52,8 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// An agent without knowledge of precept goes through it: the server is found or started, the run is one session, and a
-// verifier judges the run.
+// An agent without knowledge of precept runs through precept: the server is found or started, the
+// run is one session, and a verifier judges the run.
 func TestRunGivesAnAgentOneSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -120,7 +120,7 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
 		t.Errorf("not all draws are the run's: %s", out)
 	}
-	// The run's verdict reaches the samples of its sessions one step after the run's own row.
+	// The run's verdict is in the samples of its sessions one step after the row of the run.
 	harness.Eventually(t, "the verdict in all samples", func() bool {
 		_, out, _ = runIn(t, dir, nil, "export", "--data-dir", data)
 		n := strings.Count(out, "\n")
@@ -128,8 +128,8 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	})
 }
 
-// verdictOf waits until the session is closed with the verifier's word, and reads it out of the
-// exported experiment.
+// verdictOf waits until the session is closed with the verifier's verdict, and reads the verdict
+// from the exported experiment.
 func verdictOf(t *testing.T, dir, data string) {
 	t.Helper()
 	harness.Eventually(t, "the session closed with a verdict", func() bool {

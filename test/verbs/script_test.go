@@ -18,7 +18,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
-			// A shell that points its agents at some API must not change what the scripts see.
+			// The environment of the scripts must not depend on the API in the environment of the test.
 			e.Setenv("OPENAI_BASE_URL", "")
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))

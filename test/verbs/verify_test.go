@@ -26,8 +26,7 @@ func contract(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// What record takes and gives is what the published contract says, and what the contract refuses is
-// refused.
+// Input and output of record follow the published contract, and invalid input is refused.
 func TestRecordFollowsItsContract(t *testing.T) {
 	schema := contract(t)
 	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`

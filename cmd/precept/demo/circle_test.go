@@ -15,12 +15,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// between stands where precept would, between the agents and the model: it puts a block on top of
-// each tool result that failed, and keeps what the agents' users say.
+// between is a proxy between the agents and the model, in the place of precept. It inserts a block
+// before each failed tool result, and records the feedback of the users.
 type between struct {
 	circle *demo.Circle
 	block  string
-	status func(n int) int // what the nth request is answered with instead; nil or 0: nothing
+	status func(n int) int // status of the response to the nth request; nil or 0: the model answers
 
 	mu       sync.Mutex
 	requests int
@@ -66,13 +66,13 @@ func (b *between) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.circle.ServeHTTP(w, r)
 }
 
-// play has the agents of a circle book 400 rooms with that block in front of their errors.
+// play lets the agents of a circle book 400 rooms with the block, and returns the share of successes.
 func (b *between) play(t *testing.T) (rate float64) {
 	t.Helper()
 	server := httptest.NewServer(b)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
-	for range 2 { // it goes on where it was
+	for range 2 { // the second run continues the first
 		if err := b.circle.Play(t.Context(), server.URL+"/v1", server.Client(), 4, 200); err != nil {
 			t.Fatal(err)
 		}

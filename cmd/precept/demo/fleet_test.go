@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// stand stands between the fleet and the model, where precept would, and writes down the feedback.
+// stand is a proxy between the fleet and the model, in the place of precept. It records the feedback.
 type stand struct {
 	*httptest.Server
 	mu       sync.Mutex
 	feedback []map[string]any
 	faults   []string
-	results  map[string]string // what the model said last, by reply id
+	results  map[string]string // last text of the model, by reply id
 	turns    int
 	fail     func(path string, n int) int // the status to answer with instead; 0: none
 }

@@ -12,9 +12,9 @@ import (
 // An insisting agent gives up in the end, and takes another approach at the first warning.
 func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 	for _, c := range []struct {
-		warnAfter     int // results; 0: nobody warns
+		warnAfter     int // number of results before a warning; 0: no warning
 		caught, calls int64
-		results       int // of the tool, that the model saw
+		results       int // tool results in the requests to the model
 	}{{0, 0, 0, loopMost}, {3, 1, 3, 3}} {
 		model, scores, results := NewUpstream(NewWorld(1)), []string{}, 0
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

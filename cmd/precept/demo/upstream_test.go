@@ -28,7 +28,7 @@ func ask(t *testing.T, u *Upstream, path, body string) (status int, id, text str
 	return rec.Code, res.ID, text
 }
 
-// last is the body of a ticket's last turn with these lessons in front of the model.
+// last returns the body of the last turn of a ticket, with the given lessons in the request.
 func last(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {

@@ -73,7 +73,7 @@ func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 				rt.Fatalf("%s moves the chance by %v instead of %v", l.Slug, d, l.Effect)
 			}
 		}
-		// One number decides a ticket: more chance never turns success into failure.
+		// One random number decides a ticket: a higher chance never turns success into failure.
 		for _, i := range lessons {
 			if w.Truths[i].Effect > 0 && w.succeeds(tk, nil) && !w.succeeds(tk, []int{i}) {
 				rt.Fatalf("help of %s made ticket %d fail", w.Truths[i].Slug, tk.n)
@@ -116,8 +116,8 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
 			t.Errorf("%s has an effect of %.3f in this world, not of %.3f", l.Slug, s.effect/s.n, l.Effect)
 		}
-		// What a lesson seems to do, where its sessions are held against all others, errs by how
-		// hard they are.
+		// The difference between the sessions of a lesson and all other sessions is biased by the
+		// difficulty of the sessions.
 		gap := s.without/s.n - without
 		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
 			t.Errorf("%s is met on tickets that go %+.3f better by themselves", l.Slug, gap)

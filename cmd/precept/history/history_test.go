@@ -32,7 +32,7 @@ func homes(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, Work: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// conversations returns the conversations of a client in one line each, and the faults.
+// conversations returns the conversations of a client, one line each, and the faults.
 func conversations(t *testing.T, client string, e history.Env) (lines []string, faults string) {
 	t.Helper()
 	c, paths, err := history.Find(client, e)

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory. No goroutine waits for a network on a port, so that the time of a
-// bubble advances while all goroutines wait.
+// port is a listener in memory. Goroutines do not wait for a network, so that the time of a
+// synctest bubble advances while all goroutines wait.
 type port struct {
 	address net.TCPAddr
 	taken   chan net.Conn
@@ -40,7 +40,7 @@ func (p *port) Close() error {
 
 func (p *port) Addr() net.Addr { return &p.address }
 
-// ports are the ports of one server by address.
+// ports holds the ports of one server by address.
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {

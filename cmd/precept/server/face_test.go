@@ -29,7 +29,7 @@ func (l *life) page(path string) string {
 	return body
 }
 
-// tells posts to the admin listener, and fails the test if the post is refused.
+// tells posts to the admin listener, and fails the test if the server refuses the request.
 func (l *life) tells(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
@@ -151,7 +151,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	}
 }
 
-// A change that a reload cannot follow waits for a restart, is shown on the overview, and has no
+// A change that a reload cannot apply waits for a restart, is shown on the overview, and has no
 // effect until the restart. A viewer's token of the same file is valid at once, and invalid after
 // its removal.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {

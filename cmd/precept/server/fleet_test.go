@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fleetKeys are the keys in fleet.json.
+// fleetKeys holds the keys of fleet.json.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`

@@ -88,7 +88,7 @@ func TestEndedTrialIgnoresChooserExpectation(t *testing.T) {
 	}
 }
 
-// gate is the automatic gate over a store that a test has filled.
+// gate is the automatic gate over a store with the data of a test.
 type gate struct {
 	*testing.T
 	w   *Tools

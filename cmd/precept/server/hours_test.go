@@ -21,8 +21,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken sends bytes on a connection, and returns the answer and the time until the connection
-// closed.
+// spoken sends bytes on a connection, and returns the response and the time until the connection closed.
 func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))

@@ -21,7 +21,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// heard is a model that keeps the last request.
+// heard is a model that records the last request.
 type heard struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -106,8 +106,8 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The ledger is followed: an entry becomes a lesson that waits for a person or, with ledger.trust:
-// own, a lesson that its agent receives at once. A later entry is followed, too.
+// The server reads new entries of the ledger: an entry becomes a lesson that waits for a person or,
+// with ledger.trust: own, a lesson that its agent receives at once.
 func TestLedgerEntryBecomesALesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 	}
 }
 
-// A database that is garbage is set aside byte for byte, and an empty database replaces the file.
+// A corrupt database is renamed without a change of its bytes, and a new empty database is used.
 func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
 	path := loaded(t, source).StoreURL()

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritable returns a data directory that cannot be made, also by root: a file has the name.
+// unwritable returns a data directory that even root cannot create: a file has the name.
 func unwritable(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")

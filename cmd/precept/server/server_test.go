@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console holds the output for people.
+// console records the output for people.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -137,8 +137,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Two servers run in one process and leave no goroutine behind. A third server finds the directory
-// locked.
+// Two servers run in one process and leave no goroutine running. A third server finds the directory locked.
 func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flags(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))

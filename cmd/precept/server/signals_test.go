@@ -15,7 +15,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// alone makes a server that receives signals.
+// alone lets a server handle the signals of the process.
 func alone(o *server.Options) { o.Within = false }
 
 // signalled sends a signal to this process for the server.

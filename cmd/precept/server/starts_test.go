@@ -25,8 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closing is a model that closes each connection after the answer, because an open connection would
-// stop the time of a bubble.
+// closing starts a model that closes each connection after the answer, because an open connection
+// would stop the time of a synctest bubble.
 func closing(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func passes(d time.Duration) {
 	synctest.Wait()
 }
 
-// nameOf is how a stack names a function.
+// nameOf returns the name of a function in stack traces.
 func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
 // Every worker of a server starts, and no worker runs after the stop, which goleak checks.
@@ -185,7 +185,7 @@ func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 	}
 }
 
-// panicking is a source of randomness that panics when the store makes its secrets.
+// panicking is a random source that panics when the store creates its secrets.
 type panicking struct{}
 
 func (panicking) Read([]byte) (int, error) { panic("thrown by the test") }
