@@ -223,7 +223,9 @@ func (t *turn) offer() {
 	t.complete()
 	t.enter(phaseOffered)
 	k := t.kept
-	if !st.Offer(store.Turn{Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answered}) {
+	if !st.Offer(store.Turn{
+		Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answered, Session: t.session.Session, Unit: t.session.Unit,
+	}) {
 		_ = st.OptedOut(k.exchange, k.answered)
 	}
 }

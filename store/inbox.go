@@ -21,6 +21,18 @@ type Turn struct {
 	Size     int64           // bytes the exchange holds in memory
 	Signals  []detect.Signal // signals of the new items
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
+	// Session and Unit are the session of the turn and its run; nil: unknown. An accepted turn pins both
+	// until the recorder has judged the turn, because their rows depend on the judgement.
+	Session, Unit *Session
+}
+
+// pin adds n pins to the sessions of the turn.
+func (t *Turn) pin(n int32) {
+	for _, ses := range []*Session{t.Session, t.Unit} {
+		if ses != nil {
+			ses.pins.Add(n)
+		}
+	}
 }
 
 // Begun is a turn in progress. If the program dies before the end of the turn, a stub of the
@@ -99,6 +111,7 @@ func (q *inbox) Offer(t Turn) bool {
 	q.mu.Lock()
 	n := len(q.queue) + 1
 	if n <= queueLen {
+		t.pin(1)
 		q.queue = append(q.queue, t)
 		q.state.held.Add(t.Size)
 		q.tally.Pending.Add(1)

@@ -226,6 +226,31 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	same(t, "turns of the first", r.turnsOf(mine), 1)
 }
 
+// The row of a session is written after the judgement of the turn. A session of a turn in the recorder's
+// queue therefore stays in memory, also when its request is over and other sessions need the place.
+func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
+	t.Parallel()
+	const limit = 32
+	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: us}, Thread: session.Thread{Turns: 1}})
+	if !r.store.Offer(store.Turn{Exchange: exchange(us, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
+		t.Fatal("the turn was refused")
+	}
+	r.store.Release(ses, store.Unchanged)
+	others := func() {
+		for i := range limit {
+			if r.store.Room() {
+				r.begin(us, fmt.Sprint("other", i), picked(true))
+			}
+		}
+	}
+	others()
+	same(t, "the session of the queued turn is in memory", r.inMemory(us, idOf("s")), true)
+	r.deliver()
+	others()
+	same(t, "the session of the judged turn is in memory", r.inMemory(us, idOf("s")), false)
+}
+
 // Requests that hold their sessions for long do not hide the sessions that can leave memory.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,7 @@ func (r *recorder) admitSome() (more bool) {
 // admit redacts the exchange of a turn, and adds the exchange to the next batch. No unredacted text
 // leaves admit.
 func (r *recorder) admit(t Turn) {
+	defer t.pin(-1)
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.held.Add(-t.Size)
@@ -132,13 +133,18 @@ func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.flushes++
 	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
+		earlier := ses.put.Swap(r.handoff.flushes) // before dirty: the session must stay in memory meanwhile
 		ses.dirty.Store(false)
+		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
-			if row, ok := r.out.row(r.redactor, ses); ok {
+			var row session.Row
+			if row, encoded = r.out.row(r.redactor, ses); encoded {
 				r.handoff.next.rows = append(r.handoff.next.rows, row)
-				ses.put.Store(r.handoff.flushes)
 			}
 		})
+		if !encoded {
+			ses.put.Store(earlier)
+		}
 	}
 	if len(r.handoff.next.rows) > flushAt {
 		r.handoff.next.rows = newestRows(r.handoff.next.rows)
