@@ -144,7 +144,7 @@ func (m *matcher) bareSecret(i int) hit {
 	class := classOfWord(s[start:end])
 	m.mark(start, end, class)
 	if class.isSecret() && class != bareKeyClass {
-		if value := valueAfterType(s, end); value > 0 {
+		if value := m.valueAfterType(end); value > 0 {
 			return m.value(value, class, shape{})
 		}
 	}
@@ -164,10 +164,20 @@ func (m *matcher) bareSecret(i int) hit {
 			break
 		}
 	}
-	if p-end > farthest {
+	if p-end > farthest || class != basicClass && isPlainWord(s, p) {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
+}
+
+// isPlainWord reports whether a word of small letters starts at p. Such a word is never a random value,
+// and follows most of the words for a secret in prose.
+func isPlainWord(s []byte, p int) bool {
+	end := p
+	for isLower(at(s, end)) {
+		end++
+	}
+	return end > p && (at(s, end) == ' ' || at(s, end) == '\n')
 }
 
 // htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options start at p.
@@ -237,7 +247,7 @@ func cell(s []byte, p int) int {
 func (m *matcher) valueAfterName(start, end int) int {
 	const farthest = 40
 	s := m.s
-	if value := valueAfterType(s, end); value > 0 {
+	if value := m.valueAfterType(end); value > 0 {
 		return value
 	}
 	if value := defaultOf(s, end); value > 0 {

@@ -179,7 +179,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		return m.value(p, class, sh)
 	}
 	if !sh.keyed && isAlnum(at(s, p)) {
-		if typed := valueAfterType(s, p); typed > 0 { // password: string = "..."
+		if typed := m.valueAfterType(p); typed > 0 { // password: string = "..."
 			return m.value(typed, class, sh)
 		}
 	}

@@ -99,18 +99,14 @@ func quoteAt(s []byte, p int) int {
 // valueAfterType returns the position of the quoted value after a type, an index or a fallback
 // operator that follows a name at p: password: string = "x", password[32] = "x",
 // env['PASSWORD'] || 'x'. 0 means none.
-func valueAfterType(s []byte, p int) int {
+func (m *matcher) valueAfterType(p int) int {
 	const longest = 40
+	s := m.s
 	index := p
 	for index < len(s) && index-p < 4 && strings.IndexByte("'\"`)]", s[index]) >= 0 {
 		index++
 	}
-	sign := index
-	for ; sign < len(s) && sign-p < longest && classOf[s[sign]]&typeByte != 0; sign++ {
-		if startsWith(s, sign, " or ") {
-			break
-		}
-	}
+	sign := min(m.typeEnd(index), p+longest)
 	if index > p && len(bytes.TrimSpace(s[index:sign])) > 0 {
 		return 0
 	}
@@ -132,4 +128,18 @@ func valueAfterType(s []byte, p int) int {
 		return value
 	}
 	return 0
+}
+
+// typeEnd returns the end of the run of type bytes at p, or the " or " in the run. The matcher keeps the
+// run, because names of secrets in prose are in one run, and the run is read once.
+func (m *matcher) typeEnd(p int) int {
+	if p >= m.types.start && p < m.types.end {
+		return m.types.end
+	}
+	s, end := m.s, p
+	for end < len(s) && classOf[s[end]]&typeByte != 0 && !(s[end] == ' ' && at(s, end+1) == 'o' && startsWith(s, end, " or ")) {
+		end++
+	}
+	m.types.start, m.types.end = p, end
+	return end
 }

@@ -61,7 +61,7 @@ func classOfWord(w []byte) keyClass {
 			buf[i] = lower(c)
 		}
 	}
-	return classOfName(string(buf[i:]))
+	return classOfName(buf[i:])
 }
 
 // ending is the end of the names of a class; whole requires the entire name.
@@ -120,7 +120,7 @@ var nameEndings = func() (t endings) {
 }()
 
 // classOfName returns the class of a name in lower case without separators.
-func classOfName(n string) keyClass {
+func classOfName(n []byte) keyClass {
 	fourth := byte(0)
 	if len(n) > 3 {
 		fourth = n[len(n)-4]
@@ -129,7 +129,7 @@ func classOfName(n string) keyClass {
 		if e.fourth != 0 && e.fourth != fourth {
 			continue
 		}
-		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
+		if len(n) >= len(e.text) && string(n[len(n)-len(e.text):]) == e.text && (!e.whole || len(n) == len(e.text)) {
 			return e.class
 		}
 	}

@@ -64,11 +64,8 @@ func (m *matcher) entry(i int) hit {
 	return hit{}
 }
 
-// Bytes around a name: blanks, and the quotes of each depth of escaping.
-const (
-	quotesAndSpaces = " \"'`\x10\x11\x12\x13"
-	quotesAndBlanks = "\t" + quotesAndSpaces
-)
+// quotesAndBlanks are the bytes around a name: blanks, and the quotes of each depth of escaping.
+const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
 // nameBefore returns the class of the name before the member at i, after name or key.
 func (m *matcher) nameBefore(i int) keyClass {

@@ -20,6 +20,7 @@ type matcher struct {
 	personal bool
 	encoded  bool // the text contains a sign in another spelling; see level.fold
 	heading  heading
+	types    struct{ start, end int } // the last run of type bytes; see typeEnd
 	hits     []hit
 }
 
@@ -27,6 +28,7 @@ type matcher struct {
 // until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
 	m.s, m.last, m.class, m.encoded, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+	m.types.start, m.types.end = 0, 0
 	if class.isSecret() {
 		h := m.checkValue(0, len(s), class, shape{quoted: true, keyed: true})
 		if class == headerClass {

@@ -31,7 +31,10 @@ func (m *matcher) mark(start, end int, class keyClass) {
 	if !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
 		return
 	}
-	left := len(bytes.TrimRight(s[max(0, start-maxBlanks):start], quotesAndSpaces)) + max(0, start-maxBlanks)
+	left := start
+	for left > 0 && start-left < maxBlanks && (s[left-1] == ' ' || isQuote(s[left-1])) {
+		left--
+	}
 	right := end
 	for right < len(s) && right-end < maxBlanks && (s[right] == ' ' || isQuote(s[right])) {
 		right++
