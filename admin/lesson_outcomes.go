@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"fmt"
+	"slices"
+
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
@@ -42,6 +45,45 @@ func outcomeTable(r *report.Row) g.Node {
 			h.A(h.Href("/help/EXPERIMENT#outcomes"), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
 			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
+			h.TBody(rows),
+		)),
+	}
+}
+
+// modelTable shows the effect on the reward by model as small rows of a forest plot.
+func modelTable(r *report.Row) g.Node {
+	effects := make([]*effect, len(r.Models.Effects))
+	for i := range r.Models.Effects {
+		if x := &r.Models.Effects[i]; x.Effect != nil {
+			effects[i] = &effect{*x.Effect, *x.Lo, *x.Hi}
+		}
+	}
+	a := fit(effects, nil, 0)
+	rows := make(g.Group, len(effects))
+	for i := range r.Models.Effects {
+		x, state, meaning := &r.Models.Effects[i], "open", "the verdict has not seen this model; with bandit.retest, its sessions have the full bandit.epsilon"
+		if slices.Contains(r.Models.Seen, x.Model) {
+			state, meaning = "seen", "the verdict rests on sessions of this model, too"
+		}
+		label, shrunken := "no effect yet", ""
+		if x.Effect != nil {
+			label, shrunken = effects[i].points()+" "+effects[i].interval(), "shrunken "+points(x.Shrunken)
+		}
+		rows[i] = h.Tr(
+			h.Th(h.Scope("row"), quoted(x.Model), small(g.Text(fmt.Sprintf("%s picks, %s rewarded", count(x.Picks), count(x.NInjected+x.NWithheld))))),
+			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), small(g.Text(meaning))),
+			h.Td(g.Text(label), small(g.Text(shrunken))),
+			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),
+		)
+	}
+	text := r.OnModels()
+	return g.Group{
+		g.If(text != "", h.P(h.Strong(quoted(text)))),
+		h.P(h.Class("quiet"), g.Text("Effect on the reward in the sessions of one model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. "+
+			"A shrunken effect is moved towards the effect of the lesson. No verdict uses these effects. "),
+			h.A(h.Href("/help/EXPERIMENT#models"), g.Text("More"))),
+		scroll(labelledBy("models"), h.Table(
+			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Seen by the verdict")), column(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),
 	}

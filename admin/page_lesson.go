@@ -110,6 +110,9 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
 			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
 		}),
+		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
+			return section("models", "Models", modelTable(v.row))
+		}),
 		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since), sources(v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(v.slug)),

@@ -47,6 +47,9 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
 }
 
+// Unseen reports whether the evidence of an arm includes other models and not this model.
+func (c *Chooser) Unseen(k trial.Arm, model string) bool { return c.measured.Unseen(k, model) }
+
 // RawCounts returns the rewards of the sessions with the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)

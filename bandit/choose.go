@@ -135,6 +135,7 @@ type considered struct {
 	belief Posterior
 	score  float64
 	probe  bool // picked from the probe budget
+	unseen bool // the evidence does not include the model of the session
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
@@ -147,6 +148,7 @@ type Beliefs interface {
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
 	Baseline(category string) (n, sum float64)         // number of sessions and sum of rewards
 	RawCounts(a trial.Arm) (successes, failures float64)
+	Unseen(a trial.Arm, model string) bool // the evidence includes other models and not this model
 }
 
 // Posterior is the belief about an arm.

@@ -29,6 +29,7 @@ type Config struct {
 	K         int       // picks per decision; 2K over a session
 	Epsilon   float64   // share of picks that are withheld (0.20)
 	Holdout   Holdout   // empty: Prove
+	Retest    bool      // full share for the sessions of a model that the evidence does not include
 	Control   float64   // share of sessions without lessons (0.05)
 	Objective Objective // empty: Uplift
 	Salt      string    // salt of the coins; equal on all replicas

@@ -21,7 +21,7 @@ func Decide(
 		return nil
 	}
 	chosen := cfg.fit(choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-spent(a))))
-	return flip(a, cfg, session, append(chosen, forced...), turn)
+	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
 // fit drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick
@@ -111,11 +111,12 @@ func spent(a *trial.Assignment) int {
 
 // flip flips the holdout coin of each chosen lesson and freezes its offset.
 func flip(
-	a *trial.Assignment, cfg Config, session string, chosen []considered, turn int,
+	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []considered, turn int,
 ) []trial.Pick {
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
+		k.unseen = cfg.Retest && cfg.held(&k.belief) < cfg.Epsilon && b.Unseen(k.action.Arm, a.Model)
 		a.Flip(cfg.Salt, session, trial.Pick{
 			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.belief.Mean), Tokens: k.action.Tokens,
 			Turn: turn, Trial: cfg.trial(k),
@@ -151,6 +152,8 @@ func (c Config) epsilon(k *considered) float64 {
 		return 0
 	case k.probe:
 		return probeEpsilon
+	case k.unseen:
+		return c.Epsilon
 	}
 	return c.held(&k.belief)
 }

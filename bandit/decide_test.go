@@ -19,6 +19,7 @@ type believe map[string]bandit.Posterior
 
 func (b believe) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
 func (believe) Expected(*trial.Assignment) (float64, bool)   { return 0, false }
+func (believe) Unseen(trial.Arm, string) bool                { return false }
 func (b believe) Baseline(string) (float64, float64)         { return 90, 65 }
 func (b believe) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)

@@ -33,7 +33,7 @@ func Share(
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
 	chosen := cfg.fit(choose(cfg, b, unit, news, slots-len(given)))
-	return given, flip(a, cfg, unit, append(chosen, forced...), turn)
+	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
 // unknown returns the actions that are new to the unit, and none after maxShared matches.

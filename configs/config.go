@@ -132,6 +132,7 @@ type Inject struct {
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
 	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
+	Retest    bool    `yaml:"retest"`
 	Control   float64 `yaml:"control" min:"0" max:"1"`
 	Objective string  `yaml:"objective" enum:"uplift|raw|random|all"`
 	Salt      Secret  `yaml:"salt" restart:"yes"`

@@ -125,6 +125,7 @@ func (w *work) open() {
 		}
 		if first {
 			u.Assignment.Category = category(w.rec, w.input.Request)
+			u.Assignment.Model = session.Bounded(w.input.Request.Model)
 			u.Assignment.Tools = len(w.input.Request.Tools)
 			u.Assignment.Day, u.Assignment.At = trial.Day(u.Identity.Started), u.Identity.Started.Unix()
 		}

@@ -149,7 +149,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	deltas := atClosing(rec, out)
+	deltas := atClosing(c.beliefs.of(row.Tenant), rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		c.tools.failed(label.StepEncode, err)
@@ -168,8 +168,9 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 
 // atClosing stores the reward at closing in the assignment of a session and returns the deltas that
 // the session adds to the counters.
-func atClosing(rec *session.Record, out feedback.Outcome) []trial.Delta {
+func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
 	a := &rec.Assignment
+	a.Model = c.Measured().AdmitModel(a.Model)
 	if a.First = nil; out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}

@@ -111,7 +111,7 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 		}
 		for i := range rows {
 			if rows[i].Tenant == tenant {
-				c.Add(l.wouldAdd(ctx, &rows[i]))
+				c.Add(l.wouldAdd(ctx, c, &rows[i]))
 			}
 		}
 		seen += len(rows)
@@ -124,7 +124,7 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 }
 
 // wouldAdd returns the deltas that closing the session now would add to the counters.
-func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
+func (l *Learner) wouldAdd(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
@@ -137,7 +137,7 @@ func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta 
 		return nil
 	}
 	out := feedback.Reward(inTime(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
-	return atClosing(rec, out)
+	return atClosing(c, rec, out)
 }
 
 // lessonsOf returns the lessons of a book in the form of the report.

@@ -125,6 +125,7 @@ func (b *builder) row(l Lesson) Row {
 	r.AllSessions = r.allSessions(&surrogate, all)
 	r.Outcomes = b.outcomesOf(&r, l.Arm)
 	r.Guardrail = r.guardrail(b.in.Guardrails)
+	r.Models = r.models(b.in.Counters.Models(l.Arm))
 	r.Retire = b.retire(&r, l, p)
 	if b.in.Explain == l.Slug {
 		b.explain(&r, s)

@@ -121,6 +121,12 @@ func (r *Row) explanation() []string {
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())
 	}
+	if text := r.OnModels(); text != "" {
+		out = append(out, "  models    "+text)
+	}
+	for i := range r.Models.Effects {
+		out = append(out, "  model     "+r.Models.Effects[i].Sentence())
+	}
 	if r.Guardrail != "" {
 		out = append(out, "  guardrail "+r.Guardrail+" (report.guardrails); the verdict stays")
 	}

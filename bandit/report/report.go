@@ -202,6 +202,7 @@ type Row struct {
 	PicksSaved     int64          `json:"picks_saved"`    // further picks for the same interval without these facts
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after the closing
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
+	Models         Models         `json:"models"`
 	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
 	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil: none (Annotate)
 }

@@ -160,7 +160,7 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 			strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value),
 		)
 	})
-	wide := math.Sqrt2 * math.Erfinv(1-0.05/float64(max(looks, 1)))
+	wide := widened(looks)
 	variances := make([]float64, len(cells))
 	for i := range cells {
 		x := &cells[i]
@@ -180,25 +180,21 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 }
 
 // shrink moves the effects of one lesson towards their mean: a normal prior whose variance is the
-// difference beyond chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+// difference beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
-	var w, we, ww float64
-	for _, i := range list {
-		x := 1 / variances[i]
-		w, we, ww = w+x, we+x*cells[i].Effect, ww+x*x
+	effects, own := make([]float64, len(list)), make([]float64, len(list))
+	for i, at := range list {
+		effects[i], own[i] = cells[at].Effect, variances[at]
 	}
-	mean := we / w
-	var q float64
-	for _, i := range list {
-		d := cells[i].Effect - mean
-		q += d * d / variances[i]
+	mean, between := trial.Between(effects, own)
+	for i, at := range list {
+		keep := between / (between + own[i])
+		cells[at].Shrunken = keep*effects[i] + (1-keep)*mean
 	}
-	between := 0.0
-	if len(list) > 1 {
-		between = max(0, (q-float64(len(list)-1))/(w-ww/w))
-	}
-	for _, i := range list {
-		keep := between / (between + variances[i])
-		cells[i].Shrunken = keep*cells[i].Effect + (1-keep)*mean
-	}
+}
+
+// widened returns the half-width of a 95% interval in standard errors, widened for the number of
+// intervals in view (Bonferroni).
+func widened(looks int) float64 {
+	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(looks, 1)))
 }

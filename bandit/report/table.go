@@ -212,6 +212,9 @@ func (t table) notes(r Row) {
 	if gone != "" {
 		notes = append(notes, gone)
 	}
+	if text := r.OnModels(); text != "" && len(r.Models.Open) > 0 {
+		notes = append(notes, text)
+	}
 	if r.Guardrail != "" {
 		notes = append(notes, "GUARDRAIL: "+r.Guardrail)
 	}

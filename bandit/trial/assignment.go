@@ -61,11 +61,12 @@ type Pick struct {
 
 // Assignment holds all random and all expected values of a session, frozen at the decision. The
 // contribution of a session to the counters is a pure function of the Assignment and the reward.
-// The caller sets Category and Day before the first Decide.
+// The caller sets Category, Model and Day before the first Decide.
 type Assignment struct {
 	Control  bool       `json:"ctl,omitempty"`
 	ControlP float64    `json:"g"`
 	Category string     `json:"cat"`
+	Model    string     `json:"model,omitempty"` // model of the first request; bounded at the closing (Counters.AdmitModel)
 	Tools    int        `json:"tools,omitempty"` // number of tools at the first request
 	Base     float64    `json:"base"`
 	C        float64    `json:"c,omitempty"`   // centre of the global comparison, set at the first match
@@ -146,7 +147,7 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 	out := head.Clone()
 	out.Matched, out.Picks = unionOf(head, other)
 	if out.Category == "" {
-		out.Category, out.Day, out.At, out.Tools = other.Category, other.Day, other.At, other.Tools
+		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
 	out.Excluded, out.Refused = a.Excluded || b.Excluded, a.Refused || b.Refused
 	*a = out

@@ -44,6 +44,7 @@ func (a *Assignment) Closing() []Delta {
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
 		d.Add(string(p.Arm), ofCoin(fAssigned, p.Injected, p.Eps), 0, 1)
+		p.closeModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
 			added += p.Tokens
@@ -188,6 +189,7 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	d.Add(arm, fZ, a.Day, z)
 	d.Add(arm, fZZ, a.Day, z*z)
 	p.rewardSurrogate(d, z)
+	p.rewardModel(d, a.Model, z)
 	for k := range bets {
 		l := lambda(k, p.Eps) * z
 		d.Add(arm, wUp+strconv.Itoa(k+1), 0, math.Log1p(l))

@@ -29,13 +29,16 @@ type Counters struct {
 	pool   [OutcomeCount][ofPool]int64 // outcomes of all arms
 
 	surrogates [surrogates]int64 // surrogate of all arms
+
+	modelsMu sync.Mutex // a leaf lock
+	models   map[string]struct{}
 }
 
 // NewCounters returns counters without evidence and without a day.
 func NewCounters() *Counters {
 	return &Counters{
 		arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{},
-		dirty: map[Arm]struct{}{}, day: math.MinInt32,
+		dirty: map[Arm]struct{}{}, day: math.MinInt32, models: map[string]struct{}{},
 	}
 }
 
@@ -66,10 +69,15 @@ func Together(ds []Delta) int {
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scope(name, true)
 	var wagered, pooled bool
+	var named []string // models
 	var pool [OutcomeCount][ofPool]int64
 	s.mu.Lock()
 	for i := range ds {
 		at, ok := s.add(&ds[i])
+		if ok && at.kind == ofOneModel {
+			_, model, _ := readModelField(ds[i].Key.Field)
+			named = append(named, model)
+		}
 		wagered = wagered || ok && at.kind == bet
 		if ok && at.kind == observed && at.at%ofOutcome < ofPool {
 			pool[at.at/ofOutcome][at.at%ofOutcome] += ds[i].Value
@@ -80,6 +88,9 @@ func (c *Counters) addScope(name string, ds []Delta) {
 		}
 	}
 	s.mu.Unlock()
+	for _, model := range named {
+		c.addModel(model)
+	}
 	if pooled {
 		c.addPool(&pool)
 	}
@@ -166,6 +177,9 @@ func (c *Counters) Clone() *Counters {
 		out.looks[scope] = p.clone()
 	}
 	out.global = c.global.clone()
+	c.modelsMu.Lock()
+	out.models = maps.Clone(c.models)
+	c.modelsMu.Unlock()
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	out.pool, out.surrogates = c.pool, c.surrogates

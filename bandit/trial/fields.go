@@ -62,15 +62,16 @@ const (
 type kind uint8
 
 const (
-	daily     kind = iota // one sum per day
-	ofTenant              // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	outlay                // one sum per day, of costs
-	overall               // one sum
-	bet                   // one sum per bet size
-	observed              // one sum of an outcome
-	surrogate             // one sum of the surrogate
-	coins                 // one sum per propensity
-	maximum               // the largest value
+	daily      kind = iota // one sum per day
+	ofTenant               // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	outlay                 // one sum per day, of costs
+	overall                // one sum
+	bet                    // one sum per bet size
+	observed               // one sum of an outcome
+	surrogate              // one sum of the surrogate
+	ofOneModel             // one sum of a model
+	coins                  // one sum per propensity
+	maximum                // the largest value
 )
 
 // Indices of the values, by kind.

@@ -18,6 +18,7 @@ type sums struct {
 	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
 	any     Rows[int64, [coinSums]int64] // global: coin "any pick was injected", by the probability of none
 
+	models     Rows[string, [ofModel]int64] // of one arm, by the name of the model
 	outcomes   [OutcomeCount][ofOutcome]int64
 	surrogates [surrogates]int64
 
@@ -30,11 +31,16 @@ func (s *sums) down() []int64 { return s.bets[bets:] }
 
 // add adds one delta and returns the place of the delta. The caller holds mu.
 func (s *sums) add(d *Delta) (at place, ok bool) {
+	if sum, model, ok := readModelField(d.Key.Field); ok {
+		s.models.At(model)[sum] += d.Value
+		return place{ofOneModel, sum}, true
+	}
 	at, eps, anything, ok := find(d.Key.Field)
 	if !ok {
 		return at, false
 	}
 	switch at.kind {
+	case ofOneModel: // no name of the table
 	case maximum:
 		s.maxima[at.at] = max(s.maxima[at.at], d.Value)
 	case daily, ofTenant:
@@ -72,5 +78,6 @@ func (s *sums) clone() *sums {
 		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays),
 		overall: s.overall, bets: s.bets, maxima: s.maxima,
 		strata: slices.Clone(s.strata), any: slices.Clone(s.any), outcomes: s.outcomes, surrogates: s.surrogates,
+		models: slices.Clone(s.models),
 	}
 }

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"precept/bandit/trial"
+)
+
+// Models lists the models of the sessions with a pick of a lesson.
+type Models struct {
+	Seen    []string      `json:"seen"` // models whose sessions the verdict rests on, most picks first
+	Open    []string      `json:"open"` // models without a verdict: too few picks, or another effect; with bandit.retest they keep the full holdout
+	Effects []ModelEffect `json:"effects,omitempty"`
+}
+
+// ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
+// verdict uses it.
+type ModelEffect struct {
+	Model     string   `json:"model"`      // as requested; "other": all models beyond the first 32 of the tenant
+	Picks     int64    `json:"picks"`      // closed picks with a coin
+	NInjected int64    `json:"n_injected"` // rewarded ones
+	NWithheld int64    `json:"n_withheld"`
+	Effect    *float64 `json:"effect"` // null below 50 rewarded picks, 5 in each arm
+	Lo        *float64 `json:"lo"`     // 95%, for one look, widened for the number of models
+	Hi        *float64 `json:"hi"`
+	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
+}
+
+// models returns the models of a row: for a verdict of the coins about the reward, the rewarded picks
+// decide which models the verdict has seen; otherwise the closed picks decide.
+func (r *Row) models(effects []trial.ModelEffect) Models {
+	m := Models{Seen: []string{}, Open: []string{}}
+	looks := 0
+	for i := range effects {
+		if effects[i].Enough {
+			looks++
+		}
+	}
+	wide := widened(looks)
+	sign, causal := r.Verdict.sign()
+	for i := range effects {
+		e := &effects[i]
+		out := ModelEffect{Model: e.Model, Picks: int64(e.C1 + e.C0), NInjected: int64(e.M1), NWithheld: int64(e.M0)}
+		if e.Enough {
+			h := wide * math.Sqrt(e.Variance)
+			out.Effect, out.Lo, out.Hi, out.Shrunken = new(e.Effect), new(e.Effect-h), new(e.Effect+h), new(e.Shrunken)
+		}
+		m.Effects = append(m.Effects, out)
+		if causal && e.Seen(sign) || !causal && e.SeenClosed() {
+			m.Seen = append(m.Seen, e.Model)
+		} else {
+			m.Open = append(m.Open, e.Model)
+		}
+	}
+	return m
+}
+
+// sign returns the sign of the effect that a verdict states, 0 for none. causal reports whether the
+// coins support the verdict.
+func (v Verdict) sign() (sign float64, causal bool) {
+	switch v {
+	case ProvenHelps, TrialHelps, Helps:
+		return 1, true
+	case ProvenHarms, TrialHarms, Harms:
+		return -1, true
+	case NoEffect:
+		return 0, true
+	default:
+		return 0, false
+	}
+}
+
+// listedModels is the number of models in a sentence.
+const listedModels = 4
+
+// OnModels describes the models that the verdict rests on: "proven on A, open on B". The text is empty without
+// a finding, or if no model is known.
+func (r *Row) OnModels() string {
+	word := string(r.Verdict)
+	if _, causal := r.Verdict.sign(); !causal {
+		word = ""
+		for i := range r.Outcomes {
+			if x := &r.Outcomes[i]; x.Verdict.Direction() != 0 && (word == "" || x.Verdict.Proven()) {
+				word = x.Name + " " + string(x.Verdict)
+				if x.Verdict.Proven() {
+					word = provenWord
+					break
+				}
+			}
+		}
+	}
+	if strings.HasPrefix(word, provenWord) {
+		word = provenWord
+	}
+	switch m := &r.Models; {
+	case word == "" || len(m.Seen)+len(m.Open) == 0:
+		return ""
+	case len(m.Seen) == 0:
+		return "open on " + listModels(m.Open)
+	case len(m.Open) == 0:
+		return word + " on " + listModels(m.Seen)
+	default:
+		return word + " on " + listModels(m.Seen) + ", open on " + listModels(m.Open)
+	}
+}
+
+// provenWord begins the text of every proven verdict.
+const provenWord = "proven"
+
+func listModels(names []string) string {
+	text := Printable(strings.Join(names[:min(len(names), listedModels)], ", "))
+	if rest := len(names) - listedModels; rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
+
+// Sentence describes the effect on one model.
+func (e *ModelEffect) Sentence() string {
+	s := fmt.Sprintf("%s: %d picks, %d/%d rewarded", Printable(e.Model), e.Picks, e.NInjected, e.NWithheld)
+	if e.Effect == nil {
+		return s
+	}
+	return fmt.Sprintf("%s; %+.1f [%+.1f, %+.1f] points, shrunken %+.1f", s, Points(*e.Effect), Points(*e.Lo), Points(*e.Hi), Points(*e.Shrunken))
+}

@@ -1,0 +1,89 @@
+package report_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+)
+
+// ofModel counts picks of sessions with one model: rewarded picks in which the lesson moves the reward
+// from 0.2 to 0.9, or picks without a reward in which the lesson prevents its error.
+func ofModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
+	for range picks {
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
+		p.Watch = c.Watch(arm, p.Eps, trial.SetOf(trial.Recurrence, trial.Errors), trial.Tally{})
+		chance := 0.2
+		if p.Injected {
+			chance = 0.9
+		}
+		success := r.Float64() < chance
+		p.Watch.Recurred = !success
+		a := &trial.Assignment{Decided: true, Day: 20_000, Model: model, Picks: []trial.Pick{p}}
+		a.Observe(trial.Tally{})
+		c.Add(a.Closing())
+		if rewarded {
+			y := 0.0
+			if success {
+				y = 1
+			}
+			c.Add(a.Contribution(y, 1))
+		}
+	}
+	c.Maxima(noon)
+}
+
+func TestVerdictNamesItsModels(t *testing.T) {
+	for _, k := range []struct {
+		name     string
+		rewarded bool
+		seen     int // picks of model-a
+		open     int // picks of model-b
+		text     string
+	}{
+		{"a proof on one model", true, 400, 12, "proven on model-a, open on model-b"},
+		{"a proof on both models", true, 400, 200, "proven on model-a, model-b"},
+		{"a proof of an outcome", false, 400, 12, "proven on model-a, open on model-b"},
+		{"no finding", true, 20, 2, ""},
+	} {
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		c := trial.NewCounters()
+		ofModel(r, c, "in@abc", "model-a", k.seen, k.rewarded)
+		ofModel(r, c, "in@abc", "model-b", k.open, k.rewarded)
+		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("in"), Explain: "in"})
+		row := &out.Lessons[0]
+		if got := row.OnModels(); got != k.text {
+			t.Errorf("%s: got %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
+		}
+		var table, explained strings.Builder
+		if err := out.Table(&table, report.Narrow); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Explain(&explained, "in", report.Full); err != nil {
+			t.Fatal(err)
+		}
+		if open := strings.Contains(k.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), k.text) {
+			t.Errorf("%s: want %q in the report and the explanation:\n%s\n%s", k.name, k.text, table.String(), explained.String())
+		}
+	}
+}
+
+// The field models of a row always has the lists seen and open.
+func TestModelsOfARowAreLists(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	ofModel(r, c, "in@abc", "model-a", 100, true)
+	ofModel(r, c, "in@abc", "model-b", 3, true)
+	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("in", "unused")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"models":{"seen":["model-a"],"open":["model-b"],"effects":[{"model":"model-a","picks":100,`, `"models":{"seen":[],"open":[]}`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the report has no %s:\n%s", want, data)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package bandit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/trial"
+)
+
+// rewarded counts rewarded picks of a lesson in sessions of a model: half of the picks are withheld, the
+// injected picks succeed and the withheld picks fail, except for every tenth.
+func rewarded(c *bandit.Chooser, model string, picks int) {
+	for i := range picks {
+		y := float64(i % 2)
+		if i%10 == 0 {
+			y = 1 - y
+		}
+		a := &trial.Assignment{
+			Decided: true, Category: "x", Model: c.Measured().AdmitModel(model), Base: 0.5,
+			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: i%2 == 1, Off: 0.5, C: 0.5}},
+		}
+		c.Add(a.Closing())
+		c.Add(bandit.Contribution(a, y, 1))
+		c.Maxima(time.Unix(20_000*86_400, 0))
+	}
+}
+
+// share returns the probability with which the lesson is withheld in a session of a model.
+func shareFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
+	t.Helper()
+	for i := range 50 {
+		a := &trial.Assignment{Category: "x", Model: model}
+		if picks := bandit.Decide(*cfg, c, a, fmt.Sprint(model, i), []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1); len(picks) == 1 {
+			return picks[0].Eps
+		}
+	}
+	t.Fatal("the lesson is not picked in 50 sessions")
+	return 0
+}
+
+func TestNewModelReopensTheHoldoutForItsSessionsOnly(t *testing.T) {
+	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
+		c := bandit.New()
+		cfg := &bandit.Config{K: 3, Epsilon: 0.2, Holdout: holdout, Retest: true}
+		rewarded(c, "model-a", 400)
+		if a, b := shareFor(t, cfg, c, "model-a"), shareFor(t, cfg, c, "model-b"); a != 0.05 || b != 0.2 {
+			t.Errorf("%s: the lesson is withheld in %g of the picks on the seen model and %g on the new model, want 0.05 and 0.2", holdout, a, b)
+		}
+		if unnamed := shareFor(t, cfg, c, ""); unnamed != 0.05 {
+			t.Errorf("%s: a session without a model withholds %g", holdout, unnamed)
+		}
+		cfg.Retest = false
+		if b := shareFor(t, cfg, c, "model-b"); b != 0.05 {
+			t.Errorf("%s: without bandit.retest the new model withholds %g, want 0.05", holdout, b)
+		}
+		cfg.Retest = true
+		rewarded(c, "model-b", 60)
+		if b, d := shareFor(t, cfg, c, "model-b"), shareFor(t, cfg, c, "model-d"); b != 0.05 || d != 0.2 {
+			t.Errorf("%s: after its own evidence model-b withholds %g, and the next model %g; want 0.05 and 0.2", holdout, b, d)
+		}
+	}
+}
+
+// The counters of an earlier release have no models. Their verdict keeps the small holdout.
+func TestEvidenceWithoutModelsReopensNoHoldout(t *testing.T) {
+	c := bandit.New()
+	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
+	rewarded(c, "", 400)
+	if b := shareFor(t, cfg, c, "model-b"); b != 0.05 {
+		t.Errorf("the lesson is withheld in %g of the picks, want 0.05", b)
+	}
+}
+
+// Models beyond the bound of a tenant share one name. Their sessions reopen the holdout together.
+func TestManyModelNamesShareOneRetest(t *testing.T) {
+	c := bandit.New()
+	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
+	rewarded(c, "model-a", 400)
+	for i := range 100 {
+		c.Measured().AdmitModel(fmt.Sprint("noise-", i))
+	}
+	if b := shareFor(t, cfg, c, "random-1"); b != 0.2 {
+		t.Errorf("an unknown model withholds %g before any evidence, want 0.2", b)
+	}
+	rewarded(c, "random-2", 60)
+	if b := shareFor(t, cfg, c, "random-3"); b != 0.05 {
+		t.Errorf("an unknown model withholds %g after the evidence of other unknown models, want 0.05", b)
+	}
+}

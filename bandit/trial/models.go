@@ -1,0 +1,233 @@
+package trial
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// OtherModels is the name of all models beyond the first mostModels of a tenant.
+const OtherModels = "other"
+
+// mostModels bounds the models that are counted by name. The name of a model comes from a request, so
+// without a bound an agent could add counters without end.
+const mostModels = 32
+
+// modelMark is the prefix of the counters of one model: "model.z:NAME".
+const modelMark = "model."
+
+// Indices of the sums of one model. The sums are not dated.
+const (
+	vC1 = iota // closed picks with a coin, injected
+	vC0
+	vM1 // rewarded ones
+	vM0
+	vZ
+	vZZ
+	ofModel
+)
+
+// modelFields are the stored names of the sums, without mark and model.
+//
+//nolint:gochecknoglobals // an immutable list
+var modelFields = [ofModel]string{"c1", "c0", "m1", "m0", "z", "zz"}
+
+// modelField returns the name of a counter of one model.
+func modelField(sum int, model string) string { return modelMark + modelFields[sum] + ":" + model }
+
+// readModelField returns the sum and the model of a counter. ok is false for another counter.
+func readModelField(name string) (sum int, model string, ok bool) {
+	rest, ok := strings.CutPrefix(name, modelMark)
+	if !ok {
+		return 0, "", false
+	}
+	field, model, ok := strings.Cut(rest, ":")
+	sum = slices.Index(modelFields[:], field)
+	return sum, model, ok && sum >= 0 && model != ""
+}
+
+// closeModel adds a closed pick to the counters of the session's model.
+func (p *Pick) closeModel(d *Deltas, model string) {
+	if model == "" || !(p.Eps > 0 && p.Eps < 1) {
+		return
+	}
+	sum := vC0
+	if p.Injected {
+		sum = vC1
+	}
+	d.Add(string(p.Arm), modelField(sum, model), 0, 1)
+}
+
+// rewardModel adds the z of a rewarded pick to the counters of the session's model.
+func (p *Pick) rewardModel(d *Deltas, model string, z float64) {
+	if model == "" {
+		return
+	}
+	arm, sum := string(p.Arm), vM0
+	if p.Injected {
+		sum = vM1
+	}
+	d.Add(arm, modelField(sum, model), 0, 1)
+	d.Add(arm, modelField(vZ, model), 0, z)
+	d.Add(arm, modelField(vZZ, model), 0, z*z)
+}
+
+// AdmitModel returns the name under which the sessions of a model are counted: the name of the model,
+// or OtherModels if the tenant has mostModels other models. The caller stores the name in the
+// Assignment before the contribution to the counters.
+func (c *Counters) AdmitModel(model string) string {
+	if model == "" {
+		return ""
+	}
+	c.modelsMu.Lock()
+	defer c.modelsMu.Unlock()
+	name := c.modelName(model)
+	if name != OtherModels {
+		c.models[name] = struct{}{}
+	}
+	return name
+}
+
+// modelName returns the counted name of a model. The caller holds modelsMu.
+func (c *Counters) modelName(model string) string {
+	if _, known := c.models[model]; known || len(c.models) < mostModels {
+		return model
+	}
+	return OtherModels
+}
+
+// addModel adds the name of a counted model.
+func (c *Counters) addModel(model string) {
+	if model == OtherModels {
+		return
+	}
+	c.modelsMu.Lock()
+	defer c.modelsMu.Unlock()
+	c.models[model] = struct{}{}
+}
+
+// ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
+// interval and no verdict of a lesson uses it.
+type ModelEffect struct {
+	Model    string
+	C1, C0   float64 // closed picks with a coin: injected, withheld
+	M1, M0   float64 // rewarded ones
+	Enough   bool    // enough rewarded picks for an effect
+	Effect   float64 // mean of z; 0 without enough picks
+	Variance float64 // of the effect
+	Shrunken float64 // shrunk towards the effect of the lesson
+	Spread   float64 // posterior standard deviation of the shrunken effect
+}
+
+// sureness is the number of posterior standard deviations for a probability of 90%.
+const sureness = 1.2816
+
+// Seen reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
+// a probability of at least 90% that the effect on the model has the given sign (0: any effect).
+func (e *ModelEffect) Seen(sign float64) bool {
+	return e.Enough && (sign == 0 || sign*e.Shrunken >= sureness*e.Spread)
+}
+
+// SeenClosed reports whether the outcomes of a lesson include the model.
+func (e *ModelEffect) SeenClosed() bool { return Enough(e.C1+e.C0, e.C1, e.C0) }
+
+// Models returns the effects of an arm on each model, most picks first: a normal prior around the effect
+// of the lesson, whose variance is the difference between the models beyond chance. The square of the
+// lesson's effect counts as one more observation of this variance, because one model alone shows no
+// difference.
+func (c *Counters) Models(k Arm) []ModelEffect {
+	s := c.scope(string(k), false)
+	if k == "" || s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modelEffects()
+}
+
+// modelEffects computes the effects by model. The caller holds mu.
+func (s *sums) modelEffects() []ModelEffect {
+	out := make([]ModelEffect, 0, len(s.models))
+	var effects, variances []float64
+	for i := range s.models {
+		v := &s.models[i].V
+		pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
+		e := ModelEffect{Model: s.models[i].Key, C1: pos(vC1), C0: pos(vC0), M1: pos(vM1), M0: pos(vM0)}
+		n := e.M1 + e.M0
+		if e.C1+e.C0+n == 0 {
+			continue
+		}
+		if e.Enough = Enough(n, e.M1, e.M0); e.Enough {
+			e.Effect, e.Variance = Moments(n, real64(v[vZ]), real64(v[vZZ]))
+			e.Variance /= n
+			effects, variances = append(effects, e.Effect), append(variances, e.Variance)
+		}
+		out = append(out, e)
+	}
+	if len(effects) > 0 {
+		own := real64(s.total[iZ]) / real64(s.total[iN])
+		_, between := Between(effects, variances)
+		k := float64(len(effects))
+		between = (math.Max(own*own, Material*Material) + (k-1)*between) / k
+		for i := range out {
+			if e := &out[i]; e.Enough {
+				keep := between / (between + e.Variance)
+				e.Shrunken = keep*e.Effect + (1-keep)*own
+				e.Spread = math.Sqrt(keep * e.Variance)
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y ModelEffect) int {
+		return cmp.Or(cmp.Compare(y.C1+y.C0, x.C1+x.C0), strings.Compare(x.Model, y.Model))
+	})
+	return out
+}
+
+// Between returns the weighted mean of measured effects and the variance of the true effects beyond
+// chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+func Between(effects, variances []float64) (mean, between float64) {
+	var w, we, ww float64
+	for i, e := range effects {
+		x := 1 / variances[i]
+		w, we, ww = w+x, we+x*e, ww+x*x
+	}
+	mean = we / w
+	if len(effects) < 2 {
+		return mean, 0
+	}
+	q := 0.0
+	for i, e := range effects {
+		d := e - mean
+		q += d * d / variances[i]
+	}
+	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
+}
+
+// Unseen reports whether the evidence of an arm includes other models and not the given model, so that
+// the small holdout of the arm is not for the sessions of this model. Evidence without any seen
+// model is from an earlier release, which did not count models.
+func (c *Counters) Unseen(k Arm, model string) bool {
+	s := c.scope(string(k), false)
+	if model == "" || k == "" || s == nil {
+		return false
+	}
+	c.modelsMu.Lock()
+	name := c.modelName(model)
+	c.modelsMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sign := 1.0
+	if s.maxima[iIdleAt] > 0 && s.maxima[iOutUp] < Fixed(-math.Log(Alpha)) { // no material effect
+		sign = 0
+	}
+	others := false
+	for _, e := range s.modelEffects() {
+		seen := e.Seen(sign)
+		if seen && e.Model == name {
+			return false
+		}
+		others = others || seen
+	}
+	return others
+}

@@ -1,0 +1,124 @@
+package trial_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"precept/bandit/trial"
+)
+
+// onModel counts rewarded picks of sessions with one model, in which the lesson moves the reward by effect.
+func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
+	for range picks {
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
+		chance := 0.4
+		if p.Injected {
+			chance += effect
+		}
+		y := 0.0
+		if r.Float64() < chance {
+			y = 1
+		}
+		a := &trial.Assignment{Decided: true, Day: 20_000, Model: c.AdmitModel(model), Picks: []trial.Pick{p}}
+		c.Add(a.Closing())
+		c.Add(a.Contribution(y, 1))
+	}
+}
+
+func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
+	out := map[string]bool{}
+	for _, e := range c.Models(arm) {
+		out[e.Model] = e.Seen(sign)
+	}
+	return out
+}
+
+func TestModelIsSeenWithEnoughPicksOfTheSameSign(t *testing.T) {
+	for _, k := range []struct {
+		name   string
+		picks  int
+		effect float64
+		want   bool
+	}{
+		{"too few picks", 40, 0.5, false},
+		{"the same effect", 200, 0.5, true},
+		{"no effect", 400, 0, false},
+		{"the reverse effect", 200, -0.3, false},
+	} {
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		c := trial.NewCounters()
+		onModel(r, c, "in@1", "a", 600, 0.5)
+		onModel(r, c, "in@1", "b", k.picks, k.effect)
+		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
+			t.Errorf("%s: seen %v, want a and b %v", k.name, got, k.want)
+		}
+		if k.picks >= trial.MinPicks && !seen(c, "in@1", 0)["b"] {
+			t.Errorf("%s: a verdict without a sign has not seen b", k.name)
+		}
+	}
+}
+
+// The effect on a model with few picks is shrunk towards the effect of the lesson, and the effect on a
+// model with many picks hardly moves.
+func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	onModel(r, c, "in@1", "large", 5000, 0.3)
+	onModel(r, c, "in@1", "small", 60, -0.1)
+	for _, e := range c.Models("in@1") {
+		own := c.Stats("in@1").Z / c.Stats("in@1").N
+		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
+		if e.Model == "small" && (moved < 0.1 || moved > 0.9) || e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
+			t.Errorf("%s: effect %g is shrunk to %g, the lesson has %g", e.Model, e.Effect, e.Shrunken, own)
+		}
+	}
+}
+
+// A model name comes from a request: a million names become a few counters.
+func TestModelNamesAreBounded(t *testing.T) {
+	c := trial.NewCounters()
+	names, fields := map[string]bool{}, map[string]bool{}
+	for i := range 1_000_000 {
+		name := c.AdmitModel(fmt.Sprint("model-", i))
+		if i%1000 != 0 && names[name] {
+			continue
+		}
+		names[name] = true
+		a := &trial.Assignment{Decided: true, Model: name, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, C: 0.5}}}
+		for _, d := range append(a.Closing(), a.Contribution(1, 1)...) {
+			fields[d.Key.Field] = true
+		}
+		c.Add(a.Closing())
+	}
+	if len(names) != 33 || !names[trial.OtherModels] || len(fields) > 33*6+100 || len(c.Models("in@1")) != 33 {
+		t.Errorf("%d names, %d counters and %d models, want 32 names and other", len(names), len(fields), len(c.Models("in@1")))
+	}
+	copied := trial.NewCounters()
+	for _, e := range c.Models("in@1") {
+		a := &trial.Assignment{Decided: true, Model: e.Model, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5}}}
+		copied.Add(a.Closing())
+	}
+	for what, counters := range map[string]*trial.Counters{"read from the store": copied, "a clone": c.Clone()} {
+		if counters.AdmitModel("new") != trial.OtherModels || counters.AdmitModel("model-7") != "model-7" {
+			t.Errorf("%s: a new model has a name of its own, or a known model has none", what)
+		}
+	}
+}
+
+func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
+	c := trial.NewCounters()
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	onModel(r, c, "in@1", "a:b@c", 80, 0.2)
+	before := c.Models("in@1")
+	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
+	c.Add(a.Contribution(1, 1))
+	if now := c.Models("in@1"); now[0].M1 != before[0].M1+1 {
+		t.Errorf("one more reward counts %+v, was %+v", now, before)
+	}
+	c.Add(trial.Negate(a.Contribution(1, 1)))
+	if now := c.Models("in@1"); len(now) != 1 || now[0] != before[0] {
+		t.Errorf("got %+v, want %+v", now, before)
+	}
+}
