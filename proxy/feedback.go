@@ -75,7 +75,12 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 		return p.notStored(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
-	a := rated{ID: f.Entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	return answerOf(f.Entry.ID, &done)
+}
+
+// answerOf returns the answer for a stored entry.
+func answerOf(id string, done *store.Posted) rated {
+	a := rated{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 	if done.Work != nil {
 		a.Sessions, a.Runs = done.Work.Sessions, done.Work.Runs
 	}

@@ -23,7 +23,7 @@ const hookLimit = 8 << 20
 
 // hooked is the answer to a delivery.
 type hooked struct {
-	Status string  `json:"status"` // joined or ignored
+	Status string  `json:"status"` // joined, parked or ignored
 	Reason string  `json:"reason,omitempty"`
 	Events []rated `json:"events,omitempty"`
 }
@@ -85,23 +85,27 @@ func (p *Proxy) hook(c echo.Context) error {
 			count(label.HookFailed)
 			return refusal(wire.None, r.code, r.Error)
 		}
-		if r.Status == string(store.Joined) {
+		if r.Status == string(store.Joined) || r.Status == string(store.Parked) && a.Status == string(store.Ignored) {
 			a.Status = r.Status
 		}
 		a.Events = append(a.Events, r)
 	}
-	if a.Status != string(store.Joined) {
+	if a.Status == string(store.Ignored) {
 		count(label.HookUnknown)
 		a.Reason = a.Events[0].Error
 		return c.JSON(http.StatusOK, a)
 	}
 	p.deliveries.add(marks)
+	if a.Status == string(store.Parked) {
+		count(label.HookParked)
+		return c.JSON(http.StatusAccepted, a)
+	}
 	count(label.HookRated)
 	log.Info("a webhook rated sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(a.Events[0].Sessions), "runs", len(a.Events[0].Runs))
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent rates the sessions of the first group of references that a session showed. The time of the
+// rateEvent rates the sessions of an event. The time of the
 // entry is the time of the event: events that arrive in another order, or twice, give the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) rated {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
@@ -115,21 +119,18 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	if !e.At.IsZero() && e.At.Before(now) {
 		entry.At = e.At
 	}
-	post := feedback.Post{Entry: entry}
-	answer := rated{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
-	for _, group := range e.Subjects {
-		done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, group, entry)
-		if err == nil {
-			p.opts.Metrics.feedback.WithLabelValues(entry.Source, entry.Type, string(done.Status)).Inc()
-			return rated{ID: entry.ID, Session: done.Session, Run: done.Run, Status: string(done.Status), Sessions: done.Work.Sessions, Runs: done.Work.Runs}
-		}
-		if fault, ok := errors.AsType[*store.WorkError](err); ok {
-			answer = rated{ID: entry.ID, Status: "refused", Error: fault.Advice}
-			continue
-		}
-		return p.notStored(c, post, err)
+	if len(e.Subjects) == 0 {
+		return rated{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
 	}
-	return answer
+	done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, e.Subjects, entry)
+	if fault, ok := errors.AsType[*store.WorkError](err); ok {
+		return rated{ID: entry.ID, Status: "refused", Error: fault.Advice}
+	}
+	if err != nil {
+		return p.notStored(c, feedback.Post{Entry: entry}, err)
+	}
+	p.opts.Metrics.feedback.WithLabelValues(entry.Source, entry.Type, string(done.Status)).Inc()
+	return answerOf(entry.ID, &done)
 }
 
 // maxDeliveries bounds the remembered deliveries. A repetition of an older delivery changes nothing

@@ -87,8 +87,9 @@ type Recorder interface {
 // Feedback stores the feedback of clients about sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions that showed a commit, a branch or a pull request.
-	RateWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (store.Posted, error)
+	// RateWork stores feedback on the sessions that showed a commit, a branch or a pull request of the
+	// first known group.
+	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
 // Bank keeps the lessons of agents.

@@ -31,6 +31,7 @@ type batch struct {
 
 	// Of rows that were read back.
 	stubs   []sample.Exchange // turns that were in progress when the program died
+	unread  int64             // such turns whose record is damaged
 	counted int64             // forgotten exchanges, which stay in the account
 	damaged int64             // undecodable exchanges
 
@@ -236,11 +237,16 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 		one.last = b.last
 		b.merge(&one)
 	case outbox.KindStub:
-		var x sample.Exchange
-		if len(r.Document) > 0 && json.Unmarshal(r.Document, &x) == nil { // an empty document was forgotten
-			x.Outcome = sample.Incomplete // a damaged row could say otherwise
-			b.stubs = append(b.stubs, x)
+		if len(r.Document) == 0 { // forgotten
+			return
 		}
+		var x sample.Exchange
+		if json.Unmarshal(r.Document, &x) != nil || x.ID == "" || refOf(&x) != (session.Ref{Tenant: r.Tenant, ID: r.Session}) {
+			b.unread++
+			return
+		}
+		x.Outcome = sample.Incomplete // a damaged row could say otherwise
+		b.stubs = append(b.stubs, x)
 	default:
 		b.counted += r.Exchanges
 	}

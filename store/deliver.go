@@ -244,6 +244,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	d.tools.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
 	if d.handoff.outbox != nil {
 		d.handoff.outbox.Advance(b.last, int64(len(b.exchanges))+b.counted+b.damaged, refused)
+		d.handoff.outbox.LoseIncomplete(b.unread)
 		d.handoff.arrived(b.last)
 	}
 	return nil

@@ -50,6 +50,7 @@ type eraser struct {
 	sessions *sessions
 	waiting  *waiting
 	touched  *touched
+	late     *latePosts
 	tombs    *tombstones
 	shipper  *shipper
 	guard    *guard.Guard
@@ -198,6 +199,9 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 	x.shipper.tail.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
+	if err = x.late.forget(e.Tenant, of); err != nil {
+		return found, n, err
+	}
 	if box := x.shipper.handoff.outbox; box != nil {
 		var ids []outbox.SessionID // none: all sessions of the tenant
 		for _, id := range e.IDs {
@@ -325,6 +329,11 @@ func (x *eraser) retain(ctx context.Context) {
 	}
 	x.next = now.Add(pause)
 	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	if box := x.shipper.handoff.outbox; box != nil {
+		expired, failed := box.DropPostsBefore(now.Add(-parked))
+		x.tally.Late.Expired.Add(expired)
+		err = errors.Join(err, failed)
+	}
 	if err != nil && ctx.Err() == nil {
 		x.options.Hooks.Failed(label.StepRetain, err)
 	}

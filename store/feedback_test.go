@@ -180,17 +180,6 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	if got, err = r.store.Post(r.t.Context(), us, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
 		t.Errorf("from the database: %+v %v", got, err)
 	}
-	for _, op := range []string{"session", "feedback"} {
-		r.backend.failNext(op, 1, errDown)
-		if got, err = r.store.Post(r.t.Context(), us, []session.ID{id}, replyKey, score("d", 3, 0)); err == nil {
-			t.Errorf("%s is down: %+v", op, got)
-		}
-		r = r.restart(nil)
-	}
-	r.backend.failNext("echo", 1, errDown)
-	if got, err = r.store.Post(r.t.Context(), us, nil, replyKey, score("d", 3, 0)); err == nil {
-		t.Errorf("echoes are down: %+v", got)
-	}
 }
 
 // A post reaches its session by session, request, response and sample, also after a restart. A post

@@ -81,6 +81,8 @@ type faulty struct {
 	fail  map[string]int // number of next calls that fail, by operation
 	err   error
 	hook  func(op string) // runs before every call, without the lock; set by onCall
+
+	refused, panics session.ID // sessions whose feedback fails, or panics, at each try
 }
 
 // onCall runs hook before every call; nil removes the hook.
@@ -175,6 +177,12 @@ func (f *faulty) Sync(ctx context.Context) error {
 func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err
+	}
+	if _, ok := e[f.refused]; ok {
+		return nil, errDown
+	}
+	if _, ok := e[f.panics]; ok {
+		panic("feedback")
 	}
 	return f.backend.AddFeedback(ctx, tenant, e)
 }

@@ -7,8 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// Lag returns the time since the end of the oldest exchange that the backend does not have; 0: the
-// backend has all exchanges.
+// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0: the
+// backend has all.
 func (s *Store) Lag() time.Duration {
 	since := s.state.since.Load()
 	if since == 0 {
@@ -19,6 +19,14 @@ func (s *Store) Lag() time.Duration {
 
 // OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0: no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
+
+// LatePosts returns the number of posted feedback in the outbox that the backend does not have.
+func (s *Store) LatePosts() int64 {
+	if s.poster.late.outbox == nil {
+		return 0
+	}
+	return s.poster.late.outbox.PostCount()
+}
 
 // OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
@@ -40,6 +48,9 @@ func (s *Store) updateLag() {
 		s.state.since.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
 		s.state.since.Store(endOfFirst(d.tail.exchanges, h.ready.exchanges, h.next.exchanges))
+	}
+	if oldest, since := s.poster.late.oldest, s.state.since.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
+		s.state.since.Store(oldest.UnixMicro())
 	}
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()

@@ -45,11 +45,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	feedback := &feedbackWriter{
 		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
 	}
-	s.poster = &poster{be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state}
+	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
+	s.poster = &poster{
+		be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state,
+		late: &latePosts{outbox: box, now: o.Now, tombs: tombs, slot: make(chan struct{}, 1)},
+	}
 	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 
 	// The parts that bring turns to the backend.
-	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
 	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
 	handoff := &handoff{outbox: box, tools: with, hold: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
@@ -62,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		limits: shipperLimits{hold: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
-		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, tombs: tombs, shipper: s.shipper,
+		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, late: s.poster.late, tombs: tombs, shipper: s.shipper,
 		guard: s.guard, tally: &s.Tally, options: &o, hurry: s.hurry, chores: make(chan chore),
 	}
 	s.shipper.before = s.eraser.watch
@@ -142,6 +145,7 @@ func (s *Store) resume(ctx context.Context) (err error) {
 // Close closes the outbox and the backend, after Run has returned.
 func (s *Store) Close() error {
 	s.publisher.writes.Wait()
+	s.poster.late.writes.Wait()
 	var err error
 	if box := s.shipper.handoff.outbox; box != nil {
 		err = box.Close()

@@ -68,69 +68,86 @@ type poster struct {
 	out      *optouts
 	waiting  *waiting
 	state    *state
+	late     *latePosts
 }
 
-// subject identifies the session that a post rates.
+// subject identifies the session that a post rates. A late post keeps its subject as JSON.
 type subject struct {
-	candidates []session.ID    // possible ids of the session, tried first
-	key        session.EchoKey // finds the session if no candidate is known; unmatched feedback is parked under the key
-	otherwise  []session.ID    // ids tried after candidates and key
-	works      []work.Ref      // commits, branches and pull requests: the subject is every session that showed one of them
+	Candidates []session.ID    `json:"candidates,omitempty"` // possible ids of the session, tried first
+	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
+	Otherwise  []session.ID    `json:"otherwise,omitempty"`  // ids tried after candidates and key
+	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
+	// Works are groups of commits, branches and pull requests: the subject is every session that
+	// showed a reference of the first known group.
+	Works [][]work.Ref `json:"works,omitempty"`
 }
 
 // rate stores a post for the session, run, request, response, sample, commit, branch or pull request that
 // the post names.
 func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
-	of, err := f.subject(ctx, tenant, p)
+	of, err := subjectOf(tenant, &p)
 	if err != nil {
 		return Posted{}, err
 	}
-	done, err := f.post(ctx, tenant, of, p.Entry)
+	done, err := f.post(ctx, tenant, &of, p.Entry)
 	done.ID = p.Entry.ID
 	return done, err
 }
 
-func (f *poster) subject(ctx context.Context, tenant string, p feedback.Post) (of subject, err error) {
+// subjectOf returns the subject of a post.
+func subjectOf(tenant string, p *feedback.Post) (of subject, err error) {
 	switch {
 	case p.SessionID != "":
-		of.candidates = session.Candidates(tenant, p.SessionID)
-		of.key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
-		of.otherwise = []session.ID{session.RunKey(tenant, p.SessionID)}
+		of.Candidates = session.Candidates(tenant, p.SessionID)
+		of.Key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
+		of.Otherwise = []session.ID{session.RunKey(tenant, p.SessionID)}
 		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard posts ids
-			of.otherwise = append(of.otherwise, id)
+			of.Otherwise = append(of.Otherwise, id)
 		}
 	case p.RunID != "":
-		of.candidates = []session.ID{session.RunKey(tenant, p.RunID)}
-		of.key = session.RunEcho(tenant, p.RunID)
+		of.Candidates = []session.ID{session.RunKey(tenant, p.RunID)}
+		of.Key = session.RunEcho(tenant, p.RunID)
 	case p.RequestID != "":
-		of.key = session.EchoKeyOf(tenant, "q:"+p.RequestID)
+		of.Key = session.EchoKeyOf(tenant, "q:"+p.RequestID)
 		if id, ok := session.OfRequest(p.RequestID); ok {
-			of.candidates = []session.ID{id}
+			of.Candidates = []session.ID{id}
 		}
 	case p.ResponseID != "":
-		of.key = session.EchoKeyOf(tenant, "r:"+p.ResponseID)
-	case p.SampleID == "":
-		of.works, err = parseWork(&p)
+		of.Key = session.EchoKeyOf(tenant, "r:"+p.ResponseID)
+	case p.SampleID != "":
+		of.Sample = p.SampleID
 	default:
-		ctx, cancel := context.WithTimeout(ctx, postLimit)
-		defer cancel()
-		id, ok, err := f.be.SampleSession(ctx, tenant, p.SampleID)
-		if err == nil && !ok {
-			err = ErrNoSession
-		}
-		if err != nil {
-			return of, err
-		}
-		of.candidates = []session.ID{id}
+		of.Works, err = parseWork(p)
 	}
 	return of, err
 }
 
-// post stores feedback. While the backend is unavailable, post retries for up to postLimit.
-func (f *poster) post(ctx context.Context, tenant string, of subject, e feedback.Entry) (Posted, error) {
-	ctx, cancel := context.WithTimeout(ctx, postLimit)
-	defer cancel()
+// post stores feedback in the backend, or in the outbox if the backend does not take it.
+func (f *poster) post(ctx context.Context, tenant string, of *subject, e feedback.Entry) (Posted, error) {
 	e = f.out.cleanEntry(e)
+	if f.late.outbox == nil {
+		return f.attempt(ctx, tenant, of, e, postLimit)
+	}
+	if f.late.now().UnixNano() < f.late.skip.Load() {
+		return f.keep(ctx, tenant, of, &e, nil)
+	}
+	limit := postLimit
+	if f.state.down.Load() {
+		limit = downLimit
+	}
+	p, err := f.attempt(ctx, tenant, of, e, limit)
+	if err == nil || refusal(err) {
+		return p, err
+	}
+	f.late.skip.Store(f.late.now().Add(latePause).UnixNano())
+	return f.keep(ctx, tenant, of, &e, err)
+}
+
+// attempt stores feedback in the backend. While the backend is unavailable for a moment, attempt
+// retries within the limit.
+func (f *poster) attempt(ctx context.Context, tenant string, of *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for {
 		p, err := f.postOnce(ctx, tenant, of, e)
 		if !errors.Is(err, session.ErrUnavailable) || f.state.down.Load() {
@@ -144,12 +161,22 @@ func (f *poster) post(ctx context.Context, tenant string, of subject, e feedback
 	}
 }
 
-func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feedback.Entry) (Posted, error) {
-	if of.works != nil {
-		return f.postToWork(ctx, tenant, of.works, e)
+func (f *poster) postOnce(ctx context.Context, tenant string, of *subject, e feedback.Entry) (Posted, error) {
+	if of.Works != nil {
+		return f.postToWork(ctx, tenant, of.Works, e)
 	}
-	for _, id := range of.candidates {
-		if len(of.candidates) > 1 && !f.sessions.live.has(id) {
+	if of.Sample != "" {
+		id, ok, err := f.be.SampleSession(ctx, tenant, of.Sample)
+		if err == nil && !ok {
+			err = ErrNoSession
+		}
+		if err != nil {
+			return Posted{}, err
+		}
+		of = &subject{Candidates: []session.ID{id}}
+	}
+	for _, id := range of.Candidates {
+		if len(of.Candidates) > 1 && !f.sessions.live.has(id) {
 			continue // a backend look-up per candidate would be slow; joinByKey needs one look-up
 		}
 		member, ok, err := f.sessions.known(ctx, tenant, id)
@@ -160,10 +187,10 @@ func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feed
 			return f.join(ctx, tenant, member, e)
 		}
 	}
-	if p, ok, err := f.joinByKey(ctx, tenant, of.key, e); ok || err != nil {
+	if p, ok, err := f.joinByKey(ctx, tenant, of.Key, e); ok || err != nil {
 		return p, err
 	}
-	for _, id := range of.otherwise {
+	for _, id := range of.Otherwise {
 		if member, ok, err := f.sessions.known(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
@@ -171,12 +198,12 @@ func (f *poster) postOnce(ctx context.Context, tenant string, of subject, e feed
 			return f.join(ctx, tenant, member, e)
 		}
 	}
-	if err := f.be.Park(ctx, tenant, of.key, e); err != nil {
+	if err := f.be.Park(ctx, tenant, of.Key, e); err != nil {
 		return Posted{}, err
 	}
 	// The key may have occurred between the look-up and the parking. Without a second look-up the
 	// feedback would stay parked.
-	p, ok, err := f.joinByKey(ctx, tenant, of.key, e)
+	p, ok, err := f.joinByKey(ctx, tenant, of.Key, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}

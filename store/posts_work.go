@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,7 +27,7 @@ func errNoWork(kind work.Kind) error {
 }
 
 // parseWork returns the reference of a post, nil for a post about another subject.
-func parseWork(p *feedback.Post) ([]work.Ref, error) {
+func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	var ref work.Ref
 	var ok bool
 	advice := ""
@@ -46,14 +47,20 @@ func parseWork(p *feedback.Post) ([]work.Ref, error) {
 	if !ok {
 		return nil, &WorkError{http.StatusBadRequest, advice}
 	}
-	return []work.Ref{ref}, nil
+	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions that showed one of the references, at most
+// postToWork adds feedback to the sessions that showed a reference of the first known group, at most
 // session.MostOwners. A session of a run stands for its run, which gets the feedback once. A repetition
 // after an error changes nothing, because the entry keeps its id.
-func (f *poster) postToWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (done Posted, err error) {
-	list, err := f.sessionsOf(ctx, tenant, refs)
+func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
+	var list []session.Member
+	for _, refs := range groups {
+		list, err = f.sessionsOf(ctx, tenant, refs)
+		if _, unknown := errors.AsType[*WorkError](err); !unknown {
+			break
+		}
+	}
 	if err != nil {
 		return Posted{}, err
 	}

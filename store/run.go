@@ -83,9 +83,11 @@ func (s *Store) flush(ctx context.Context) {
 	s.ship(ctx)
 }
 
-// ship ships the rows that are due, and updates the figures of what waits.
+// ship ships the rows that are due, then late posts, and updates the figures of what waits.
 func (s *Store) ship(ctx context.Context) {
-	s.shipper.ship(ctx, s.options.Now())
+	now := s.options.Now()
+	s.shipper.ship(ctx, now)
+	s.poster.deliverLate(ctx, now, s.shipper.phase != starting && s.shipper.err == nil && !s.state.lagging.Load())
 	s.updateLag()
 }
 
@@ -95,7 +97,7 @@ func (s *Store) hurry(ctx context.Context) {
 	h.mu.Lock()
 	h.putAt = time.Time{}
 	h.mu.Unlock()
-	s.shipper.due.retry, s.shipper.due.deliver = time.Time{}, time.Time{}
+	s.shipper.due.retry, s.shipper.due.deliver, s.poster.late.due = time.Time{}, time.Time{}, time.Time{}
 	s.flush(ctx)
 }
 

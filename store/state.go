@@ -76,6 +76,7 @@ type Tally struct {
 	Redactions      atomic.Int64 // redacted secrets and personal data
 	Retired         atomic.Int64 // sessions deleted by age
 	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked
+	Late            LateTally    // posted feedback that waited in the outbox and was dropped
 }
 
 // The reasons for which exchanges are dropped, in metrics and in the account.

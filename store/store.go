@@ -230,10 +230,10 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions that showed one of the references. The error is a
-// *WorkError if no session did.
-func (s *Store) RateWork(ctx context.Context, tenant string, refs []work.Ref, e feedback.Entry) (Posted, error) {
-	return s.poster.post(ctx, tenant, subject{works: refs}, e)
+// RateWork stores feedback on the newest sessions that showed a reference of the first known group.
+// The error is a *WorkError if no session showed any reference.
+func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
+	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
 // Post stores one feedback in the backend before Post returns: joined to the first known candidate,
@@ -242,7 +242,7 @@ func (s *Store) RateWork(ctx context.Context, tenant string, refs []work.Ref, e 
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
 ) (Posted, error) {
-	return s.poster.post(ctx, tenant, subject{candidates: candidates, key: park, otherwise: otherwise}, e)
+	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: park, Otherwise: otherwise}, e)
 }
 
 // PostFeedback adds feedback to sessions, and counts feedback for which a session has no room.

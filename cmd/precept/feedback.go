@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -21,8 +23,11 @@ import (
 	"precept/configs"
 )
 
-// postLimit bounds a question to the data listener.
-const postLimit = 15 * time.Second
+const (
+	postLimit  = 15 * time.Second       // bound of a question to the data listener
+	retryLimit = 15 * time.Second       // time after which feedback is no longer repeated
+	retryPause = 250 * time.Millisecond // pause before the first repetition; each pause is twice as long as the pause before
+)
 
 // maxCorrection is the largest correction that the data listener accepts.
 const maxCorrection = 64 << 10
@@ -116,11 +121,14 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
-	base, err := dataListener(ctx, w.env, cfg, &f.at)
-	if err != nil {
-		return err
+	find := func() (string, error) {
+		base, err := dataListener(ctx, w.env, cfg, &f.at)
+		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // its server may be restarting
+			err = &awayError{err}
+		}
+		return base, err
 	}
-	answer, err := postFeedback(ctx, base, credential(w.env, cfg, &f.at), body)
+	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.at), body)
 	if err != nil {
 		return err
 	}
@@ -128,7 +136,7 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 		return writeJSON(w.out, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(w.out, "parked: the feedback takes effect when its session is stored")
+		_, err = fmt.Fprintln(w.out, "parked: precept keeps the feedback, which takes effect when its session is stored")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
@@ -242,31 +250,81 @@ type posted struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// postFeedback posts one feedback.
-func postFeedback(
-	ctx context.Context, base, key string, body map[string]any,
+// awayError is the error of a server that does not answer, or answers that it cannot take feedback
+// now: a repetition may succeed.
+type awayError struct{ err error }
+
+func (e *awayError) Error() string { return e.err.Error() }
+
+func (e *awayError) Unwrap() error { return e.err }
+
+// postFeedback posts one feedback to the server that find returns. While the server is away,
+// postFeedback repeats the post within limit. The feedback has an id, so that a repetition after a
+// lost answer does not count twice.
+func (w *invocation) postFeedback(
+	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
 ) (posted, error) {
-	var answer posted
-	b, err := json.Marshal(body)
+	if body["id"] == nil {
+		var b [12]byte
+		if _, err := io.ReadFull(w.tools.Random, b[:]); err != nil {
+			return posted{}, fmt.Errorf("make an id of the feedback: %w", err)
+		}
+		body["id"] = "fb_" + hex.EncodeToString(b[:])
+	}
+	text, err := json.Marshal(body)
 	if err != nil {
-		return answer, err
+		return posted{}, err
+	}
+	giveUp := time.After(limit)
+	for pause := retryPause; ; pause *= 2 {
+		base, err := find()
+		var answer posted
+		if err == nil {
+			answer, err = postOnce(ctx, base, key, text)
+		}
+		if _, away := errors.AsType[*awayError](err); !away {
+			return answer, err
+		}
+		if pause == retryPause {
+			fmt.Fprintf(w.err, "precept: %v; the feedback is repeated for up to %v\n", err, limit)
+		}
+		select {
+		case <-giveUp:
+			return answer, fmt.Errorf("the feedback is not stored: %w", err)
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// postOnce posts the body of one feedback. The error is an awayError if a repetition may succeed.
+func postOnce(ctx context.Context, base, key string, body []byte) (posted, error) {
+	var answer posted
+	if at, err := url.Parse(base); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return answer, fmt.Errorf("%q is not the address of a data listener; give one such as http://127.0.0.1:8080", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, b)
+	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, body)
 	if err != nil {
-		return answer, fmt.Errorf("precept at %s does not answer: %w", base, err)
+		return answer, &awayError{fmt.Errorf("precept at %s does not answer: %w", base, err)}
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return answer, fmt.Errorf("precept at %s: %w", base, err)
+		return answer, &awayError{fmt.Errorf("precept at %s: %w", base, err)}
 	}
 	if res.StatusCode != http.StatusAccepted {
-		return answer, fmt.Errorf(
+		err := fmt.Errorf(
 			"precept at %s answers %s: %s", base, res.Status,
 			report.Printable(gjson.GetBytes(raw, "error.message").String()),
 		)
+		switch res.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			err = &awayError{err}
+		}
+		return answer, err
 	}
 	return answer, json.Unmarshal(raw, &answer)
 }

@@ -201,7 +201,8 @@ func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags
 		recordFailures(ctx, w.err, at.open(w), name, v)
 		printVerified(w.err, v, false)
 	}
-	answer, err := postFeedback(ctx, p.data, credential(w.env, cfg, &f.at), body)
+	find := func() (string, error) { return p.data, nil }
+	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.at), body)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
 		return

@@ -185,12 +185,25 @@ func DropReasons() []Reason {
 	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly}
 }
 
+// The reasons of precept_late_feedback_dropped_total: posted feedback that waited in the outbox was
+// not stored.
+const (
+	LateUnknown Reason = "unknown" // no session is known by the subject
+	LateFull    Reason = "full"    // limits.feedback is in use
+	LateBad     Reason = "bad"     // the store can never take the feedback
+	LateExpired Reason = "expired" // the feedback waited for a week, or for learning.retention
+)
+
+// LateReasons returns all reasons of precept_late_feedback_dropped_total.
+func LateReasons() []Reason { return []Reason{LateUnknown, LateFull, LateBad, LateExpired} }
+
 // HookResult is the value of the label result of precept_hooks_total.
 type HookResult string
 
 // The results of a webhook's delivery.
 const (
 	HookRated        HookResult = "rated"        // sessions got feedback
+	HookParked       HookResult = "parked"       // the feedback waits in the outbox
 	HookIgnored      HookResult = "ignored"      // the event is no end of work
 	HookUnknown      HookResult = "unknown"      // no session showed the work
 	HookDuplicate    HookResult = "duplicate"    // the delivery came before
@@ -201,5 +214,5 @@ const (
 
 // HookResults returns all results of precept_hooks_total.
 func HookResults() []HookResult {
-	return []HookResult{HookRated, HookIgnored, HookUnknown, HookDuplicate, HookUnauthorized, HookMalformed, HookFailed}
+	return []HookResult{HookRated, HookParked, HookIgnored, HookUnknown, HookDuplicate, HookUnauthorized, HookMalformed, HookFailed}
 }

@@ -34,6 +34,7 @@ type counts struct {
 	Sequence                              int64 // sequence number of the last row
 	Delivered                             int64 // sequence number of the last row that the store has
 	Released                              int64 // sequence number of the last deleted row
+	Posts                                 int64 // posts that wait for the store
 	dropped                               map[string]int64
 }
 
@@ -63,7 +64,7 @@ func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named())
 func (c *counts) named() map[string]int64 {
 	m := map[string]int64{
 		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
-		"sequence": c.Sequence, "delivered": c.Delivered, "released": c.Released,
+		"sequence": c.Sequence, "delivered": c.Delivered, "released": c.Released, "posts": c.Posts,
 	}
 	for reason, n := range c.dropped {
 		m[dropPrefix+reason] = n
@@ -88,6 +89,8 @@ func (c *counts) set(name string, n int64) {
 		c.Delivered = n
 	case "released":
 		c.Released = n
+	case "posts":
+		c.Posts = n
 	default:
 		if reason, ok := strings.CutPrefix(name, dropPrefix); ok {
 			c.drop(reason, n)

@@ -14,12 +14,8 @@ import (
 func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err = b.makeBallast()
-	if err != nil && b.trim() == nil {
-		err = b.makeBallast()
-	}
-	if err = errors.Join(err, b.keepBallast()); err != nil {
-		return b.counts.Sequence, classify(err)
+	if err := b.reserve(); err != nil {
+		return b.counts.Sequence, err
 	}
 	if err := b.room(f); err != nil {
 		return b.counts.Sequence, err
@@ -77,6 +73,7 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}()
 	if err == nil {
 		b.kept = b.counts.clone()
+		b.posts.Store(b.counts.Posts)
 		for _, id := range b.owed.Ended {
 			delete(b.begun, id)
 		}

@@ -50,7 +50,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	if err != nil {
 		return classify(errors.Join(damage, err))
 	}
-	b.damaged(fmt.Errorf("%w; it was set aside as %s, and %d exchanges in it are lost", damage, filepath.Base(aside), lost))
+	b.damaged(fmt.Errorf("%w; it was set aside as %s, and %s in it are lost", damage, filepath.Base(aside), lost))
 	return nil
 }
 
@@ -79,8 +79,18 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
+// loss is the number of exchanges and posts that a damaged file has lost.
+type loss struct{ exchanges, posts int64 }
+
+func (l loss) String() string {
+	if l.posts == 0 {
+		return fmt.Sprintf("%d exchanges", l.exchanges)
+	}
+	return fmt.Sprintf("%d exchanges and %d posts of feedback", l.exchanges, l.posts)
+}
+
 // salvage copies the readable rows of a damaged file, and counts the other exchanges as lost.
-func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
+func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
 		defer func() { _ = old.Close() }()
@@ -102,6 +112,7 @@ func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 				_ = copyRows(old, b.writer, copyTable) // unreadable marks are lost
 			}
 			_ = copyBegun(old, b.writer, begun)
+			_ = copyPosts(old, b.writer) // unreadable posts are lost
 			if err := b.salvageRows(old, func(r *Row) error { return put(b.writer, r) }); err != nil {
 				return err
 			}
@@ -115,34 +126,62 @@ func (b *Outbox) salvage(path string, memory *counts) (lost int64, err error) {
 	return lost, err
 }
 
+// contents are the rows of the file, as far as the account counts them.
+type contents struct {
+	spooled int64 // exchanges of the rows that the store does not have
+	last    int64 // sequence number of the newest row
+	begun   int64 // turns in progress
+	posts   int64
+}
+
+// contents counts the rows of the file.
+func (b *Outbox) contents(delivered int64) (has contents, err error) {
+	for _, q := range []struct {
+		to    *int64
+		query string
+		args  []any
+	}{
+		{&has.spooled, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", []any{delivered}},
+		{&has.last, "SELECT coalesce(max(sequence), 0) FROM outbox", nil},
+		{&has.begun, "SELECT count(*) FROM begun", nil},
+		{&has.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
+	} {
+		if *q.to, err = number(b.writer, q.query, q.args...); err != nil {
+			return has, err
+		}
+	}
+	return has, nil
+}
+
+// match reports whether the account describes the contents.
+func (has *contents) match(c *counts) bool {
+	sum := c.Stored + c.Spooled + c.Incomplete + has.begun
+	for _, dropped := range c.dropped {
+		sum += dropped
+	}
+	return c.Admitted == sum && c.Spooled == has.spooled && c.Sequence >= has.last && c.Posts == has.posts
+}
+
 // reconcile sets the account to n, within the contents of the file. Exchanges that the account has
 // and the file lacks are counted as damaged. The caller has begun a transaction.
-func (b *Outbox) reconcile(n *counts) (lost int64, err error) {
-	spooled, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", n.Delivered)
+func (b *Outbox) reconcile(n *counts) (lost loss, err error) {
+	has, err := b.contents(n.Delivered)
 	if err != nil {
-		return 0, err
-	}
-	last, err := number(b.writer, "SELECT coalesce(max(sequence), 0) FROM outbox")
-	if err != nil {
-		return 0, err
-	}
-	begun, err := number(b.writer, "SELECT count(*) FROM begun")
-	if err != nil {
-		return 0, err
+		return lost, err
 	}
 	c := n.clone()
-	c.Sequence = max(c.Sequence, last)
+	c.Sequence = max(c.Sequence, has.last)
 	open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
 	for _, dropped := range c.dropped {
 		open -= dropped
 	}
-	lost = max(c.Spooled-spooled+open-begun, 0)
-	c.Spooled = spooled
-	if lost > 0 {
-		c.drop(DroppedDamaged, lost)
+	lost = loss{exchanges: max(c.Spooled-has.spooled+open-has.begun, 0), posts: max(c.Posts-has.posts, 0)}
+	c.Spooled, c.Posts = has.spooled, has.posts
+	if lost.exchanges > 0 {
+		c.drop(DroppedDamaged, lost.exchanges)
 	}
 	// Without a readable account, the account follows from the rows.
-	c.Admitted = c.Stored + c.Spooled + c.Incomplete + begun
+	c.Admitted = c.Stored + c.Spooled + c.Incomplete + has.begun
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
 	}

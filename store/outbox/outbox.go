@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -109,6 +110,8 @@ type Outbox struct {
 	owed    Flush           // flush of the last call of Pass, for the next write
 	passed  int64           // number of exchanges of the last calls of Pass, for the next write
 
+	posts atomic.Int64 // counts.Posts as stored in the file, for readers that must not wait for mu
+
 	reading sync.Mutex // guards reader; locked inside of mu, or alone
 	reader  *sqlite.Conn
 }
@@ -170,10 +173,20 @@ func (b *Outbox) load() error {
 	if err != nil {
 		return err
 	}
-	lost := int64(0)
+	var lost loss
+	wrong := false
 	err = b.transact(func() error {
-		if hint, ok := b.readHint(); ok && hint.newer(&b.counts) {
-			if lost, err = b.reconcile(&hint); err != nil {
+		of := b.counts.clone()
+		hint, ok := b.readHint()
+		if ok && hint.newer(&of) {
+			of = hint
+		}
+		has, err := b.contents(of.Delivered)
+		if err != nil {
+			return err
+		}
+		if wrong = !has.match(&of) || of.newer(&b.counts); wrong {
+			if lost, err = b.reconcile(&of); err != nil {
 				return err
 			}
 		}
@@ -190,8 +203,8 @@ func (b *Outbox) load() error {
 	if err == nil {
 		b.begun = map[string]bool{}
 	}
-	if lost > 0 {
-		b.damaged(fmt.Errorf("%w: it is of an earlier time than its account; %d exchanges are lost", errDamaged, lost))
+	if err == nil && wrong {
+		b.damaged(fmt.Errorf("%w: its rows and its account differ; %s are lost", errDamaged, lost))
 	}
 	return err
 }

@@ -425,7 +425,8 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
 }
 
-// A bit flips anywhere in the file: the queue opens, returns the intact rows, and counts the damaged rows.
+// A bit flips anywhere in the file: the queue opens, returns the intact rows and posts, and counts the
+// damaged rows.
 func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -434,6 +435,11 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		text := fmt.Sprint(i, " ", strings.Repeat(fmt.Sprint("text", i, "-"), 1000))
 		want = append(want, text)
 		q.rows(text)
+	}
+	for i := range 8 {
+		text := fmt.Sprint("post ", i, " ", strings.Repeat(fmt.Sprint("post", i, "-"), 1000))
+		want = append(want, text)
+		must(t, q.KeepPost(outbox.Post{Tenant: "default", At: time.Now(), Document: []byte(text)}))
 	}
 	q.Advance(5, 5, nil)
 	must(t, q.Tidy(), q.Close())
@@ -465,6 +471,14 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 				t.Fatalf("round %d: row %d is %.60q", round, r.Sequence, r.Document)
 			}
 		}
+		posts, err := q.Posts(0, 1<<30)
+		must(t, err)
+		for _, p := range posts {
+			if !slices.Contains(want, string(p.Document)) {
+				t.Fatalf("round %d: post %d is %.60q", round, p.Number, p.Document)
+			}
+		}
+		same(t, "posts", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
 			t.Errorf("round %d: %+v with %d rows, told %v", round, a, len(rows), q.told)

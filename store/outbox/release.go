@@ -24,6 +24,17 @@ func (b *Outbox) Advance(to, exchanges int64, refused map[string]int64) {
 	}
 }
 
+// LoseIncomplete counts incomplete turns as damaged: the records of their starts cannot be read.
+func (b *Outbox) LoseIncomplete(turns int64) {
+	if turns == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts.Incomplete -= turns
+	b.counts.drop(DroppedDamaged, turns)
+}
+
 // Pass notes exchanges that the store got without a row, because the queue had no room, and the
 // turns that ended with the exchanges. The next successful write stores the change.
 func (b *Outbox) Pass(exchanges int64, f *Flush) {
@@ -113,8 +124,8 @@ func (b *Outbox) Delivered() (to, end int64) {
 	return b.counts.Delivered, b.counts.Sequence
 }
 
-// Forget deletes the text of sessions of a tenant from the file; nil ids mean all sessions.
-// Undelivered exchanges stay counted.
+// Forget deletes the text of sessions of a tenant from the file; nil ids mean all sessions and all
+// posts. Undelivered exchanges stay counted.
 func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +140,16 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 		return nil
 	}
 	b.scrub = true
-	return b.write(func() error { return b.transact(func() error { return b.forget(where, args) }) })
+	return b.write(func() error {
+		return b.transact(func() error {
+			if ids == nil {
+				if err := b.deletePosts("tenant = ?", tenant); err != nil {
+					return err
+				}
+			}
+			return b.forget(where, args)
+		})
+	})
 }
 
 func (b *Outbox) forget(where string, args []any) error {

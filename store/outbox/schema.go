@@ -72,6 +72,8 @@ var (
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
 	// ErrFull is the error for a full disk.
 	ErrFull = errors.New("the disk of the outbox is full")
+	// errClosed is the error for a use after Close.
+	errClosed = errors.New("the outbox is closed")
 	// errDamaged is the error for a file with unreadable content.
 	errDamaged = errors.New("the outbox is damaged")
 )
@@ -131,7 +133,7 @@ func connect(path string) (c *sqlite.Conn, err error) {
 	case v > version:
 		return nil, ErrNewer
 	}
-	return c, nil
+	return c, execute(c, postsTable)
 }
 
 // create makes the tables of a new file.
@@ -141,7 +143,7 @@ func create(c *sqlite.Conn) (err error) {
 		return err
 	}
 	defer end(&err)
-	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version), nil)
+	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version), nil)
 }
 
 // number runs a query for one integer; 0 without a row.

@@ -109,6 +109,15 @@ func (b *Outbox) checkpoint(mode string) error {
 	return err
 }
 
+// reserve makes sure that the ballast exists and suffices. The caller holds mu.
+func (b *Outbox) reserve() error {
+	err := b.makeBallast()
+	if err != nil && b.trim() == nil {
+		err = b.makeBallast()
+	}
+	return classify(errors.Join(err, b.keepBallast()))
+}
+
 // room reports whether a flush may be written. The caller has mu.
 func (b *Outbox) room(f *Flush) error {
 	used, err := b.used()

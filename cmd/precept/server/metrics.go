@@ -27,6 +27,13 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	for _, reason := range label.DropReasons() {
 		count(dropped, droppedHelp, prometheus.Labels{"reason": string(reason)}, drops[reason])
 	}
+	late := map[label.Reason]*atomic.Int64{
+		label.LateUnknown: &t.Late.Unknown, label.LateFull: &t.Late.Full, label.LateBad: &t.Late.Bad, label.LateExpired: &t.Late.Expired,
+	}
+	for _, reason := range label.LateReasons() {
+		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was not stored, by reason.",
+			prometheus.Labels{"reason": string(reason)}, late[reason])
+	}
 	count("precept_copies_cut_total", "Exchanges with a cut copy of the reply, because the copies of all streams in flight reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges that are skipped because a step of learning panicked; precept doctor names them.", nil, &t.SetAside)
@@ -40,7 +47,8 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
 	gauge("precept_outbox_limit_bytes", "The value of limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
-	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange that the store does not have; 0: the store has all exchanges.", func() float64 { return s.Lag().Seconds() })
+	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
+	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback that the store does not have; 0: the store has all.", func() float64 { return s.Lag().Seconds() })
 	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
 		if s.Healthy() {
 			return 1

@@ -1,0 +1,194 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Post is a posted feedback that the store could not take. A post is no exchange: the account does
+// not count posts among its exchanges.
+type Post struct {
+	Number   int64 // set by KeepPost
+	Tenant   string
+	At       time.Time // time of receipt
+	Document []byte    // defined by the store
+}
+
+// postsTable creates the table of posts. The table came later than the others, so that the files of
+// earlier releases get it when they are opened. An earlier release leaves the table as it is.
+const postsTable = `CREATE TABLE IF NOT EXISTS posts (
+	number   INTEGER PRIMARY KEY,
+	tenant   TEXT    NOT NULL,
+	at       INTEGER NOT NULL, -- of receipt, in Unix microseconds
+	sum      INTEGER NOT NULL, -- CRC-32C of the other columns
+	document BLOB    NOT NULL
+)`
+
+const postColumns = "SELECT number, tenant, at, document, sum FROM posts "
+
+// KeepPost writes a post, and returns after the disk has the post. With ErrQuota and ErrFull nothing
+// is written.
+func (b *Outbox) KeepPost(p Post) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.writer == nil {
+		return errClosed
+	}
+	if err := b.reserve(); err != nil {
+		return err
+	}
+	used, err := b.used()
+	if err != nil {
+		return classify(err)
+	}
+	if used+int64(len(p.Document)) > b.quota {
+		return ErrQuota
+	}
+	return b.write(func() error {
+		return b.transact(func() error {
+			last, err := number(b.writer, "SELECT coalesce(max(number), 0) FROM posts")
+			if err != nil {
+				return err
+			}
+			p.Number = last + 1
+			b.counts.Posts++
+			return putPost(b.writer, &p)
+		})
+	})
+}
+
+// Posts returns posts after a number, the oldest first. The list ends when the documents reach the
+// given number of bytes, and has at least one post if a post exists.
+func (b *Outbox) Posts(after, most int64) ([]Post, error) {
+	list, err := b.readPosts(after, most)
+	if !errors.Is(err, errDamaged) {
+		return list, err
+	}
+	b.mu.Lock()
+	err = b.replace(err)
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return b.readPosts(after, most)
+}
+
+func (b *Outbox) readPosts(after, most int64) (list []Post, err error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.reader == nil {
+		return nil, errClosed
+	}
+	s, err := b.reader.Prepare(postColumns + "WHERE number > ? ORDER BY number")
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer func() { err = errors.Join(err, classify(s.Reset())) }()
+	s.BindInt64(1, after)
+	for size := int64(0); size < most; {
+		more, err := s.Step()
+		if err != nil || !more {
+			return list, classify(err)
+		}
+		p, ok := postOf(s)
+		if !ok {
+			return nil, fmt.Errorf("%w: post %d has a wrong checksum", errDamaged, p.Number)
+		}
+		list = append(list, p)
+		size += int64(len(p.Document))
+	}
+	return list, nil
+}
+
+// DropPosts deletes posts by their numbers. On a full disk DropPosts gives up the ballast.
+func (b *Outbox) DropPosts(numbers []int64) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropPosts(func() error {
+		for _, n := range numbers {
+			if err := b.deletePosts("number = ?", n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DropPostsBefore deletes the posts that were received before a time, and returns their number.
+func (b *Outbox) DropPostsBefore(at time.Time) (n int64, err error) {
+	if b.PostCount() == 0 {
+		return 0, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.counts.Posts
+	err = b.dropPosts(func() error { return b.deletePosts("at < ?", at.UnixMicro()) })
+	return before - b.counts.Posts, err
+}
+
+// dropPosts runs deletions of posts. The caller holds mu.
+func (b *Outbox) dropPosts(drop func() error) error {
+	if b.writer == nil {
+		return errClosed
+	}
+	err := b.write(func() error { return b.transact(drop) })
+	if errors.Is(err, ErrFull) {
+		b.dropBallast()
+		err = b.write(func() error { return b.transact(drop) })
+	}
+	b.scrub = b.scrub || err == nil
+	return err
+}
+
+// deletePosts deletes the posts that a condition selects. The caller has begun a transaction.
+func (b *Outbox) deletePosts(where string, arg any) error {
+	err := execute(b.writer, "DELETE FROM posts WHERE "+where, arg)
+	if err == nil {
+		b.counts.Posts -= int64(b.writer.Changes())
+	}
+	return err
+}
+
+// PostCount returns the number of posts, and never waits for the disk.
+func (b *Outbox) PostCount() int64 { return b.posts.Load() }
+
+// copyPosts copies the readable posts with the right checksum.
+func copyPosts(from, to *sqlite.Conn) error {
+	return sqlitex.Execute(from, postColumns, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		p, ok := postOf(s)
+		if !ok {
+			return nil
+		}
+		return putPost(to, &p)
+	}})
+}
+
+func putPost(c *sqlite.Conn, p *Post) error {
+	return execute(c, "INSERT OR REPLACE INTO posts (number, tenant, at, sum, document) VALUES (?, ?, ?, ?, ?)", p.Number, p.Tenant, p.At.UnixMicro(), p.sum(), p.Document)
+}
+
+// postOf reads a post; ok is false for a wrong checksum.
+func postOf(s *sqlite.Stmt) (p Post, ok bool) {
+	p = Post{Number: s.ColumnInt64(0), Tenant: s.ColumnText(1), At: time.UnixMicro(s.ColumnInt64(2)), Document: blob(s, 3)}
+	return p, p.sum() == s.ColumnInt64(4)
+}
+
+// sum returns the checksum of a post.
+func (p *Post) sum() int64 {
+	var head [16]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(p.Number))
+	binary.LittleEndian.PutUint64(head[8:], uint64(p.At.UnixMicro()))
+	table := crc32.MakeTable(crc32.Castagnoli) // cached by the standard library
+	sum := crc32.Update(0, table, head[:])
+	sum = crc32.Update(sum, table, []byte(p.Tenant))
+	return int64(crc32.Update(sum, table, p.Document))
+}

@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/session"
+	"precept/store/outbox"
+)
+
+const (
+	keepLimit  = 5 * time.Second // longest wait for the disk that keeps a post
+	downLimit  = time.Second     // maximum time for a first attempt on a backend that is down
+	latePause  = time.Second     // pause after a late post that the backend did not take
+	lateLimit  = time.Second     // longest delivery of late posts in one round of the shipper
+	lateBytes  = 1 << 20         // bytes of late posts read for one round
+	firstBytes = 1               // one post
+)
+
+// latePosts holds the posts that the backend could not take. They wait in the outbox, so that a
+// restart does not lose them. The shipper's goroutine delivers them.
+type latePosts struct {
+	outbox *outbox.Outbox // nil: such a post is refused
+	now    func() time.Time
+	tombs  *tombstones
+
+	skip   atomic.Int64   // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
+	slot   chan struct{}  // holds one item while a write is in progress: a disk that hangs holds one goroutine
+	writes sync.WaitGroup // the write in progress
+
+	// Of the shipper's goroutine.
+	due    time.Time // earliest next delivery
+	after  int64     // number of the last post that was tried
+	oldest time.Time // time of receipt of the oldest post; zero: unknown, or no post waits
+}
+
+// LateTally counts late posts that were dropped, by reason.
+type LateTally struct {
+	Unknown atomic.Int64 // no session is known by the subject
+	Full    atomic.Int64 // the session or the parking had no room
+	Bad     atomic.Int64 // the store can never take the post, or panicked at the post
+	Expired atomic.Int64 // the post waited too long
+}
+
+// latePost is the document of a late post.
+type latePost struct {
+	Subject subject        `json:"subject"`
+	Entry   feedback.Entry `json:"entry"`
+}
+
+// refusal reports whether a later attempt gives the same error.
+func refusal(err error) bool {
+	_, full := NoRoom(err)
+	_, work := errors.AsType[*WorkError](err)
+	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
+}
+
+// keep writes a post to the outbox. cause is the error of the backend; nil: the backend was not
+// asked, because it failed a moment ago.
+func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedback.Entry, cause error) (Posted, error) {
+	if f.optedOut(ctx, tenant, of) {
+		return Posted{Status: Ignored}, nil
+	}
+	document, err := json.Marshal(latePost{*of, *e})
+	if err != nil {
+		return Posted{}, errors.Join(cause, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
+	defer cancel()
+	l := f.late
+	select {
+	case l.slot <- struct{}{}:
+	case <-ctx.Done():
+		return Posted{}, errors.Join(cause, ctx.Err())
+	}
+	written := make(chan error, 1)
+	l.writes.Go(func() {
+		defer func() { <-l.slot }()
+		written <- f.feedback.guard.Err(label.StepFeedback, func() error {
+			return l.outbox.KeepPost(outbox.Post{Tenant: tenant, At: l.now(), Document: document})
+		})
+	})
+	select {
+	case err = <-written:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return Posted{}, errors.Join(cause, err)
+	}
+	return Posted{Status: Parked}, nil
+}
+
+// optedOut reports whether a session in memory that a post names opted out.
+func (f *poster) optedOut(ctx context.Context, tenant string, of *subject) bool {
+	ids := slices.Concat(of.Candidates, of.Otherwise)
+	if id, ok := f.waiting.find(of.Key); ok {
+		ids = append(ids, id)
+	}
+	return slices.ContainsFunc(ids, func(id session.ID) bool { return f.out.silent(ctx, tenant, id) })
+}
+
+// deliverLate posts the late posts in the order of their receipt, within lateLimit, if ready. The
+// caller is the shipper's goroutine. ready reports that the backend takes rows and has all rows of
+// the outbox: a post about a commit needs the row of its session.
+func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
+	l := f.late
+	if l.outbox == nil || l.outbox.PostCount() == 0 {
+		l.oldest = time.Time{}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
+	defer cancel()
+	failed := f.feedback.guard.Err(label.StepFeedback, func() error {
+		if l.oldest.IsZero() {
+			first, err := l.outbox.Posts(0, firstBytes)
+			if err != nil || len(first) == 0 {
+				return err
+			}
+			l.oldest = first[0].At
+		}
+		if !ready || now.Before(l.due) {
+			return nil
+		}
+		return f.deliverRound(ctx)
+	})
+	if failed != nil {
+		l.due = now.Add(latePause)
+		f.feedback.failed(label.StepFeedback, failed)
+	}
+}
+
+// deliverRound posts a number of late posts, and deletes those that are stored or refused. A post
+// that the backend does not take ends the round, and the next round begins with the post after it:
+// one post never blocks the others.
+func (f *poster) deliverRound(ctx context.Context) error {
+	l := f.late
+	list, err := l.outbox.Posts(l.after, lateBytes)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		l.after, l.oldest = 0, time.Time{}
+		return nil
+	}
+	l.skip.Store(0)
+	var gone []int64
+	for i := range list {
+		err = f.postLate(ctx, &list[i])
+		if ctx.Err() != nil && len(gone) > 0 { // the time of the round is over
+			err = nil
+			break
+		}
+		l.after = list[i].Number
+		if err != nil && !refusal(err) {
+			l.skip.Store(l.now().Add(latePause).UnixNano())
+			break
+		}
+		f.countLate(err)
+		gone, err = append(gone, l.after), nil
+	}
+	err = errors.Join(err, l.outbox.DropPosts(gone))
+	if l.outbox.PostCount() == 0 {
+		l.after, l.oldest = 0, time.Time{}
+	}
+	return err
+}
+
+// postLate posts one late post.
+func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
+	return f.feedback.guard.Err(label.StepFeedback, func() error {
+		var late latePost
+		if err := json.Unmarshal(p.Document, &late); err != nil {
+			return errors.Join(session.ErrInvalid, err)
+		}
+		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Otherwise) {
+			if f.late.tombs.cover(p.Tenant, id.String(), late.Entry.At) {
+				return nil
+			}
+		}
+		_, err := f.postOnce(ctx, p.Tenant, &late.Subject, late.Entry)
+		return err
+	})
+}
+
+// countLate counts a refused late post.
+func (f *poster) countLate(err error) {
+	t := &f.feedback.tally.Late
+	_, full := NoRoom(err)
+	switch {
+	case err == nil:
+	case full:
+		t.Full.Add(1)
+	case guard.Poisoned(err), errors.Is(err, ErrVolatile):
+		t.Bad.Add(1)
+		f.feedback.failed(label.StepFeedback, err)
+	default:
+		t.Unknown.Add(1)
+	}
+}
+
+// forget deletes the posts that name a session of a tenant. The caller is the shipper's goroutine.
+func (l *latePosts) forget(tenant string, of func(session.ID) bool) error {
+	if l.outbox == nil || l.outbox.PostCount() == 0 {
+		return nil
+	}
+	for after := int64(0); ; {
+		list, err := l.outbox.Posts(after, lateBytes)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		var gone []int64
+		for i := range list {
+			after = list[i].Number
+			var late latePost
+			if list[i].Tenant != tenant || json.Unmarshal(list[i].Document, &late) != nil {
+				continue
+			}
+			if slices.ContainsFunc(slices.Concat(late.Subject.Candidates, late.Subject.Otherwise), of) {
+				gone = append(gone, list[i].Number)
+			}
+		}
+		if err := l.outbox.DropPosts(gone); err != nil {
+			return err
+		}
+	}
+}

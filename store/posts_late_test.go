@@ -1,0 +1,205 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// away makes every call fail by which a post is stored, until back.
+func (f *faulty) away() {
+	for _, op := range []string{"session", "echo", "feedback"} {
+		f.failNext(op, 1<<30, errDown)
+	}
+}
+
+func (f *faulty) back() {
+	for _, op := range []string{"session", "echo", "feedback"} {
+		f.failNext(op, 0, nil)
+	}
+}
+
+// parked posts feedback while the backend is away.
+func (r *rig) parked(p feedback.Post) {
+	r.t.Helper()
+	got, err := r.store.Rate(r.t.Context(), us, p)
+	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
+		r.t.Fatalf("while the backend is away: %+v, error %v, want parked", got, err)
+	}
+}
+
+// Feedback waits in the outbox while the backend is away, over a restart, and counts once however
+// often its client repeats it.
+func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.backend.away()
+	e := score("a", 1, .25)
+	e.Comment = "my key is " + secret("late")
+	for range 3 {
+		r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+	}
+	sameList(t, "files with the secret", r.spooled(secret("late")), nil)
+	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
+	same(t, "waiting", r.store.LatePosts(), 4)
+	r.wait(3 * time.Second)
+	same(t, "waiting while the backend is away", r.store.LatePosts(), 4)
+	same(t, "lag", r.store.Lag() > 2*time.Second, true)
+	r = r.crash(nil)
+	same(t, "waiting after a crash", r.store.LatePosts(), 4)
+	r.deliver()
+	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
+	same(t, "lag after the delivery", r.store.Lag(), 0)
+	list, err := r.backend.Feedback(t.Context(), us, id)
+	if err != nil || len(list) != 2 {
+		t.Errorf("stored: %+v, error %v, want 2 entries", list, err)
+	}
+	same(t, "reward: the latest of the rater", r.reward(id), .75)
+}
+
+// Late feedback on a reply joins the session of the reply, which itself waits in the outbox.
+func TestLateFeedbackFollowsItsSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.backend.away()
+	r.backend.down()
+	id := r.begin(us, "s", picked(true))
+	r.offer("s", 1)
+	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.parked(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
+	r.wait(2 * time.Second)
+	r = r.crash(nil)
+	r.wait(2 * time.Second)
+	same(t, "reward", r.reward(id), .7)
+}
+
+// A post that the backend never takes does not hold up the posts behind it, and is dropped after a week.
+func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	first, second := r.played("first", picked(true)), r.played("second", picked(true))
+	r.backend.away()
+	r.parked(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
+	r.parked(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
+	r.backend.back()
+	r.backend.refused = first
+	r.wait(5 * time.Second)
+	same(t, "waiting", r.store.LatePosts(), 1)
+	same(t, "reward of the other", r.reward(second), .9)
+	r.clock.add(8 * 24 * time.Hour)
+	r.run()
+	eventually(t, "dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
+	same(t, "waiting after a week", r.store.LatePosts(), 0)
+}
+
+// Late posts that are refused, or at which a step panics, are dropped and counted.
+func TestRefusedLatePostsAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	full := make([]feedback.Entry, session.MostFeedback)
+	for i := range full {
+		full[i] = score(fmt.Sprint(i), 1, .5)
+	}
+	if err := r.store.PostFeedback(t.Context(), us, map[session.ID][]feedback.Entry{id: full}); err != nil {
+		t.Fatal(err)
+	}
+	panics := r.played("panics", picked(true))
+	r.backend.away()
+	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
+	r.parked(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
+	r.parked(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
+	r.parked(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
+	r.backend.back()
+	r.backend.panics = panics
+	r.wait(5 * time.Second)
+	same(t, "waiting", r.store.LatePosts(), 0)
+	dropped := &r.store.Tally.Late
+	same(t, "dropped", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
+}
+
+// A post that no later attempt would take is refused at once, also while the backend is away.
+func TestInvalidFeedbackIsNeverKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.backend.away()
+	_, err := r.store.Rate(t.Context(), us, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
+	if _, ok := errors.AsType[*store.WorkError](err); !ok {
+		t.Errorf("error %v, want a WorkError", err)
+	}
+	same(t, "waiting", r.store.LatePosts(), 0)
+}
+
+// Without room in the outbox the client learns that its feedback is not kept.
+func TestLateFeedbackIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	r.played("s", picked(true))
+	r.backend.away()
+	n := 0
+	for ; n < 1000; n++ {
+		e := score(fmt.Sprint(n), 1, 1)
+		e.Comment = noise(n, 8<<10)
+		if _, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: e}); err != nil {
+			break
+		}
+	}
+	if n < 10 || n > 32 {
+		t.Errorf("%d posts of 8 KiB wait in an outbox of 256 KiB", n)
+	}
+	r.backend.back()
+	r.wait(5 * time.Second)
+	same(t, "waiting", r.store.LatePosts(), 0)
+}
+
+// Forgotten late feedback is not in the files, and is not delivered.
+func TestForgettingDeletesLateFeedback(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		t.Run(fmt.Sprint("tenant ", whole), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			id := r.played("s", picked(true))
+			r.backend.away()
+			e := score("a", 1, .7)
+			e.Comment = word
+			r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+			r.backend.back()
+			r.backend.refused = id // the post still waits when the session is forgotten
+			r.run()
+			var err error
+			if whole {
+				_, err = r.store.ForgetTenant(t.Context(), us)
+			} else {
+				_, err = r.store.ForgetSession(t.Context(), us, "s")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "waiting", r.store.LatePosts(), 0)
+			sameList(t, "files with the comment", r.spooled(word), nil)
+		})
+	}
+}
+
+// Late feedback on a session that opted out is not even kept for a moment.
+func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, envOut(t))
+	id := r.begin(us, "s", picked(true))
+	x := exchange(us, "s", 1, r.clock.now())
+	readsEnv(x)
+	r.store.Offer(store.Turn{Exchange: x, Size: 10})
+	r.deliver()
+	r.backend.away()
+	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
+	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
+		t.Errorf("%+v, error %v, %d posts wait, want ignored", got, err, r.store.LatePosts())
+	}
+}
