@@ -145,7 +145,7 @@ func holderOf(c echo.Context) holder {
 func viewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/queue", "/sessions", "/health", "/help", "/help/*",
-		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/health", "/metrics", "/*":
+		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/health", "/metrics", "/*":
 		return true
 	}
 	return false

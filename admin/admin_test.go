@@ -99,6 +99,10 @@ func (bare) Browse(context.Context, store.SessionQuery) (store.SessionList, erro
 	return store.SessionList{}, nil
 }
 
+func (bare) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+	return store.Recent{}, nil
+}
+
 func (bare) Transcript(context.Context, string, string, int) (store.Transcript, error) {
 	return store.Transcript{}, store.ErrNoSession
 }

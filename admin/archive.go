@@ -13,24 +13,6 @@ import (
 	"precept/store"
 )
 
-// browse returns the sessions that a request asks for, for pages and programs.
-func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
-	p := params{c: c}
-	q := store.SessionQuery{
-		Tenant: p.tenant(), Since: p.time("since"), Until: p.time("until"),
-		After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
-		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"),
-		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
-		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
-		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
-	}
-	if p.err != nil {
-		return q, store.SessionList{}, p.err
-	}
-	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
-	return q, l, storeFault(err)
-}
-
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")

@@ -82,6 +82,7 @@ func (f frame) Link(path string, query ...string) string {
 func (f frame) With(query ...string) string {
 	q := maps.Clone(f.query)
 	q.Del("page")
+	q.Del("after")
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
 		if query[i+1] == "" {
@@ -107,10 +108,15 @@ func part(of, name string, action []string) string {
 
 // clear returns the address of this page without the filter keys, if the query has one of them.
 func (f frame) clear(keys ...string) string {
-	if slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" }) {
+	if f.has(keys...) {
 		return f.Link(f.path)
 	}
 	return ""
+}
+
+// has reports whether the query has one of the keys.
+func (f frame) has(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 
 // csrfInput returns the field that permits a form to write.

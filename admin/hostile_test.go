@@ -303,6 +303,10 @@ func (f *full) Browse(context.Context, store.SessionQuery) (store.SessionList, e
 	return f.list, f.err()
 }
 
+func (f *full) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+	return store.Recent{Sessions: f.list.Sessions, Back: f.generated, Whole: true}, f.err()
+}
+
 func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
 	f.asked = name
 	return f.one, f.err()

@@ -122,6 +122,7 @@ var ErrNoLesson = errors.New("unknown lesson")
 // Archive reads stored sessions and samples. Each question reads a bounded part.
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
+	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
 	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)

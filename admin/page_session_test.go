@@ -161,12 +161,12 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		says   []string
 	}{
 		"plain": {"/sessions", func(*store.SessionList) {}, []string{
-			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–</td>`,
+			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
 			"!in the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
 		"a loop":   {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
-		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00</td>`, `class="text good">good</td>`}},
-		"poor":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="text bad">poor</td>`}},
+		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
+		"poor":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="bad">–<small>poor</small></td>`}},
 		"control":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
 		"excluded": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Excluded = true }, []string{"outside of the experiment"}},
 		"lessons": {"/sessions", func(l *store.SessionList) {

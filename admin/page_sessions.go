@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,22 +16,35 @@ import (
 type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
+	facets   store.Facets
+	counting bool   // the facets are counted for the first time
 	searched bool   // the query searches conversations
 	data     string // where agents reach precept
+	prices   Prices
 }
 
 // sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
 	q, l, err := s.browse(c)
-	v := sessionsView{l, q, q.Text.Words+q.Text.Tool+q.Text.Error != "", s.options.Address.Data}
-	return s.show(c, shown{
-		Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err,
-	})
+	v := sessionsView{
+		found: l, query: q, searched: q.Text.Words+q.Text.Tool+q.Text.Error != "", data: s.options.Address.Data, prices: s.options.Program.Prices(),
+	}
+	page := shown{Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err}
+	if err == nil {
+		var old bool
+		v.facets, old, err = s.facets(c, &q, patience)
+		v.counting = errors.Is(err, errBeingMade) || err == nil && old && v.facets.Read == 0
+		if err != nil && !v.counting {
+			s.log(c).Error("facets failed", "tenant", q.Tenant, "error", err)
+			page.Problem = "The filters cannot be counted; the log has the reason."
+		}
+		page.Live = page.Live || old && q.After == ""
+	}
+	return s.show(c, page)
 }
 
 func (v *sessionsView) html(f frame) g.Node {
-	clear := f.clear("words", "tool", "error", "agent", "model", "lesson", "verdict", "session", "since", "until",
-		"loops", "min_reward", "max_reward")
+	clear := f.clear(append(sessionFilters(), "session")...)
 	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // range of the list that was searched
 	return g.Group{
 		title("Sessions", h.Form(
@@ -39,15 +53,23 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Label(h.For("session"), g.Text("Name or id")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
-		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "", back) }),
-		f.olderPager(g.If(v.found.Looked > 0, h.Span(
-			g.Textf("%d shown", len(v.found.Sessions)),
-			g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Looked), back}),
-		)), v.query.After, v.found.Next),
-		quiet(g.Text("Redacted and opted-out text is never stored.")),
+		h.Div(
+			h.Class("browse"),
+			v.sidebar(f),
+			h.Div(
+				v.chosen(f),
+				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", back) }),
+				f.olderPager(g.If(v.found.Looked > 0, h.Span(
+					g.Textf("%d shown", len(v.found.Sessions)),
+					g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Looked), back}),
+				)), v.query.After, v.found.Next),
+				quiet(g.Text("Redacted and opted-out text is never stored.")),
+			),
+		),
 	}
 }
 
+// filters returns the form with the search. The facets of the query stay.
 func (v *sessionsView) filters(f frame, clear string) g.Node {
 	q := &v.query
 	share := func(label, name string) g.Node {
@@ -57,20 +79,28 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	}
 	return filters(
 		"/sessions", "Filter sessions", clear,
-		g.If(!f.Viewer, g.Group{
-			wordField("Words", "words", q.Text.Words, "18"),
-			wordField("Tool called", "tool", q.Text.Tool, "10"),
-			wordField("Error text", "error", q.Text.Error, "14"),
+		g.Map([]string{"range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag"}, func(key string) g.Node {
+			value := f.query.Get(key)
+			return g.If(value != "", hiddenField(key, visible(value)))
 		}),
-		wordField("Agent", "agent", q.Agent, "10"),
-		wordField("Model", "model", q.Model, "12"),
-		wordField("Lesson", "lesson", q.Lesson, "14"),
-		choiceField("Verdict", "verdict", anyOf(store.Verdicts()...), q.Verdict),
-		share("Reward from", "min_reward"), share("to", "max_reward"),
-		dateField("Begun from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
-		dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
-		wordField("Tenant", "tenant", f.Tenant, "9"),
-		tickField("with a loop", "loops", "true", q.Loops),
+		g.If(!f.Viewer, g.Group{
+			wordField("Search words", "words", q.Text.Words, "26", h.Placeholder("in messages, calls and answers")),
+			wordField("Error text", "error", q.Text.Error, "16", h.Placeholder("ECONNREFUSED")),
+		}),
+		h.Details(
+			h.Class("more-filters"), g.If(f.has("tool", "since", "until", "min_reward", "max_reward", "loops", "tenant"), g.Attr("open")),
+			h.Summary(g.Text("More filters")),
+			h.Div(
+				g.If(!f.Viewer, wordField("Part of a tool's name", "tool", q.Text.Tool, "14")),
+				g.If(f.query.Get("range") == "", g.Group{
+					dateField("Begun from", "since", f.query.Get("since"), "2026-01-31"),
+					dateField("before", "until", f.query.Get("until"), "2026-02-28"),
+				}),
+				share("Reward from", "min_reward"), share("to", "max_reward"),
+				wordField("Tenant", "tenant", f.Tenant, "9"),
+				tickField("with a loop", "loops", "true", q.Loops),
+			),
+		),
 	)
 }
 
@@ -79,14 +109,7 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
 		searched := when(v.searched, "The search reads the sessions one by one.", "")
-		return scroll(labelled("Sessions"), h.Table(
-			h.Class("list cards"), h.Caption(g.Text("Newest first. "+searched)),
-			columns(
-				words("Session", "Begun", "Agent", "Model"), column(word("turns")), column(word("loops")),
-				wordColumn(word("session-lessons")), column(word("session-reward")), wordColumn(word("session-verdict")),
-			),
-			h.TBody(g.Map(v.found.Sessions, func(x store.SessionItem) g.Node { return sessionRow(f, &x) })),
-		))
+		return sessionTable(f, "Newest first. "+searched, v.found.Sessions, v.prices)
 	case !filtered:
 		return empty("No session yet", h.P(
 			g.Text("A session appears some seconds after the end of its first turn. "+
@@ -104,26 +127,84 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	}
 }
 
-func sessionRow(f frame, x *store.SessionItem) g.Node {
+// sessionTable returns a table of sessions.
+func sessionTable(f frame, caption string, list []store.SessionItem, prices Prices) g.Node {
+	return scroll(labelled("Sessions"), h.Table(
+		h.Class("list cards"), h.Caption(g.Text(caption)),
+		columns(
+			words("Task", "Begun"), column(word("duration"), small(word("turns"))), column(word("spending")),
+			column(word("errors")), column(word("loops")), wordColumn(word("session-lessons")), column(word("session-reward")),
+		),
+		h.TBody(g.Map(list, func(x store.SessionItem) g.Node { return sessionRow(f, &x, prices) })),
+	))
+}
+
+func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 	name := visible(short(nameOf(x)))
+	shown, about := name, name
+	if x.Task != "" {
+		shown, about = visible(x.Task), name+" · "+x.ID
+	}
 	return h.Tr(
 		rowHead(
 			h.Class("wrap name"),
 			when(f.Viewer,
-				h.Span(h.Title(name), g.Text(name)), h.A(h.Href(f.session(x.ID)), h.Title(name), g.Text(name))),
+				h.Span(h.Title(about), g.Text(shown)), h.A(h.Href(f.session(x.ID)), h.Title(about), g.Text(shown))),
+			small(
+				quoted(short(x.Agent)), g.If(x.Model != "", g.Group{g.Text(" · "), quoted(short(x.Model))}),
+				g.If(x.Run != "", g.Group{g.Text(" · run "), quoted(short(x.Run))}),
+			),
 			g.Iff(x.Found != nil, func() g.Node {
 				return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
 			}),
 		),
-		cell("Begun", h.Class("text"), timeOf(x.Started)),
-		cell("Agent", h.Class("text agent"), quoted(short(x.Agent))),
-		cell("Model", h.Class("text agent"), quoted(short(x.Model))),
-		cell("Turns", g.Text(count(x.Turns))),
+		cell("Begun", h.Class("text when"), timeOf(x.Started)),
+		cell("Duration", g.Text(lasting(x.Seconds)), small(g.Text(countOf(x.Turns, "turn")))),
+		cell("Cost", sessionCost(x, prices)),
+		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(known(x.Errors))),
 		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(count(x.Loops))),
 		cell("Lessons", h.Class("text wrap slugs"), lessonsOf(x)),
-		cell("Reward", h.Class(toneOf(x.Verdict)), g.Text(fixed(x.Reward, 2))),
-		cell("Verdict", h.Class("text "+toneOf(x.Verdict)), g.Text(x.Verdict)),
+		cell("Reward", h.Class(toneOf(x.Verdict)), g.Text(fixed(x.Reward, 2)), small(g.Text(x.Verdict))),
 	)
+}
+
+// sessionCost returns the tokens of a session, and their price if the prices are known.
+func sessionCost(x *store.SessionItem, prices Prices) g.Node {
+	tokens := x.Input
+	if x.Output != nil {
+		tokens += *x.Output
+	}
+	text := g.Group{g.Text(when(tokens > 0, count(tokens), none)), g.If(tokens > 0, small(g.Text("tokens")))}
+	if prices.Input <= 0 || x.Input <= 0 {
+		return text
+	}
+	cached := when(prices.Cached > 0, prices.Cached, prices.Input)
+	price := float64(x.Input-x.Cached)*prices.Input + float64(x.Cached)*cached
+	return g.Group{g.Text(money(price)), small(g.Text(count(tokens) + " tokens"))}
+}
+
+// known formats a count of newer releases; rows of older releases have none.
+func known[N int | int64](n *N) string {
+	if n == nil {
+		return none
+	}
+	return count(*n)
+}
+
+// lasting formats a duration in its two largest units.
+func lasting(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
 // lessonsOf returns the lessons picked in a session.

@@ -69,11 +69,15 @@ func (p *params) yes(name string) bool {
 	})
 }
 
-// time parses a day, a day with minutes in the form of a browser's field (UTC), or RFC 3339.
-func (p *params) time(name string) time.Time {
+// time parses a time in UTC.
+func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
+
+// timeIn parses a day, a day with minutes in the form of a browser's field, both in the zone, or RFC
+// 3339.
+func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return read(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
-			if at, err := time.Parse(layout, t); err == nil {
+			if at, err := time.ParseInLocation(layout, t, zone); err == nil {
 				return at, true
 			}
 		}

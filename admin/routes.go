@@ -81,6 +81,7 @@ func (s *Server) locked(g *echo.Group) {
 	g.GET("/api/openapi.yaml", describe)
 	g.GET("/api/report", s.apiReport)
 	g.GET("/api/sessions", s.apiSessions)
+	g.GET("/api/facets", s.apiFacets)
 	g.GET("/api/sessions/:session", s.apiSession)
 	g.GET("/api/samples", s.apiSamples)
 	g.GET("/api/export", s.apiExport)

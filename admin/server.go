@@ -15,6 +15,7 @@ import (
 	g "maragu.dev/gomponents"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 // Server is the handler of the admin listener. A Server starts nothing: the caller serves it and
@@ -30,6 +31,7 @@ type Server struct {
 	decided  *decisions
 	reports  *shared[reportKey, report.Report]
 	surveys  *shared[string, *report.Survey]
+	recent   *shared[recentKey, store.Recent]
 	audit    *audit
 }
 

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 
 	"precept/internal/wire"
@@ -54,6 +55,22 @@ func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, 
 		}
 	}
 	return len(list), failed
+}
+
+// FailedKinds returns the names of the kinds of the new results in the request that are errors.
+func (r *Results) FailedKinds(req *wire.Request, mem func(callID string) (wire.Call, bool)) (kinds []string) {
+	for _, found := range req.NewResults() {
+		call, _ := callOf(req, found.Result.CallID, mem)
+		if r.Classify(call, found.Result).Outcome != Error {
+			continue
+		}
+		for _, kind := range r.Kinds(call, found.Result) {
+			if !slices.Contains(kinds, string(kind)) {
+				kinds = append(kinds, string(kind))
+			}
+		}
+	}
+	return kinds
 }
 
 // of returns the entry of a result, and adds a missing entry.

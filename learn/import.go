@@ -76,6 +76,9 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		State:    session.State{Closed: true},
 	}
 	rec.Assignment.Excluded = true
+	for i := range kept {
+		rec.Facts.Add(&kept[i])
+	}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {
 		return out, err
@@ -187,17 +190,33 @@ func exchangeID(session_ session.ID, x *sample.Exchange) string {
 // exchangesOf splits a list into the turns that the proxy would have seen. answered has, for each
 // turn, the arguments of the calls that the turn's results answer.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
+	var results detect.Results
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}
+		if from == 0 {
+			x.Facts.Task = session.FirstWords(req)
+		}
 		var args []string
+		judged := sample.Verdicts{}
 		at := from
 		for ; at < req.Len() && req.Role(at) != wire.RoleAssistant; at++ {
 			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(at))))
 			for _, res := range req.Item(at).Results {
-				if c, ok := req.CallOf(res.CallID); ok {
+				c, ok := req.CallOf(res.CallID)
+				if ok {
 					args = append(args, c.Args)
 				}
+				if results.Classify(c, res).Outcome == detect.Error {
+					judged.Failed = append(judged.Failed, judged.Results)
+					for _, kind := range results.Kinds(c, res) {
+						x.Facts.Kinds = append(x.Facts.Kinds, string(kind))
+					}
+				}
+				judged.Results++
 			}
+		}
+		if judged.Results > 0 {
+			x.Verdicts = &judged
 		}
 		var words []string
 		for ; at < req.Len() && req.Role(at) == wire.RoleAssistant; at++ {

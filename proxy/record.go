@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"precept/detect"
 	"precept/inject/lesson"
@@ -38,7 +39,7 @@ func (t *turn) admit() {
 	t.kept = &draft{exchange: &sample.Exchange{
 		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
 		RequestID: t.w.id, Caller: t.in.who.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
-		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons,
+		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons, Facts: sample.TurnFacts{Tags: slices.Clone(t.query.Claim.Tags)},
 	}}
 	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)
 }
@@ -60,11 +61,15 @@ func (t *turn) gather() {
 	size := t.copyNewItems(t.kept.exchange)
 	if t.plan.number <= 1 {
 		size += t.copyPrompt(t.kept.exchange, size)
+		t.kept.exchange.Facts.Task = session.FirstWords(t.in.req)
 	}
 	t.kept.size = int64(size)
 	t.kept.signals, t.kept.answered = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
 	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
 		t.kept.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
+		if len(failed) > 0 {
+			t.kept.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
+		}
 	}
 	t.showWork()
 }

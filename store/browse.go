@@ -29,7 +29,12 @@ type SessionQuery struct {
 	Session      string    // name or id of one session; the other fields do not count
 
 	Agent, Model string   // the whole name, in any case
-	Lesson       string   // slug of a lesson that matched
+	Lesson       string   // slug of a lesson that matched; with Arm, of a lesson in this arm
+	Arm          string   // one of Arms: the state of Lesson, or of any lesson
+	Run          string   // the whole name of the run or of the parent session
+	ToolName     string   // the whole name of a called tool
+	ErrorKind    string   // kind of a failed tool result
+	Tag          string   // a tag that the client sent
 	Verdict      string   // one of Verdicts
 	Loops        bool     // only sessions with a loop
 	MinReward    *float64 // only rewarded sessions
@@ -51,40 +56,23 @@ func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
 
+// Arms returns the states of a lesson in a session.
+func Arms() []string { return []string{ArmMatched, ArmInjected, ArmWithheld, ArmControl} }
+
+// The states of a lesson in a session. A lesson that matched is in one of the other arms, or was not
+// picked.
+const (
+	ArmMatched  = "matched"
+	ArmInjected = "injected"
+	ArmWithheld = "withheld"
+	ArmControl  = "control"
+)
+
 // The verdicts on sessions in addition to the quality labels.
 const (
 	Unrated   = "unrated"
 	StillOpen = "open"
 )
-
-// SessionItem is a session in a list. The fields are those of the API's JSON object.
-type SessionItem struct {
-	ID       string    `json:"session_id"`
-	Name     string    `json:"name"`
-	Tenant   string    `json:"tenant"`
-	Run      string    `json:"run,omitempty"` // name of the run, or of the parent session
-	Agent    string    `json:"agent"`
-	Model    string    `json:"model,omitempty"`
-	Dialect  string    `json:"dialect,omitempty"`
-	Method   string    `json:"method,omitempty"` // how the session was identified
-	Started  time.Time `json:"started"`
-	Seen     time.Time `json:"seen"`
-	Closed   bool      `json:"closed"`
-	Turns    int       `json:"turns"`
-	Loops    int       `json:"loops"`
-	Matched  []string  `json:"matched"`
-	Injected []string  `json:"injected"`
-	Withheld []string  `json:"withheld"`
-	Control  bool      `json:"control"`  // in the control group
-	Excluded bool      `json:"excluded"` // excluded from the experiment
-	Refused  bool      `json:"refused"`  // the upstream accepts only unchanged requests
-	Reward   *float64  `json:"reward"`   // null: no feedback, or open
-	Tier     int       `json:"tier,omitempty"`
-	Verdict  string    `json:"verdict"`
-	Input    int64     `json:"input_tokens"`
-	Cached   int64     `json:"cached_tokens"`
-	Found    *Found    `json:"found,omitempty"` // first hit of a search
-}
 
 // SessionList is the answer to a SessionQuery.
 type SessionList struct {
@@ -100,7 +88,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	if q.Session != "" {
 		return a.one(ctx, q.Tenant, q.Session)
 	}
-	b := browsing{a: a, q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
+	b := browsing{items: newItems(a), q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
 	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
 	began := a.now()
 	for {
@@ -129,7 +117,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 
 // browsing is a list under construction.
 type browsing struct {
-	a     *Archive
+	items *items
 	q     *SessionQuery
 	limit int
 	out   SessionList
@@ -155,10 +143,13 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, er
 		l := &list[i]
 		b.out.Looked++
 		b.out.Back = &l.Row.Started
-		item, ok := b.a.item(l)
+		item, ok, err := b.items.of(ctx, l)
+		if err != nil {
+			return 0, err
+		}
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
-			if item.Found, ok, err = b.a.search(ctx, l, newHits(b.q.Text.Words, b.q.Text.Tool, b.q.Text.Error)); err != nil {
+			if item.Found, ok, err = b.items.archive.search(ctx, l, newHits(b.q.Text.Words, b.q.Text.Tool, b.q.Text.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -179,9 +170,11 @@ func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, er
 	if errors.Is(err, ErrNoSession) {
 		return out, nil
 	}
-	if err == nil && !a.Hides(tenant, rec.Identity.Agent) {
-		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Row.Started
+	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
+		return out, err
 	}
+	x, err := newItems(a).itemOf(ctx, &l, rec)
+	out.Sessions, out.Looked, out.Back = append(out.Sessions, x), 1, &l.Row.Started
 	return out, err
 }
 
@@ -194,7 +187,8 @@ func rows(limit int) int {
 
 // filters reports whether the query leaves sessions out.
 func (q *SessionQuery) filters() bool {
-	return q.Agent+q.Model+q.Lesson+q.Verdict != "" || q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
+	return q.Agent+q.Model+q.Lesson+q.Arm+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag != "" ||
+		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
 }
 
 // searches reports whether exchanges have to be read.
@@ -202,59 +196,24 @@ func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.
 
 // wants reports whether the query selects a session by its row.
 func (q *SessionQuery) wants(x *SessionItem) bool {
-	switch {
-	case q.Agent != "" && !strings.EqualFold(q.Agent, x.Agent),
-		q.Model != "" && !strings.EqualFold(q.Model, x.Model),
-		q.Lesson != "" && !slices.Contains(x.Matched, q.Lesson),
-		q.Verdict != "" && q.Verdict != x.Verdict,
-		q.Loops && x.Loops == 0:
-		return false
+	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {
+		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
+	}) {
+		return false // the search would read the exchanges and find nothing
 	}
-	if q.MinReward != nil && (x.Reward == nil || *x.Reward < *q.MinReward) {
-		return false
-	}
-	return q.MaxReward == nil || x.Reward != nil && *x.Reward <= *q.MaxReward
-}
-
-// item returns a session of a list; ok is false for a hidden session.
-func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
-	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // the row was written by another version, or is damaged
-		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
-	}
-	if a.Hides(l.Row.Tenant, rec.Identity.Agent) {
-		return x, false
-	}
-	return itemOf(l, rec), true
-}
-
-func itemOf(l *session.Listed, rec *session.Record) SessionItem {
-	x := SessionItem{
-		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
-		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
-		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
-		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.State.Refused,
-		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
-	}
-	if x.Run = rec.Unit.RunName; rec.Unit.IsRun {
-		x.Run = rec.Identity.Name
-	}
-	for i := range rec.Assignment.Picks {
-		p := &rec.Assignment.Picks[i]
-		if p.Injected {
-			x.Injected = append(x.Injected, p.Slug)
-		} else {
-			x.Withheld = append(x.Withheld, p.Slug)
+	for _, d := range dimensions {
+		if value := d.asked(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
+			return false
 		}
 	}
-	if x.Closed {
-		x.Verdict = Unrated
+	switch {
+	case q.Lesson+q.Arm != "" && !x.inArm(q.Lesson, q.Arm),
+		q.Loops && x.Loops == 0,
+		q.MinReward != nil && (x.Reward == nil || *x.Reward < *q.MinReward),
+		q.MaxReward != nil && (x.Reward == nil || *x.Reward > *q.MaxReward):
+		return false
 	}
-	if l.Applied.Rewarded {
-		reward := l.Applied.Reward
-		x.Reward, x.Tier, x.Verdict = &reward, l.Applied.Tier, sample.LabelOf(reward)
-	}
-	return x
+	return true
 }
 
 // SampleQuery selects samples, newest first.

@@ -20,8 +20,8 @@ func (o *optouts) newRedactor() *redact.Redactor {
 	return r
 }
 
-// redactTurn redacts an exchange with the numbers of its session. The highest numbers are kept in the
-// record of the session.
+// redactTurn redacts an exchange with the numbers of its session. The highest numbers and the facts
+// of the exchange are kept in the record of the session.
 func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses := o.live.peek(refOf(x).ID)
 	if ses == nil {
@@ -38,6 +38,9 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses.Record.Mutex.Unlock()
 	r.Continue(ses.numbers)
 	o.redact(r, x)
+	ses.Record.Mutex.Lock()
+	ses.Record.Facts.Add(x) // the row is made later: a row before the judgement of the turn is made once more
+	ses.Record.Mutex.Unlock()
 	if len(x.Redacted) == 0 {
 		return
 	}

@@ -91,7 +91,16 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	if a.Hides(tenant, rec.Identity.Agent) {
 		return Transcript{}, ErrNoSession
 	}
-	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	items := newItems(a)
+	x, err := items.itemOf(ctx, &l, rec)
+	if err != nil {
+		return Transcript{}, err
+	}
+	drawn := &rec.Assignment
+	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
+		drawn = &u.record.Assignment
+	}
+	t := Transcript{SessionItem: x, Said: []TurnItem{}, Picks: picks(drawn), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err

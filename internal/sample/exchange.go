@@ -55,11 +55,24 @@ type Exchange struct {
 	Tools  json.RawMessage `json:"-"`
 	Prompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
 
+	// Facts is for the row of the session, and is not stored with the exchange.
+	Facts TurnFacts `json:"-"`
+
 	// Given is the number of leading items of New that repeat the session's earlier replies. Given
 	// is not stored.
 	Given int `json:"-"`
 
 	sealed *Encoded // set by Seal
+}
+
+// wholeTask is the number of bytes up to which a task is never cut.
+const wholeTask = 4 << 10
+
+// TurnFacts are facts of a turn for lists of sessions.
+type TurnFacts struct {
+	Task  string   // first words of the user, at the first turn
+	Tags  []string // tags that the client sent
+	Kinds []string // kinds of the failed tool results
 }
 
 // Lesson is the state of a matched lesson in the turn.
@@ -133,4 +146,11 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	e.Reply.Text = text(e.Reply.Text)
 	e.Reply.Error = r.Text(e.Reply.Error)
 	e.Redacted = r.DrainCounts()
+	if text = r.Text; len(e.Facts.Task) > wholeTask {
+		text = r.CutText
+	}
+	e.Facts.Task = text(e.Facts.Task) // also in New, and counted there
+	for i, tag := range e.Facts.Tags {
+		e.Facts.Tags[i] = r.Text(tag)
+	}
 }

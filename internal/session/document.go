@@ -25,6 +25,7 @@ type document struct {
 	Agents     Agents           `json:"agents,omitzero"`
 	Assignment trial.Assignment `json:"assignment"`
 	Lessons    Lessons          `json:"lessons,omitzero"`
+	Facts      Facts            `json:"facts,omitzero"`
 	OptOut     OptOut           `json:"opt_out,omitzero"`
 	Mailbox    Mailbox          `json:"mailbox,omitzero"`
 	State      State            `json:"state,omitzero"`
@@ -32,14 +33,14 @@ type document struct {
 
 func (r *Record) document() document {
 	return document{
-		documentVersion, r.Identity, r.Unit, r.Thread, r.Agents, r.Assignment, r.Lessons, r.OptOut, r.Mailbox, r.State,
+		documentVersion, r.Identity, r.Unit, r.Thread, r.Agents, r.Assignment, r.Lessons, r.Facts, r.OptOut, r.Mailbox, r.State,
 	}
 }
 
 func (d *document) record() *Record {
 	return &Record{
 		Identity: d.Identity, Unit: d.Unit, Thread: d.Thread, Agents: d.Agents, Assignment: d.Assignment,
-		Lessons: d.Lessons, OptOut: d.OptOut, Mailbox: d.Mailbox, State: d.State,
+		Lessons: d.Lessons, Facts: d.Facts, OptOut: d.OptOut, Mailbox: d.Mailbox, State: d.State,
 	}
 }
 
@@ -85,6 +86,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
 	d.Unit.RunName, _ = clean(r.Unit.RunName)
+	d.Facts.Task, _ = clean(r.Facts.Task)
 	d.Thread.Calls, d.Thread.CallOrder = nil, nil
 	for _, id := range r.Thread.CallOrder {
 		c := r.Thread.Calls[id]
@@ -118,7 +120,7 @@ func (r *Record) hide(d *document) {
 		d.Thread.ListHash, d.Lessons.Loops, d.Thread.Calls, d.Thread.CallOrder = 0, LoopState{}, nil, nil
 	}
 	if r.Hidden(1) {
-		d.Thread.FirstWords = 0
+		d.Thread.FirstWords, d.Facts.Task = 0, ""
 	}
 	if len(r.OptOut.Turns)+len(r.OptOut.Unjudged) > 0 {
 		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })

@@ -20,6 +20,7 @@ type Record struct {
 	Agents     Agents
 	Assignment trial.Assignment // coins, picks and offsets; empty where the session draws through a unit
 	Lessons    Lessons
+	Facts      Facts
 	OptOut     OptOut
 	Mailbox    Mailbox
 	State      State

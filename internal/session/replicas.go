@@ -40,6 +40,9 @@ func (r *Record) Adopt(n *Record) {
 	replica := r.Unit.Replica
 	r.Unit, r.Thread, r.Agents, r.Lessons, r.Mailbox = n.Unit, n.Thread, n.Agents, n.Lessons, n.Mailbox
 	r.Unit.Replica = replica
+	if n.Facts.Turns > r.Facts.Turns {
+		r.Facts = n.Facts
+	}
 	i := &r.Identity
 	i.Agent, i.Name, i.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
 	i.Started, i.Seen, i.Model, i.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect

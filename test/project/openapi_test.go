@@ -58,7 +58,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 func answers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
-		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
 	}
 }
 
@@ -262,6 +262,9 @@ func whatIsKept(d *described, r *harness.Process, token string) {
 	d.call(r.Admin, "GET", "/api/sessions?words=script&tool=x", token, "")
 	d.call(r.Admin, "GET", "/api/sessions?after=nowhere!", token, "")
 	d.call(r.Admin, "GET", "/api/sessions", "", "")
+	d.call(r.Admin, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
+	d.call(r.Admin, "GET", "/api/facets?range=never", token, "")
+	d.call(r.Admin, "GET", "/api/facets", "", "")
 	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "s1")
 	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
 	d.call(r.Admin, "GET", "/api/samples?quality=good,unrated", token, "")

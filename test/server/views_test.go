@@ -46,6 +46,14 @@ func lived(t *testing.T, flags []string) {
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
 		t.Errorf(`got %+v, want one.Name = "one", one.Turns = 1, len(one.Injected) = 1 and one.Found not nil`, one)
 	}
+	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
+		t.Errorf("got the facts %+v, want the first words, 0 errors, the output and a duration", one)
+	}
+	var facets store.Facets
+	p.Ask(t, "/api/facets", &facets)
+	if facets.Counted != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
+		t.Errorf("got the facets %+v, want one session with one injected lesson and no opted-out session", facets)
+	}
 	var tr store.Transcript
 	p.Ask(t, "/api/sessions/one", &tr)
 	var kinds []string

@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/store"
+)
+
+// facetMost is the number of values that a facet shows at once, facetAll with the folded values.
+const (
+	facetMost = 7
+	facetAll  = 60
+)
+
+// facet is a list of values with counts. A click on a value filters the list.
+type facet struct {
+	key, name string
+	values    []store.FacetValue
+}
+
+// facetsOf returns the facets with one count for each value, in the order of the page.
+func facetsOf(x *store.Facets) []facet {
+	return []facet{
+		{"verdict", "Verdict", x.Verdicts},
+		{"agent", "Agent", x.Agents},
+		{"model", "Model", x.Models},
+		{"error_kind", "Error kind", x.Kinds},
+		{"tool_name", "Tool", x.Tools},
+		{"run", "Run", x.Runs},
+		{"tag", "Tag", x.Tags},
+	}
+}
+
+// sidebar returns the facets beside the list.
+func (v *sessionsView) sidebar(f frame) g.Node {
+	all := facetsOf(&v.facets)
+	var parts g.Group
+	for i := range all {
+		parts = append(parts, all[i].html(f))
+		if i == 0 {
+			parts = append(parts, v.lessonFacet(f))
+		}
+	}
+	return h.Aside(
+		h.Class("facets"), labelled("Filters with counts"),
+		v.ranges(f),
+		g.If(v.counting, quiet(g.Text("The filters are being counted."))),
+		g.If(!v.counting, parts),
+		g.If(!v.counting && v.facets.Read > 0, h.P(
+			h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),
+			g.If(!v.facets.Whole, g.Group{g.Text(", the newest, back to "), timeOf(v.facets.Back)}), g.Text("."),
+			g.If(v.searched, g.Text(" The search does not change the counts.")),
+		)),
+	)
+}
+
+// ranges returns the links to the time ranges. Days begin at midnight in the reader's zone.
+func (v *sessionsView) ranges(f frame) g.Node {
+	now := f.query.Get("range")
+	return h.Section(
+		labelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Begun")),
+		h.Ul(h.Class("ranges"), g.Map(append([]choice{{"", "All"}}, timeRanges()...), func(r choice) g.Node {
+			return h.Li(h.A(
+				h.Href(f.With("range", r.Key, "since", "", "until", "")), g.If(now == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),
+				g.Text(r.Name),
+			))
+		})),
+	)
+}
+
+func (x facet) html(f frame) g.Node {
+	if len(x.values) == 0 {
+		return nil
+	}
+	chosen := f.query.Get(x.key)
+	item := func(value store.FacetValue) g.Node {
+		here := strings.EqualFold(value.Value, chosen)
+		return h.Li(h.A(
+			h.Href(f.With(x.key, when(here, "", value.Value))), g.If(here, h.Aria("current", "true")), h.Title(visible(value.Value)),
+			h.Span(h.Class("value"), quoted(short(value.Value))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+		))
+	}
+	first, rest := x.values[:min(len(x.values), facetMost)], x.values[min(len(x.values), facetMost):]
+	return h.Section(
+		labelledBy("facet-"+x.key), h.H2(h.ID("facet-"+x.key), g.Text(x.name)),
+		h.Ul(g.Map(first, item)),
+		g.If(len(rest) > 0, h.Details(
+			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+x.name))),
+			h.Ul(g.Map(rest[:min(len(rest), facetAll)], item)),
+		)),
+	)
+}
+
+// lessonFacet returns the lessons with their sessions by arm.
+func (v *sessionsView) lessonFacet(f frame) g.Node {
+	list := v.facets.Lessons
+	if len(list) == 0 {
+		return nil
+	}
+	slug, arm := f.query.Get("lesson"), f.query.Get("arm")
+	item := func(l store.LessonFacet) g.Node {
+		of := func(state string, n int) g.Node {
+			here := slug == l.Slug && arm == state
+			return g.If(n > 0 || here, g.Group{space(), h.A(
+				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", state))), g.If(here, h.Aria("current", "true")),
+				labelled(visible(short(l.Slug))+": "+state+", "+countOf(n, "session")), g.Text(state+" "+count(n)),
+			)})
+		}
+		here := slug == l.Slug && (arm == "" || arm == store.ArmMatched)
+		return h.Li(
+			h.A(
+				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
+				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
+			),
+			h.Span(h.Class("arms"), of(store.ArmInjected, l.Injected), of(store.ArmWithheld, l.Withheld), of(store.ArmControl, l.Control)),
+		)
+	}
+	first, rest := list[:min(len(list), facetMost)], list[min(len(list), facetMost):]
+	return h.Section(
+		labelledBy("facet-lesson"), h.H2(h.ID("facet-lesson"), g.Text("Lesson that matched")),
+		h.Ul(g.Map(first, item)),
+		g.If(len(rest) > 0, h.Details(
+			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" lessons"))),
+			h.Ul(g.Map(rest[:min(len(rest), facetAll)], item)),
+		)),
+	)
+}
+
+// chosen returns the filters of the query, each with a link that removes it.
+func (v *sessionsView) chosen(f frame) g.Node {
+	var chips g.Group
+	for _, key := range sessionFilters() {
+		value := f.query.Get(key)
+		if value == "" || key == "arm" && f.query.Get("lesson") != "" {
+			continue
+		}
+		name, off := strings.ReplaceAll(key, "_", " "), f.With(key, "")
+		if key == "lesson" {
+			off = f.With("lesson", "", "arm", "")
+			if arm := f.query.Get("arm"); arm != "" {
+				name = "lesson " + arm
+			}
+		}
+		chips = append(chips, h.Li(h.A(
+			h.Href(off), labelled("Remove the filter "+name+" "+visible(short(value))), h.Class("chip"),
+			h.Span(h.Class("quiet"), g.Text(name+" ")), quoted(short(value)), g.Text(" ×"),
+		)))
+	}
+	if len(chips) == 0 {
+		return nil
+	}
+	return h.Ul(h.Class("chips"), labelled("Active filters"), chips)
+}

@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/store"
+)
+
+// sessionFilters lists the keys of a query that select sessions, for pages, /api and exports alike.
+func sessionFilters() []string {
+	return []string{
+		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag",
+		"loops", "min_reward", "max_reward", "words", "tool", "error",
+	}
+}
+
+// timeRanges are the time ranges that a query names, in the order of the page.
+func timeRanges() []choice {
+	return []choice{
+		{"1h", "Last hour"}, {"today", "Today"}, {"yesterday", "Yesterday"}, {"24h", "24 hours"}, {"7d", "7 days"}, {"30d", "30 days"},
+	}
+}
+
+const zoneCookie = "precept_zone" // distance of the reader's zone from UTC, such as +02:00; written by page.js
+
+// zone returns the time zone of the request: the query's, else the browser's, else UTC.
+func (p *params) zone() *time.Location {
+	of := func(text string) (*time.Location, bool) {
+		at, err := time.Parse("-07:00", text)
+		return at.Location(), err == nil
+	}
+	if l := read(p, "zone", "not a distance from UTC such as +02:00", of); l != nil {
+		return l
+	}
+	if cookie, err := p.c.Cookie(zoneCookie); err == nil {
+		if l, ok := of(cookie.Value); ok {
+			return l
+		}
+	}
+	return time.UTC
+}
+
+// between returns the bounds of the query's time range, from range or from since and until.
+func (p *params) between(now time.Time) (since, until time.Time) {
+	zone := p.zone()
+	since, until = p.timeIn("since", zone), p.timeIn("until", zone)
+	keys := make([]string, 0, len(timeRanges()))
+	for _, r := range timeRanges() {
+		keys = append(keys, r.Key)
+	}
+	if name := p.oneOf("range", keys); name != "" {
+		return boundsOf(name, now.In(zone))
+	}
+	return since, until
+}
+
+// boundsOf returns the bounds of a named time range; until is zero for a range that ends now.
+func boundsOf(name string, now time.Time) (since, until time.Time) {
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	switch name {
+	case "today":
+		return midnight, until
+	case "yesterday":
+		return midnight.AddDate(0, 0, -1), midnight
+	default:
+		window, _ := ParseWindow(name) // a name of timeRanges parses
+		return now.Add(-window), until
+	}
+}
+
+// sessionQuery reads the filters of a list of sessions.
+func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
+	p := params{c: c}
+	q := store.SessionQuery{
+		Tenant: p.tenant(), After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
+		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Arm: p.oneOf("arm", store.Arms()),
+		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"),
+		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
+		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
+		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
+	}
+	q.Since, q.Until = p.between(s.options.Now())
+	return q, p.err
+}
+
+// browse returns the sessions that a request asks for, for pages and programs.
+func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return q, store.SessionList{}, err
+	}
+	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
+	if holderOf(c).role == viewer {
+		for i := range l.Sessions {
+			l.Sessions[i].Task = "" // words of a person
+		}
+	}
+	return q, l, storeFault(err)
+}
+
+// recentKey identifies the sessions that facets are counted from. A named range has no bounds, so
+// that all pages of the range share the sessions.
+type recentKey struct {
+	Tenant, Range string
+	Zone          int // of a named range: seconds east of UTC
+	Since, Until  time.Time
+}
+
+// readRecent reads the sessions of a key.
+func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, error) {
+	since, until := k.Since, k.Until
+	if k.Range != "" {
+		since, until = boundsOf(k.Range, s.options.Now().In(time.FixedZone("", k.Zone)))
+	}
+	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
+}
+
+// facets counts the facets of a query, and waits for the first count at most. old reports that newer
+// counts are being made.
+func (s *Server) facets(c echo.Context, q *store.SessionQuery, first time.Duration) (f store.Facets, old bool, err error) {
+	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
+	if name := c.QueryParam("range"); name != "" {
+		p := params{c: c}
+		_, seconds := time.Time{}.In(p.zone()).Zone()
+		k = recentKey{Tenant: q.Tenant, Range: name, Zone: seconds}
+	}
+	r, old, err := s.recent.get(c.Request().Context(), k, first)
+	if err != nil {
+		return f, old, err
+	}
+	return r.Facets(q), old, nil
+}
+
+// apiFacets answers GET /api/facets.
+func (s *Server) apiFacets(c echo.Context) error {
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return err
+	}
+	f, _, err := s.facets(c, &q, 0)
+	return answer(c, f, storeFault(err))
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"precept/internal/sample"
+	"precept/internal/wire"
+)
+
+// The bounds of the facts in a row.
+const (
+	maxTask      = 160     // characters of the task
+	taskRead     = 8 << 10 // bytes of the first words that are redacted; a secret at the cut is far behind maxTask
+	maxFacts     = 64      // entries of a list
+	maxFactBytes = 100     // bytes of an entry; a longer entry is left out
+)
+
+// Facts describe the stored exchanges of a session, so that a list reads rows and no exchanges. Only
+// the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
+// release has no facts.
+type Facts struct {
+	Turns  int       `json:"turns,omitempty"`  // exchanges that the facts describe; fewer than Thread.Turns: some turns are unknown
+	Task   string    `json:"task,omitempty"`   // first words of the user
+	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
+	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
+	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent
+	Errors int       `json:"errors,omitempty"` // failed tool results
+	Output int64     `json:"output,omitempty"` // output tokens
+	Ended  time.Time `json:"ended,omitzero"`   // end of the newest reply
+}
+
+// FirstWords returns the first words of the user in a request, as far as Facts needs them.
+func FirstWords(req *wire.Request) string {
+	it, ok := opening(req)
+	if !ok {
+		return ""
+	}
+	words := it.Words
+	if len(words) <= taskRead {
+		return strings.Clone(words)
+	}
+	n := taskRead
+	for n > 0 && !utf8.RuneStart(words[n]) {
+		n--
+	}
+	return strings.Clone(words[:n])
+}
+
+// Add adds a redacted exchange to the facts.
+func (f *Facts) Add(x *sample.Exchange) {
+	f.Turns++
+	if x.Turn <= 1 && f.Task == "" {
+		f.Task = headline(x.Facts.Task)
+	}
+	for i := range x.Reply.Calls {
+		f.Tools = addFact(f.Tools, x.Reply.Calls[i].Name)
+	}
+	for _, kind := range x.Facts.Kinds {
+		f.Kinds = addFact(f.Kinds, kind)
+	}
+	for _, tag := range x.Facts.Tags {
+		f.Tags = addFact(f.Tags, tag)
+	}
+	if x.Verdicts != nil {
+		f.Errors += len(x.Verdicts.Failed)
+	}
+	f.Output += int64(max(x.Reply.OutputTokens, 0))
+	if ended := x.At.Add(time.Duration(x.LatencyMS * float64(time.Millisecond))).UTC(); ended.After(f.Ended) {
+		f.Ended = ended
+	}
+}
+
+// addFact adds an entry to a list once. The lists of a copied record stay as they are.
+func addFact(list []string, name string) []string {
+	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
+		return list
+	}
+	return append(slices.Clip(list), name)
+}
+
+// headline returns the start of a text on one line.
+func headline(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	n := 0
+	for at := range text {
+		if n == maxTask {
+			return text[:at] + "…"
+		}
+		n++
+	}
+	return text
+}

@@ -1,0 +1,221 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/internal/session"
+)
+
+// Recent holds the newest sessions of a time range, from which facets are counted.
+type Recent struct {
+	Sessions []SessionItem
+	Back     time.Time // start of the oldest session that was read
+	Whole    bool      // the range has no older session
+}
+
+// Facets are the values of the sessions that a query selects, each with its number of sessions. A
+// facet ignores its own field of the query, so that a value can be replaced by another.
+type Facets struct {
+	Counted   int           `json:"counted"` // sessions that the query selects, among the read sessions
+	Read      int           `json:"read"`    // sessions whose rows were read
+	Back      time.Time     `json:"back_to"` // start of the oldest of these sessions
+	Whole     bool          `json:"whole"`   // the time range has no older session
+	Agents    []FacetValue  `json:"agent"`
+	Models    []FacetValue  `json:"model"`
+	Verdicts  []FacetValue  `json:"verdict"`
+	Tools     []FacetValue  `json:"tool_name"`
+	Kinds     []FacetValue  `json:"error_kind"`
+	Runs      []FacetValue  `json:"run"`
+	Tags      []FacetValue  `json:"tag"`
+	Lessons   []LessonFacet `json:"lesson"`
+	Controls  int           `json:"control"` // control sessions
+	WithLoops int           `json:"loops"`   // sessions with a loop
+}
+
+// FacetValue is a value with the number of its sessions.
+type FacetValue struct {
+	Value    string `json:"value"`
+	Sessions int    `json:"sessions"`
+}
+
+// LessonFacet is a lesson with the number of sessions in each arm.
+type LessonFacet struct {
+	Slug     string `json:"slug"`
+	Matched  int    `json:"matched"`
+	Injected int    `json:"injected"`
+	Withheld int    `json:"withheld"`
+	Control  int    `json:"control"`
+}
+
+// dimension is a facet with one count for each value.
+type dimension struct {
+	asked  func(*SessionQuery) string
+	values func(*SessionItem) []string
+	counts func(*Facets) *[]FacetValue
+}
+
+// dimensions lists the facets with one count for each value.
+var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never written
+	{
+		func(q *SessionQuery) string { return q.Agent }, func(x *SessionItem) []string { return []string{x.Agent} },
+		func(f *Facets) *[]FacetValue { return &f.Agents },
+	},
+	{
+		func(q *SessionQuery) string { return q.Model }, func(x *SessionItem) []string { return []string{x.Model} },
+		func(f *Facets) *[]FacetValue { return &f.Models },
+	},
+	{
+		func(q *SessionQuery) string { return q.Verdict }, func(x *SessionItem) []string { return []string{x.Verdict} },
+		func(f *Facets) *[]FacetValue { return &f.Verdicts },
+	},
+	{
+		func(q *SessionQuery) string { return q.ToolName }, func(x *SessionItem) []string { return x.Tools },
+		func(f *Facets) *[]FacetValue { return &f.Tools },
+	},
+	{
+		func(q *SessionQuery) string { return q.ErrorKind }, func(x *SessionItem) []string { return x.Kinds },
+		func(f *Facets) *[]FacetValue { return &f.Kinds },
+	},
+	{
+		func(q *SessionQuery) string { return q.Run }, func(x *SessionItem) []string { return []string{x.Run} },
+		func(f *Facets) *[]FacetValue { return &f.Runs },
+	},
+	{
+		func(q *SessionQuery) string { return q.Tag }, func(x *SessionItem) []string { return x.Tags },
+		func(f *Facets) *[]FacetValue { return &f.Tags },
+	},
+}
+
+// Recent reads the newest sessions of a time range, as many as one filtered list reads.
+func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
+	items, out, began := newItems(a), Recent{}, a.now()
+	of := session.Stretch{Since: since, Until: until, Most: MaxRows}
+	for read := 0; ; {
+		page, err := a.backend.Newest(ctx, tenant, of)
+		if err != nil {
+			return out, err
+		}
+		for i := range page.List {
+			l := &page.List[i]
+			read, out.Back = read+1, l.Row.Started
+			x, ok, err := items.of(ctx, l)
+			if err != nil {
+				return out, err
+			}
+			if ok {
+				out.Sessions = append(out.Sessions, x)
+			}
+		}
+		of.After = page.Next
+		if out.Whole = page.Next == ""; out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
+			return out, nil
+		}
+	}
+}
+
+// Facets counts the values of the sessions that the query selects by their rows. A search of texts
+// does not count.
+func (r *Recent) Facets(q *SessionQuery) Facets {
+	f := Facets{Read: len(r.Sessions), Back: r.Back, Whole: r.Whole}
+	rows := *q
+	rows.Text = TextQuery{}
+	counts := make([]map[string]int, len(dimensions))
+	without := make([]SessionQuery, len(dimensions))
+	for i := range dimensions {
+		counts[i], without[i] = map[string]int{}, rows.without(i)
+	}
+	anyLesson, lessons := rows, map[string]*LessonFacet{}
+	anyLesson.Lesson, anyLesson.Arm = "", ""
+	anyLoops := rows
+	anyLoops.Loops = false
+	for n := range r.Sessions {
+		x := &r.Sessions[n]
+		if rows.wants(x) {
+			f.Counted++
+		}
+		for i := range dimensions {
+			if without[i].wants(x) {
+				for _, value := range dimensions[i].values(x) {
+					counts[i][value]++
+				}
+			}
+		}
+		if anyLoops.wants(x) && x.Loops > 0 {
+			f.WithLoops++
+		}
+		if anyLesson.wants(x) {
+			f.addLessons(lessons, x)
+		}
+	}
+	for i := range dimensions {
+		*dimensions[i].counts(&f) = ranked(counts[i])
+	}
+	f.Lessons = make([]LessonFacet, 0, len(lessons))
+	for slug, l := range lessons {
+		if len(slug) > mostValue {
+			continue
+		}
+		f.Lessons = append(f.Lessons, *l)
+	}
+	slices.SortFunc(f.Lessons, func(x, y LessonFacet) int {
+		return cmp.Or(cmp.Compare(y.Matched, x.Matched), strings.Compare(x.Slug, y.Slug))
+	})
+	return f
+}
+
+// without returns the query without the field of a dimension.
+func (q *SessionQuery) without(dimension int) SessionQuery {
+	out := *q
+	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag}[dimension] = ""
+	return out
+}
+
+// addLessons counts the lessons of a session by arm.
+func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
+	if x.Control {
+		f.Controls++
+	}
+	of := func(slug string) *LessonFacet {
+		l := lessons[slug]
+		if l == nil {
+			l = &LessonFacet{Slug: slug}
+			lessons[slug] = l
+		}
+		return l
+	}
+	for _, slug := range x.Matched {
+		l := of(slug)
+		l.Matched++
+		if x.Control {
+			l.Control++
+		}
+	}
+	for _, slug := range x.Injected {
+		of(slug).Injected++
+	}
+	for _, slug := range x.Withheld {
+		of(slug).Withheld++
+	}
+}
+
+// mostValue is the number of bytes of a value that a query can ask for.
+const mostValue = 256
+
+// ranked returns the values of a facet, the most frequent first, without the empty value and without
+// values that no query can ask for.
+func ranked(counts map[string]int) []FacetValue {
+	out := make([]FacetValue, 0, len(counts))
+	for value, n := range counts {
+		if value != "" && len(value) <= mostValue {
+			out = append(out, FacetValue{value, n})
+		}
+	}
+	slices.SortFunc(out, func(x, y FacetValue) int {
+		return cmp.Or(cmp.Compare(y.Sessions, x.Sessions), strings.Compare(x.Value, y.Value))
+	})
+	return out
+}

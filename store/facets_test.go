@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// A facet counts the sessions that the rest of the query selects, and a value selects as many
+// sessions as its count says.
+func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.archived(90, func(i int, rec *session.Record) {
+		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
+		rec.Thread.Turns, rec.Facts.Turns = 1, 1
+		rec.Facts.Tools = []string{"bash", fmt.Sprint("tool-", i%3)}
+		rec.Facts.Kinds = [][]string{nil, {"connection-refused"}}[i%2]
+		rec.Lessons.Matched = []string{"a"}
+		rec.Assignment.Control = i%10 == 0
+		if !rec.Assignment.Control {
+			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: i%3 > 0}}
+		}
+	})
+	recent, err := r.archive.Recent(t.Context(), us, time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Arm: store.ArmWithheld}} {
+		q.Tenant, q.Limit = us, store.MaxRows
+		f := recent.Facets(&q)
+		same(t, "counted", f.Counted, len(r.browse(q).Sessions))
+		for _, v := range f.Agents {
+			by := q
+			by.Agent = v.Value
+			same(t, "agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+		}
+		for _, v := range f.Tools {
+			by := q
+			by.ToolName = v.Value
+			same(t, "tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+		}
+		for _, l := range f.Lessons {
+			for arm, n := range map[string]int{store.ArmMatched: l.Matched, store.ArmInjected: l.Injected, store.ArmWithheld: l.Withheld, store.ArmControl: l.Control} {
+				by := q
+				by.Lesson, by.Arm = l.Slug, arm
+				same(t, "lesson "+arm, len(r.browse(by).Sessions), n)
+			}
+		}
+	}
+}
+
+// A row of an older release has no facts: the list leaves them out, and a search for a tool reads
+// the exchanges.
+func TestRowWithoutFactsHasGaps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.archived(3, func(i int, rec *session.Record) {
+		if i == 1 {
+			rec.Facts = session.Facts{Turns: 1, Task: "fix it", Tools: []string{"bash"}, Errors: 2}
+			rec.Thread.Turns = 1
+		}
+	})
+	list := r.browse(store.SessionQuery{})
+	for _, x := range list.Sessions {
+		known := x.Name == "s1"
+		if (x.Errors != nil) != known || (x.Task != "") != known || x.Tools == nil {
+			t.Errorf("%s: errors %v, task %q, tools %v", x.Name, x.Errors, x.Task, x.Tools)
+		}
+	}
+}
+
+// The record of a run is not in the list, and its sessions have the coins and the reward of the run.
+func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	run := session.RunKey(us, "nightly")
+	r.archived(4, func(i int, rec *session.Record) {
+		if i == 0 {
+			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
+			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: true}, {Slug: "b", Arm: "b@1"}}
+			return
+		}
+		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
+		rec.Lessons.Matched = []string{"a"}
+	})
+	if _, err := r.backend.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	list := r.browse(store.SessionQuery{Run: "nightly"})
+	same(t, "sessions", len(list.Sessions), 3)
+	for _, x := range list.Sessions {
+		same(t, "injected", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
+		same(t, "verdict", x.Verdict, sample.Poor)
+	}
+}

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// SessionItem is a session in a list. The fields are those of the API's JSON object.
+type SessionItem struct {
+	ID       string    `json:"session_id"`
+	Name     string    `json:"name"`
+	Tenant   string    `json:"tenant"`
+	Run      string    `json:"run,omitempty"` // name of the run, or of the parent session
+	Agent    string    `json:"agent"`
+	Model    string    `json:"model,omitempty"`
+	Dialect  string    `json:"dialect,omitempty"`
+	Method   string    `json:"method,omitempty"` // how the session was identified
+	Started  time.Time `json:"started"`
+	Seen     time.Time `json:"seen"`
+	Closed   bool      `json:"closed"`
+	Turns    int       `json:"turns"`
+	Loops    int       `json:"loops"`
+	Matched  []string  `json:"matched"`
+	Injected []string  `json:"injected"`
+	Withheld []string  `json:"withheld"`
+	Control  bool      `json:"control"`  // in the control group
+	Excluded bool      `json:"excluded"` // excluded from the experiment
+	Refused  bool      `json:"refused"`  // the upstream accepts only unchanged requests
+	Reward   *float64  `json:"reward"`   // null: no feedback, or open
+	Tier     int       `json:"tier,omitempty"`
+	Verdict  string    `json:"verdict"`
+	Input    int64     `json:"input_tokens"`
+	Cached   int64     `json:"cached_tokens"`
+	Found    *Found    `json:"found,omitempty"` // first hit of a search
+
+	Task    string   `json:"task,omitempty"` // first words of the user; empty: opted out, or stored by an older release
+	Seconds float64  `json:"seconds"`        // from the start to the end of the newest reply
+	Errors  *int     `json:"errors"`         // failed tool results; null: stored by an older release
+	Output  *int64   `json:"output_tokens"`  // null: stored by an older release
+	Tools   []string `json:"tools"`          // names of the called tools
+	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
+	Tags    []string `json:"tags"`           // tags that the client sent
+	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
+}
+
+// inArm reports whether a lesson is in an arm of the session. An empty slug means any lesson, and an
+// empty arm means any state.
+func (x *SessionItem) inArm(slug, arm string) bool {
+	list := x.Matched
+	switch arm {
+	case ArmInjected:
+		list = x.Injected
+	case ArmWithheld:
+		list = x.Withheld
+	case ArmControl:
+		if !x.Control {
+			return false
+		}
+		if slug == "" {
+			return true
+		}
+	}
+	if slug == "" {
+		return len(list) > 0
+	}
+	return slices.Contains(list, slug) || arm == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
+}
+
+// items makes the items of a list. A session of a run, or of a parent session, has the coins and the
+// reward of this unit, which is read once.
+type items struct {
+	archive *Archive
+	units   map[session.ID]*unit
+}
+
+// unit is the record with the coins of several sessions, and its reward.
+type unit struct {
+	record  *session.Record // nil: not stored
+	applied session.Applied
+	closed  bool
+}
+
+func newItems(a *Archive) *items { return &items{archive: a, units: map[session.ID]*unit{}} }
+
+// of returns a session of a list. ok is false for a hidden session, and for the record of a run,
+// which is not a conversation.
+func (s *items) of(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
+	rec, err := session.Decode(l.Row.ID, l.Row.Data)
+	if err != nil { // the row was written by another version, or is damaged
+		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
+	}
+	if rec.Shared() {
+		s.units[l.Row.ID] = &unit{rec, l.Applied, l.Row.Closed}
+	}
+	if rec.Unit.IsRun || s.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
+		return x, false, nil
+	}
+	x, err = s.itemOf(ctx, l, rec)
+	return x, true, err
+}
+
+// unitOf returns the unit of a session, or nil if the session has its own coins.
+func (s *items) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
+	id, ok := rec.UnitID()
+	if !ok {
+		return nil, nil //nolint:nilnil // most sessions have no unit
+	}
+	if u := s.units[id]; u != nil {
+		return u, nil
+	}
+	row, ok, err := s.archive.backend.Session(ctx, rec.Identity.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	u := &unit{closed: row.Closed}
+	if ok {
+		if u.record, err = session.Decode(id, row.Data); err != nil {
+			u.record = nil // written by another version, or damaged
+		}
+		if u.applied, err = s.archive.backend.Applied(ctx, rec.Identity.Tenant, id); err != nil {
+			return nil, err
+		}
+	}
+	s.units[id] = u
+	return u, nil
+}
+
+func (s *items) itemOf(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
+	x := SessionItem{
+		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
+		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
+		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
+		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.State.Refused,
+		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
+	}
+	s.archive.addFacts(&x, rec)
+	if x.Run = rec.Unit.RunName; rec.Unit.IsRun {
+		x.Run = rec.Identity.Name
+	}
+	assignment, applied := &rec.Assignment, l.Applied
+	u, err := s.unitOf(ctx, rec)
+	if err != nil {
+		return x, err
+	}
+	if u != nil && u.record != nil {
+		assignment = &u.record.Assignment
+		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
+		if !applied.Rewarded {
+			applied, x.Closed = u.applied, x.Closed || u.closed || u.applied.Version > 0
+		}
+	}
+	for i := range assignment.Picks {
+		p := &assignment.Picks[i]
+		switch {
+		case u != nil && !slices.Contains(x.Matched, p.Slug): // a pick of another session of the unit
+		case p.Injected:
+			x.Injected = append(x.Injected, p.Slug)
+		default:
+			x.Withheld = append(x.Withheld, p.Slug)
+		}
+	}
+	if x.Closed {
+		x.Verdict = Unrated
+	}
+	if applied.Rewarded {
+		reward := applied.Reward
+		x.Reward, x.Tier, x.Verdict = &reward, applied.Tier, sample.LabelOf(reward)
+	}
+	return x, nil
+}
+
+// addFacts adds the facts of a row. A row of an older release has none, and its fields stay empty.
+func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
+	f := &rec.Facts
+	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
+	ended := f.Ended
+	if x.Whole = f.Turns > 0 && f.Turns >= rec.Thread.Turns; f.Turns > 0 {
+		errors, output := f.Errors, f.Output
+		x.Errors, x.Output = &errors, &output
+	}
+	if ended.Before(x.Seen) {
+		ended = x.Seen
+	}
+	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
+	if o := a.optOut.Load(); o == nil || !o.Hits(f.Task) { // a path may have opted out later
+		x.Task = f.Task
+	}
+}
