@@ -122,6 +122,8 @@ type (
 	bareArchive struct{ bare }
 )
 
+func (bareLibrary) Archived(context.Context, string) (*lesson.Lesson, error) { return nil, ErrNoLesson }
+
 func (bareLibrary) Block(string, *lesson.Lesson) string { return "" }
 
 func (bareArchive) Block(context.Context, string, string, string) (string, error) {

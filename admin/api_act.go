@@ -48,7 +48,7 @@ type trialBody struct {
 const trialForm = `the body is empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
 	`{"epsilon":0.5,"detect":0.05,"power":0.8} or {"outcome":"recurrence","detect":0.25}, optionally with "dry_run":true`
 
-// apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|retire}.
+// apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|resume|retire|restore}.
 func (s *Server) apiAct(c echo.Context) error {
 	a := lesson.Action(c.Param("action"))
 	if !a.Valid() {

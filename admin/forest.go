@@ -29,9 +29,12 @@ func globalOf(g *report.Global) *effect {
 	return shownOf(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
 
+// stillCounting replaces a figure while the data does not suffice for the figure.
+const stillCounting = "counting …"
+
 func (e *effect) points() string {
 	if e == nil {
-		return none
+		return stillCounting
 	}
 	return points(&e.size)
 }

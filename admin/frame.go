@@ -40,7 +40,7 @@ type frame struct {
 	CSRF   string // empty for a program with a token, which gets no forms
 	Acts   bool   // a browser with the permission to act: forms are shown
 	Viewer bool   // a viewer, who gets no links to operators' pages
-	Notice string // result of the last action
+	Notice notice // result of the last action
 
 	path  string
 	query url.Values

@@ -30,7 +30,7 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 func gains(r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
-	gained, note := none, "too few control sessions"
+	gained, note := stillCounting, "too few control sessions"
 	if e != nil {
 		n := float64(lately.NTreated)
 		gained = signed(e.size * n)
@@ -49,9 +49,9 @@ func gains(r *report.Report, price Prices) []stat {
 	return append(
 		[]stat{
 			statOf("gain", gained, note, e.tone()),
-			statOf("together", e.points(), e.interval(), e.tone()),
-			statOf("treated", count(r.Global.NTreated), "mean reward "+fixed(r.Global.MeanTreated, 3), ""),
-			statOf("control", count(r.Global.NControl), "mean reward "+fixed(r.Global.MeanControl, 3), ""),
+			effectStat("together", together(&r.Global)),
+			statOf("treated", count(r.Global.NTreated), when(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), ""),
+			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), ""),
 			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
 		},
 		costs(&lately, price)...)

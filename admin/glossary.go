@@ -30,7 +30,7 @@ func glossary() []term {
 		{"refused", "Refused upstream", "sessions", "EXPERIMENT#the-other-columns", "Closed sessions whose changed request the upstream refused, with the lesson and without the lesson. They stay in the comparison."},
 		{"p-helps", "P(helps), model", "", "EXPERIMENT#what-the-chooser-gains-meanwhile", "The probability that the lesson helps, in the chooser's model. The model selects the picks and proves nothing."},
 		{"tokens", "Tokens", "tokens", "EXPERIMENT#the-other-columns", "Estimated tokens that one injection of the lesson adds to a request."},
-		{"state", "State", "", "LESSONS#the-gate", "candidate or quarantined: waits for approval. trial: withheld in half of the picks, for a fast measurement. active: in use. caution: shown as a warning. benched, superseded, expired, archived, rejected: not in use."},
+		{"state", "State", "", "LESSONS#the-gate", "candidate or quarantined: waits for approval. trial: withheld in half of the picks, for a fast measurement. active: in use. caution: shown as a warning. benched: rarely picked. paused: not in use until a person resumes it. archived: retired until a person restores it. superseded, expired, rejected: not in use."},
 		{"needs", "Progress", "picks", "EXPERIMENT#how-much-data-it-takes", "The rewarded picks so far, of those that a verdict needs; an estimate from the data so far."},
 		{"truth", "True effect", "points", "EXPERIMENT#reading-the-report", "The lesson's effect in the simulated world of the demo. The green or red interval should contain the true effect."},
 		{"over-time", "Over time", "points", "EXPERIMENT#the-other-columns", "The effect at the end of each of the last 60 days; the dashes are 0."},

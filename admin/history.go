@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/bandit/report"
+	"precept/inject/lesson"
 )
 
 // history holds effects since the server's start, for the charts of an experiment of less than two
@@ -74,25 +75,34 @@ func (h *history) of(key historyKey) []effectAt {
 	return slices.Clone(h.seen[key])
 }
 
-// decisions holds the lessons of the newest decisions: a watcher sees a change within two seconds,
-// and the queue must not ask again meanwhile.
+// decisions holds the lessons of the newest decisions: a watcher sees a change within two seconds. In
+// the meantime the queue must not ask again, and the page of a lesson shows the new state.
 type decisions struct {
-	mu sync.Mutex
-	at map[string]time.Time
+	mu   sync.Mutex
+	list map[string]decision
+}
+
+// decision is a lesson as a decision left it.
+type decision struct {
+	lesson *lesson.Lesson
+	at     time.Time
 }
 
 const decisionAge = 5 * time.Second
 
-func (d *decisions) add(slug string, now time.Time) {
+func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.at, func(_ string, at time.Time) bool { return now.Sub(at) > decisionAge })
-	d.at[slug] = now
+	maps.DeleteFunc(d.list, func(_ string, x decision) bool { return now.Sub(x.at) > decisionAge })
+	d.list[l.Slug] = decision{l, now}
 }
 
-func (d *decisions) recently(slug string, now time.Time) bool {
+// recent returns the lesson as a decision of the last seconds left it; nil without one.
+func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at, ok := d.at[slug]
-	return ok && now.Sub(at) <= decisionAge
+	if x, ok := d.list[slug]; ok && now.Sub(x.at) <= decisionAge {
+		return x.lesson
+	}
+	return nil
 }

@@ -278,6 +278,10 @@ func (f *full) Report(context.Context, admin.Query) (report.Report, error) { ret
 
 func (f *full) Book() *lesson.Book { return f.book }
 
+func (f *full) Archived(context.Context, string) (*lesson.Lesson, error) {
+	return nil, admin.ErrNoLesson
+}
+
 func (f *full) Block(_ string, l *lesson.Lesson) string {
 	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
 }

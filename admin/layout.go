@@ -45,7 +45,7 @@ func layout(f frame) g.Node {
 		g.If(f.page.Live, h.P(h.ID("stale"), h.Class("problem"), h.Role("status"), g.Attr("hidden"))),
 		h.Main(
 			h.ID("main"), h.TabIndex("-1"),
-			g.If(f.Notice != "", h.P(h.Class("notice"), h.Role("status"), g.Text(f.Notice))),
+			g.Iff(f.Notice.text != "", func() g.Node { return f.Notice.html(f) }),
 			g.If(f.page.Problem != "", problem(f.page.Problem)),
 			f.page.Main(f),
 			g.If(!f.page.Counted.At.IsZero(), quiet(
@@ -54,6 +54,14 @@ func layout(f frame) g.Node {
 			)),
 		),
 		g.Map(glossary(), definition),
+	)
+}
+
+// html returns the sentence, with a link unless the page is the page of the object.
+func (n notice) html(f frame) g.Node {
+	return h.P(
+		h.Class("notice"), h.Role("status"), g.Text(n.text),
+		g.If(n.href != "" && n.href != address(f.path, f.query), g.Group{space(), h.A(h.Href(n.href), g.Text("Open the lesson"))}),
 	)
 }
 

@@ -13,25 +13,52 @@ import (
 // verdictLine returns the verdict of a text, with the next step.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
-	note := ""
-	if !r.Widened() && !a.Notes && r.Note != "" {
-		note = "(" + r.Note + ")"
+	note := r.ZeroNote()
+	switch r.Verdict {
+	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched: // the advice states the note
+	default:
+		note = r.Note
 	}
 	return g.If(a.Words != "", h.P(
 		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.Next),
-		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text(note))}),
+		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text("("+note+")"))}),
 	))
+}
+
+// effectStat returns the figure of a row's effect.
+func effectStat(key string, r *report.Row) stat {
+	value, note := effectText(r)
+	return statOf(key, value, note, advise(r).Tone)
+}
+
+// effectText returns the effect of a row and its interval, or the reason for their absence.
+func effectText(r *report.Row) (value, note string) {
+	switch e := shownOf(r); {
+	case e != nil:
+		return e.points(), e.interval()
+	case r.Verdict == report.Invalid:
+		return none, "not reliable"
+	case past(r) || r.State == "archived":
+		return none, "not enough data"
+	default:
+		return stillCounting, "not enough data"
+	}
 }
 
 // lessonFigures returns the report's figures of a text.
 func lessonFigures(r *report.Row, truth *float64) []stat {
 	e := shownOf(r)
+	mean := func(x *float64) string { // a mean of few sessions is not stated
+		return when(e == nil, "", "mean reward "+fixed(x, 3))
+	}
 	out := []stat{
-		statOf("effect", e.points(), e.interval(), advise(r).Tone),
-		statOf("injected", count(r.NInjected), "mean reward "+fixed(r.MeanInjected, 3), ""),
-		statOf("withheld", count(r.NWithheld), "mean reward "+fixed(r.MeanWithheld, 3), ""),
+		effectStat("effect", r),
+		statOf("injected", count(r.NInjected), mean(r.MeanInjected), ""),
+		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), ""),
 		statOf("matched", count(r.Matched), count(r.Picked)+" picked", ""),
-		statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""),
+	}
+	if e != nil {
+		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))
 	}
 	if truth != nil {
 		out = append(out, statOf("truth", points(truth), "this is the demo", ""))

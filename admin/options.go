@@ -93,6 +93,8 @@ type Reporter interface {
 type Library interface {
 	// Book is the lessons of every state, as they were last read.
 	Book() *lesson.Book
+	// Archived returns an archived lesson, or ErrNoLesson.
+	Archived(ctx context.Context, slug string) (*lesson.Lesson, error)
 	// Block returns the exact text that a session of the tenant gets of a lesson.
 	Block(tenant string, l *lesson.Lesson) string
 	// Findings returns the results of the checks on a lesson.

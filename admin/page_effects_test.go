@@ -129,7 +129,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	}{
 		"plain": {func(*world) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
-			"No opinion of a judge", `<button class="danger"`, ">Put on trial<", ">Pause<", "!>Reject<",
+			"No opinion of a judge", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
 			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!What observation alone",
 			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
@@ -139,13 +139,19 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"for some": {func(w *world) {
 			w.lesson.Trigger.Targets = []lesson.Target{{Operator: "coder", Role: "r"}, {Skill: "go"}}
 		}, []string{"<code>agent coder and role r</code> <code>skill go</code>"}},
-		"trial":      {func(w *world) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause<", ">Retire<", "!>Put on trial<"}},
-		"candidate":  {func(w *world) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject<", "!>Pause<"}},
-		"quarantine": {func(w *world) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject<"}},
-		"benched":    {func(w *world) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause<", ">Retire<", "!>Approve<"}},
-		"rejected":   {func(w *world) { w.lesson.State = lesson.Rejected }, []string{">Approve<", "!>Retire<", "!>Pause<"}},
+		"trial":      {func(w *world) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause …<", ">Retire …<", "!>Put on trial<"}},
+		"candidate":  {func(w *world) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject …<", "!>Pause …<"}},
+		"quarantine": {func(w *world) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject …<"}},
+		"benched":    {func(w *world) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause …<", ">Retire …<", "!>Approve<"}},
+		"rejected":   {func(w *world) { w.lesson.State = lesson.Rejected }, []string{">Approve<", ">Retire …<", "!>Pause …<"}},
+		"paused":     {func(w *world) { w.lesson.State = lesson.Paused }, []string{">Resume<", ">Retire …<", "!>Pause …<", "!>Approve<"}},
+		"archived":   {func(w *world) { w.lesson.State = lesson.Archived }, []string{">Restore<", "!>Retire …<"}},
+		"decided": {func(w *world) {
+			w.lesson.State = lesson.Paused
+			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
+		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":       {func(w *world) { w.row.Note = "as if" }, []string{"(as if)"}},
-		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not trust its numbers: the coins are off.", "!(the coins are off)"}},
+		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
 		"needs":      {func(w *world) { w.row.Told, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
 		"cache":      {func(w *world) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with it</small>"}},
 		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with it, −1.0 points by the lesson</small>"}},

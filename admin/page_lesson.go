@@ -3,8 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,7 +42,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	}
 	ctx, tenant := c.Request().Context(), r.key.Tenant
 	v := lessonView{slug: param(c, "slug")}
-	v.read(ctx, &s.options, tenant)
+	v.read(ctx, &s.options, tenant, s.decided.recent(trial.LessonSlug(v.slug), s.options.Now()))
 	v.measured(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
 		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
@@ -65,15 +63,24 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read fills in the bank's data. The arm of matches by likeness has the file of its lesson.
-func (v *lessonView) read(ctx context.Context, o *Options, tenant string) {
+// read fills in the bank's data. The arm of matches by likeness has the file of its lesson. decided is
+// the lesson as a decision of the last seconds left it; nil without one.
+func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
 		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != slug })
 		slices.Reverse(v.events)
 	}
-	if l, ok := o.Read.Library.Book().Get(slug); ok {
+	book := o.Read.Library.Book()
+	switch l, ok := book.Get(slug); {
+	case decided != nil:
+		v.lesson, v.block = decided, o.Read.Library.Block(tenant, decided)
+	case ok:
 		v.lesson, v.block, v.findings = l, o.Read.Library.Block(tenant, l), o.Read.Library.Findings(l)
+	case book.Archived(slug):
+		if l, err := o.Read.Library.Archived(ctx, slug); err == nil {
+			v.lesson, v.block = l, o.Read.Library.Block(tenant, l)
+		}
 	}
 }
 
@@ -85,7 +92,8 @@ func (v *lessonView) measured(rows []report.Row) {
 		if r.Slug != v.slug {
 			continue
 		}
-		if last = r; v.row == nil && !past(r) {
+		present := v.lesson == nil || r.State != string(lesson.Archived) || r.ContentHash == v.lesson.ContentHash
+		if last = r; v.row == nil && !past(r) && present {
 			v.row = r
 			continue
 		}
@@ -105,8 +113,9 @@ func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/lessons")), g.Text("Lessons"))),
 		title(v.title(), v.about()),
+		v.decided(f),
 		g.Iff(v.row != nil, func() g.Node { return g.Group{verdictLine(v.row), figures(lessonFigures(v.row, v.true))} }),
-		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson) }),
+		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
 			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
 		}),
@@ -178,69 +187,4 @@ func (v *lessonView) trigger(f frame) g.Node {
 		facetList(v.lesson, "The lesson has no words, tags or errors as triggers."),
 		v.tried.whole(f),
 	)
-}
-
-// actionForms returns a form for each possible action, with its effect.
-func actionForms(f frame, l *lesson.Lesson) g.Node {
-	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
-		does := "does-" + string(a.key)
-		return f.decision(
-			l, a.key, f.lesson(l.Slug),
-			h.Button(g.If(a.danger, h.Class("danger")), h.Aria("describedby", does), g.Text(a.name)),
-			h.P(h.ID(does), g.Text(a.effect)),
-		)
-	})))
-}
-
-// action is a possible action with its effect.
-type action struct {
-	key          lesson.Action
-	name, effect string
-	danger       bool
-}
-
-// actionsOf returns the possible actions on a lesson in a state.
-func actionsOf(state lesson.State) (out []action) {
-	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
-		"sessions that fire a trigger may get the lesson, and the coin still withholds the lesson from some, " +
-		"so that the effect stays measured.", false}
-	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
-		"sessions that pick the lesson, for the earliest verdict.", false}
-	pause := action{lesson.Pause, "Pause", "No new session gets the lesson until the next approval. " +
-		"Sessions with its block keep the block, so that their history stays unchanged.", false}
-	retire := action{lesson.Retire, "Retire", "The lesson ends for good. Its file and its numbers stay.", true}
-	reject := action{lesson.Reject, "Reject", "The lesson is refused for good. Its file stays, " +
-		"so that the lesson is not proposed again.", true}
-	switch state {
-	case lesson.Candidate, lesson.Quarantined:
-		return []action{approve, trial, reject}
-	case lesson.Trial:
-		return []action{approve, pause, retire}
-	case lesson.Active, lesson.Caution, lesson.Benched:
-		return []action{trial, pause, retire}
-	default:
-		return []action{approve}
-	}
-}
-
-// actOnPage handles POST /lessons/{slug}/{action} and redirects with a sentence, also after a
-// failure.
-func (s *Server) actOnPage(c echo.Context) error {
-	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
-	if !a.Valid() {
-		return echo.ErrNotFound
-	}
-	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
-	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
-	l, err := s.options.Write.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
-	if err != nil {
-		c.Set(detailKey, slug+" "+string(a)+": not done")
-		if errors.Is(err, ErrNoLesson) {
-			return s.seeOther(c, back, slug+" does not exist any more; another person was faster.")
-		}
-		return s.seeOther(c, back, slug+" is unchanged: "+err.Error())
-	}
-	s.decided.add(slug, s.options.Now())
-	return s.seeOther(c, back, fmt.Sprintf(
-		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State))
 }

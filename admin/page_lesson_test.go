@@ -31,6 +31,10 @@ type fakeLibrary struct {
 
 func (f *fakeLibrary) Book() *lesson.Book { return f.book }
 
+func (f *fakeLibrary) Archived(context.Context, string) (*lesson.Lesson, error) {
+	return nil, ErrNoLesson
+}
+
 func (f *fakeLibrary) Block(_ string, l *lesson.Lesson) string {
 	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
 }
@@ -151,7 +155,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
 		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", "Of 600 stored sessions",
-		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "No new session gets the lesson until the next approval", `data-chart="{"label":"Effect over time"`, "2026-03-30",
+		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -234,7 +238,10 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 	if after := b.js(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.js(t, painted) != "true" {
 		t.Errorf("the switch of themes: %s", after)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
+	b.do(t,
+		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
+		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
+	)
 	if keeper.asked != "helpful pause 0 0 "+byToken() {
 		t.Errorf("asked %q", keeper.asked)
 	}

@@ -35,7 +35,7 @@ const queueRows = 20
 func (s *Server) waiting() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
-		if waits && !s.decided.recently(l.Slug, s.options.Now()) {
+		if waits && s.decided.recent(l.Slug, s.options.Now()) == nil {
 			list = append(list, l)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"net/http"
 	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
-	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -16,7 +15,7 @@ var files embed.FS
 func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
-		history: newHistory(), decided: &decisions{at: map[string]time.Time{}},
+		history: newHistory(), decided: &decisions{list: map[string]decision{}},
 	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err

@@ -115,10 +115,11 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
-// seeOther redirects after a form; the next page shows the notice once.
-func (s *Server) seeOther(c echo.Context, path, notice string) error {
+// seeOther redirects after a form; the next page shows the notice once, with a link to the page of the
+// object if an address is given.
+func (s *Server) seeOther(c echo.Context, path, text string, object ...string) error {
 	if one, ok := c.Get(sessionKey).(*session); ok {
-		s.sessions.keepNotice(one, notice)
+		s.sessions.keepNotice(one, notice{text, strings.Join(object, "")})
 	}
 	return s.redirect(c, path)
 }

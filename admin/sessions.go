@@ -29,8 +29,11 @@ type session struct {
 	csrf   string
 	token  [sha256.Size]byte // digest of the login token: removing the token ends the session
 	until  time.Time
-	notice string // result of the last action, for the next page; guarded by the lock of sessions
+	notice notice // result of the last action, for the next page; guarded by the lock of sessions
 }
+
+// notice is the result of an action, with the address of its lesson.
+type notice struct{ text, href string }
 
 // sessions is kept in memory only: after a restart people log in again. The key is the digest of
 // the cookie.
@@ -92,19 +95,19 @@ func (s *sessions) end(id string) {
 }
 
 // keepNotice keeps a sentence for the browser's next page.
-func (s *sessions) keepNotice(one *session, notice string) {
+func (s *sessions) keepNotice(one *session, n notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one.notice = notice
+	one.notice = n
 }
 
 // notice returns the kept sentence once.
-func (s *sessions) notice(one *session) string {
+func (s *sessions) notice(one *session) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said := one.notice
-	one.notice = ""
-	return said
+	kept := one.notice
+	one.notice = notice{}
+	return kept
 }
 
 // vouches reports whether the CSRF token belongs to the session.

@@ -96,6 +96,7 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 
 // row returns the row of a lesson, or of all lessons together.
 func (t *table) row(f frame, l *report.Row, all bool) g.Node {
+	value, note := effectText(l)
 	a, e, truth := advise(l), shownOf(l), t.truth.of(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
 	withheld, went, tokens := count(l.NWithheld), overTime(l), count(l.Tokens)
@@ -107,8 +108,9 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		g.If(all, h.Class("all")),
 		rowHead(h.Class("name"), name),
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next)),
+			g.Iff(l.ZeroNote() != "", func() g.Node { return small(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
 			g.If(l.Guardrail != "", small(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
-		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(e.points()), small(g.Text(e.interval()))),
+		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), small(g.Text(note))),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
 		t.axis.cell(e, truth),
 		cell("Injected, withheld", g.Text(count(l.NInjected)), small(g.Text(withheld))),

@@ -12,29 +12,25 @@ import (
 // problem.
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
-	for verdict, c := range map[report.Verdict]struct{ next, tone, group string }{
-		report.ProvenHelps: {"Keep the lesson.", "good", "helps"},
-		report.TrialHelps:  {"Approve the lesson, to withhold it less often.", "good", "helps"},
-		report.Helps:       {"Keep the lesson; one in ten of these verdicts may be wrong.", "good", "helps"},
-		report.ProvenHarms: {"Retire or rewrite the lesson: a new text starts a new measurement.", "bad", "harms"},
-		report.TrialHarms:  {"Retire or rewrite the lesson: a new text starts a new measurement.", "bad", "harms"},
-		report.Harms:       {"Pause and read the lesson; one in ten of these verdicts may be wrong.", "bad", "harms"},
-		report.NoEffect:    {"Retire the lesson to save its tokens, or narrow its trigger.", "", "none"},
-		report.LikelyHelps: {"Wait: the model predicts help, the coins do not prove it yet. The verdict needs 120 more picks, within a week at this rate.", "", "open"},
-		report.LikelyHarms: {"Read the lesson: the model predicts harm, the coins do not prove it yet. The verdict needs 120 more picks, within a week at this rate.", "warn", "open"},
-		report.Benched:     {"Read the lesson: the chooser predicts harm and rarely uses the lesson. Retire or rewrite the lesson.", "warn", "open"},
-		report.Invalid:     {"Do not trust its numbers: the coins are off. Look at Health.", "bad", "invalid"},
-		report.Unproven:    {"Wait. The verdict needs 120 more picks, within a week at this rate.", "", "open"},
+	const needs = " The verdict needs 120 more picks, within a week at this rate."
+	for verdict, c := range map[report.Verdict]struct{ more, tone, group string }{
+		report.ProvenHelps: {"", "good", "helps"},
+		report.TrialHelps:  {"", "good", "helps"},
+		report.Helps:       {"", "good", "helps"},
+		report.ProvenHarms: {"", "bad", "harms"},
+		report.TrialHarms:  {"", "bad", "harms"},
+		report.Harms:       {"", "bad", "harms"},
+		report.NoEffect:    {"", "", "none"},
+		report.LikelyHelps: {needs, "", "open"},
+		report.LikelyHarms: {needs, "warn", "open"},
+		report.Benched:     {"", "warn", "open"},
+		report.Invalid:     {"", "bad", "invalid"},
+		report.Unproven:    {needs, "", "open"},
 	} {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
 		got := advise(&row)
-		if got.Next != c.next || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want got.Next = %q, got.Tone = %q, got.Group = %q and got.Words = %q", verdict, got, c.next, c.tone, c.group, string(verdict))
-		}
-		if told := got.Notes; told != slices.Contains([]report.Verdict{
-			report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid,
-		}, verdict) {
-			t.Errorf("%s says its note: %v", verdict, told)
+		if got.Next != verdict.Advice()+c.more || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
+			t.Errorf("%s: got %+v, want got.Next = %q, got.Tone = %q, got.Group = %q and got.Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {
@@ -50,6 +46,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"edited":          "None: no session gets this text any more; its numbers stay.",
 		"shown otherwise": "None: no session gets this text any more; its numbers stay.",
 		"removed":         "None: the lesson is not active; its numbers stay.",
+		"paused":          "None: no new session gets the lesson. Resume the lesson to continue its measurement.",
 		"archived":        "None: the lesson is not active; its numbers stay.",
 		"rejected":        "None: the lesson is not active; its numbers stay.",
 		"expired":         "None: the lesson is not active; its numbers stay.",

@@ -15,7 +15,7 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{
 		"<caption>", `href="/lessons/helpful">helpful<`, `scope="col"`, "+6.2", "+3.1 to +9.3", "−4.0", "proven helps", "needs 40 more picks",
-		"not enough data", "Pause and read the lesson", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
+		"not enough data", "Pause the lesson and read its text", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -103,21 +103,13 @@ func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 	}
 }
 
-// A proven row whose interval contains 0 explains the reason.
-func TestProvenRowExplainsAWiderInterval(t *testing.T) {
-	lo, hi := -1.5, 18.8
-	for _, c := range []struct {
-		row  report.Row
-		want bool
-	}{
-		{report.Row{Verdict: report.ProvenHelps, State: "active", Lo: &lo, Hi: &hi}, true},
-		{report.Row{Verdict: report.Harms, State: "active", Lo: &lo, Hi: &hi}, true},
-		{report.Row{Verdict: report.ProvenHelps, State: "active", Lo: &hi, Hi: &hi}, false},
-		{report.Row{Verdict: report.ProvenHelps, State: "archived", Lo: &lo, Hi: &hi}, false},
-		{report.Row{Verdict: report.Unproven, State: "active", Lo: &lo, Hi: &hi}, false},
-	} {
-		if got := advise(&c.row).Next; strings.Contains(got, "An earlier interval excluded 0") != c.want {
-			t.Errorf(`%s, %s: got %q, want strings.Contains(got, "An earlier interval excluded 0") = %v`, c.row.Verdict, c.row.State, got, c.want)
+// A verdict next to an interval that contains 0 has its reason in the table and on the lesson's page.
+func TestVerdictBesideZeroShowsItsReason(t *testing.T) {
+	f := newFixture(t, nil)
+	f.reports.report.Lessons[2].Lo = new(-0.015)
+	for path, want := range map[string]string{"/": "The interval contains 0: an earlier look proved the effect", "/lessons": "The interval contains 0: an earlier look proved"} {
+		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
+			t.Errorf("%s has %d times %q, want once", path, strings.Count(page, want), want)
 		}
 	}
 }

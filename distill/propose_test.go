@@ -143,7 +143,10 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}{
 		"rejected": {act(lesson.Reject), "it was rejected before"},
 		"retired":  {act(lesson.Retire), again},
-		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error { return b.Archive(ctx, slug, "me") }, again},
+		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error {
+			_, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: "me"})
+			return err
+		}, again},
 		"approved": {act(lesson.Approve), ""},
 	} {
 		b := newBench(t)

@@ -65,6 +65,8 @@ func (b *builder) lessons() []Lesson {
 			l.State = stateShown
 		case slugs[l.Slug], slugs[trial.LessonSlug(l.Slug)]:
 			l.State = stateEdited
+		case b.in.Archived != nil && b.in.Archived(trial.LessonSlug(l.Slug)):
+			l.State = stateArchived
 		}
 		out = append(out, l)
 	}
@@ -113,6 +115,7 @@ func (b *builder) row(l Lesson) Row {
 	b.trial(&r, l)
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
+	r.Advice = r.Verdict.Advice()
 	b.need(&r, s, all, p, r.lookIn(l))
 	r.Note = r.note(s)
 	b.expect(&r, s)

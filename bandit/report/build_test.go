@@ -133,11 +133,11 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := only(t, c); r.Verdict != report.ProvenHelps || r.Widened() || r.Note != "" {
-		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, r.Note %q, want r.Verdict = %q, r.Widened() = false and an empty r.Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
+	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
+		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, r.Note %q, want r.Verdict = %q, an empty r.ZeroNote() and an empty r.Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := only(t, c); r.Verdict != report.ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 }

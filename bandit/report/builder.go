@@ -25,14 +25,15 @@ type builder struct {
 
 // States of rows whose arm no lesson of the bank has any more.
 const (
-	stateEdited  = "edited"          // an older text of a lesson in the bank
-	stateRemoved = "removed"         // the bank has no lesson of that name
-	stateShown   = "shown otherwise" // current text of a lesson in an older presentation
+	stateEdited   = "edited"          // an older text of a lesson in the bank
+	stateArchived = "archived"        // the lesson is in the archive
+	stateRemoved  = "removed"         // the bank has no lesson of that name
+	stateShown    = "shown otherwise" // current text of a lesson in an older presentation
 )
 
 // past reports whether the state means that no session gets the arm any more.
 func past(state string) bool {
-	return state == stateEdited || state == stateRemoved || state == stateShown
+	return state == stateEdited || state == stateRemoved || state == stateShown || state == stateArchived
 }
 
 // hash returns the content hash in the name of an arm.

@@ -82,7 +82,7 @@ const rare = 0.05
 // expect sets the expected time of the row's verdict, at the present rate of picks, and ways to a
 // faster verdict.
 func (b *builder) expect(r *Row, s trial.Stats) {
-	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
+	if r.NeedsPicks <= 0 || past(r.State) {
 		return
 	}
 	if all := float64(b.global.All.Told); r.Told > 0 && all > 0 {

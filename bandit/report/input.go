@@ -16,13 +16,15 @@ type Input struct {
 	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone with the open sessions
 	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
-	Lessons          []Lesson      // current or not; tested arms that are not listed get a row, too
-	Window           time.Duration // effects of sessions that started in the window; 0 all
-	Provisional      bool
-	WhatIf           float64  // an epsilon between 0 and 1 to project for; 0: no projection
-	Bands            bool     // include the effect over time
-	Explain          string   // slug whose rows are explained; empty: none
-	Guardrails       []string // guarded outcomes: the report shows a rise with the verdict
+	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
+	// Archived reports whether the bank's archive has a lesson of the slug; nil: no archive.
+	Archived    func(slug string) bool
+	Window      time.Duration // effects of sessions that started in the window; 0 all
+	Provisional bool
+	WhatIf      float64  // an epsilon between 0 and 1 to project for; 0: no projection
+	Bands       bool     // include the effect over time
+	Explain     string   // slug whose rows are explained; empty: none
+	Guardrails  []string // guarded outcomes: the report shows a rise with the verdict
 }
 
 // Policy is the rule by which lessons are chosen at the time of the report.

@@ -294,8 +294,18 @@ func (t table) list(notes []string) {
 	}
 }
 
+// advices writes the advice of each verdict in the table.
+func (t table) advices(rows []Row) {
+	for _, a := range Advices() {
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && !past(r.State) }) {
+			t.sentence("%s: %s", a.Verdict, a.Text)
+		}
+	}
+}
+
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)
+	t.advices(r.Lessons)
 	if !r.SRM.OK {
 		t.sentence(
 			"WARNING: control sessions are not the share they should be (e-value %.3g).",

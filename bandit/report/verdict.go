@@ -118,33 +118,19 @@ func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
 
-// Widened reports whether the present interval contains 0 although the coins gave the row a
-// verdict: an earlier verdict is valid at all times.
-func (r *Row) Widened() bool {
-	switch r.Verdict {
-	case Helps, Harms, ProvenHelps, ProvenHarms:
-		return r.Lo != nil && *r.Lo <= 0 && *r.Hi >= 0
-	default:
-		return false
-	}
-}
-
 // note returns the limits of a verdict.
 func (r *Row) note(s trial.Stats) string {
 	switch r.Verdict {
 	case Invalid:
 		return why(r)
 	case ProvenHelps, ProvenHarms:
-		if r.Widened() {
-			return "an earlier look proved the effect, and the verdict stays; the interval is wider now because the lesson is withheld less"
+		if zero := r.ZeroNote(); zero != "" {
+			return zero
 		}
 	case TrialHelps, TrialHarms:
-		return "by one planned look; one in twenty of these rows may be wrong"
+		return joined("by one planned look; one in twenty of these rows may be wrong", r.ZeroNote())
 	case Helps, Harms:
-		if r.Widened() {
-			return "one in ten of these rows may be wrong; the interval excluded 0 earlier, and is wider now because the lesson is withheld less"
-		}
-		return "one in ten of these rows may be wrong"
+		return joined("one in ten of these rows may be wrong", r.ZeroNote())
 	case LikelyHelps, LikelyHarms:
 		return "by the chooser's model, not by the holdout"
 	case Benched:
@@ -169,6 +155,14 @@ func (r *Row) note(s trial.Stats) string {
 		return "everything is withheld: without injections no effect can be measured"
 	}
 	return ""
+}
+
+// joined joins two parts of a sentence; the second may be empty.
+func joined(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
 }
 
 func why(r *Row) string {

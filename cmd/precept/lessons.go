@@ -46,7 +46,7 @@ func (w *invocation) lessons() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsTry(), w.lessonsBacktest(), w.lessonsPhrases(), w.lessonsNew(), w.lessonsDiff(), w.lessonsImport(), w.lessonsExport(),
-		w.lessonsPush(), w.lessonsPull(), w.lessonsArchive(), w.lessonsRestore(), w.lessonsLog())
+		w.lessonsPush(), w.lessonsPull(), w.lessonsLog())
 	c.AddCommand(w.actions()...)
 	return c
 }
@@ -102,8 +102,10 @@ func (w *invocation) actions() []*cobra.Command {
 		w.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
 		w.action(lesson.Reject, "Reject a lesson permanently"),
 		w.lessonsTrial(),
-		w.action(lesson.Pause, "Pause a lesson until the next approval"),
-		w.action(lesson.Retire, "Deactivate a lesson permanently; its numbers are kept"),
+		w.action(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
+		w.action(lesson.Resume, "Resume a paused lesson in the state before the pause"),
+		w.lessonsRetire(),
+		w.action(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
 	}
 }
 
@@ -115,10 +117,14 @@ type stateAnswer struct {
 	Path        string       `json:"path"`
 }
 
+func answerOf(l *lesson.Lesson) stateAnswer {
+	return stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}
+}
+
 // printState prints the state of a lesson.
 func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	return reply(out,
-		asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State,
+		asJSON, answerOf(l), "%s is %s now", l.Slug, l.State,
 	)
 }
 
@@ -133,6 +139,10 @@ func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		l, err := w.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
 		if err != nil {
+			return err
+		}
+		if undo := a.Undo(); undo != "" && !asJSON {
+			_, err := fmt.Fprintf(w.out, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
 			return err
 		}
 		return printState(w.out, l, asJSON)

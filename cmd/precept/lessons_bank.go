@@ -59,7 +59,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		texts, err := readTexts(w.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
-				"archive each lesson: precept lessons archive SLUG", args[0])
+				"retire each lesson: precept lessons retire SLUG", args[0])
 		}
 		if err != nil {
 			return err

@@ -18,14 +18,16 @@ import (
 	"precept/internal/file"
 )
 
-func (w *invocation) lessonsArchive() *cobra.Command {
+func (w *invocation) lessonsRetire() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
-		Use:   "archive [SLUG...]",
-		Short: "Archive lessons; their numbers are kept",
-		Long: "Archive moves lessons into _archive; `lessons list --archived` lists archived lessons. " +
-			"Slugs of archived lessons cannot be reused, and the measurements remain in the store. " +
-			"`lessons restore` returns a lesson to the bank.",
+		Use:     "retire [SLUG...]",
+		Aliases: []string{"archive"}, // the name in earlier versions
+		Short:   "Retire lessons into the archive; `lessons restore` undoes the retirement",
+		Long: "Retire moves lessons into _archive, where their state is archived; `lessons list --archived` " +
+			"lists archived lessons. No new session gets an archived lesson. Slugs of archived lessons cannot " +
+			"be reused, and the measurements remain in the store. `lessons restore` returns a lesson in the " +
+			"state before the retirement.",
 	}
 	c.Flags().BoolVar(&expired, "expired", false, "all expired lessons")
 	c.Flags().BoolVar(
@@ -33,6 +35,7 @@ func (w *invocation) lessonsArchive() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
+		one := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
 		}
@@ -47,39 +50,26 @@ func (w *invocation) lessonsArchive() *cobra.Command {
 				slugs = append(slugs, l.Slug)
 			}
 		}
+		retired := []stateAnswer{}
 		for _, slug := range slugs {
-			if err := b.Archive(ctx, slug, who(w.env)); err != nil {
+			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: who(w.env)})
+			if err != nil {
 				return slugError(slug, err)
 			}
+			retired = append(retired, answerOf(r.Lesson))
 			if !asJSON {
-				fmt.Fprintf(w.out, "%s is archived now\n", slug)
+				fmt.Fprintf(w.out, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
 			}
 		}
 		switch {
+		case asJSON && one:
+			return writeJSON(w.out, retired[0])
 		case asJSON:
-			return writeJSON(w.out, map[string][]string{"archived": append([]string{}, slugs...)})
+			return writeJSON(w.out, retired)
 		case len(slugs) == 0:
-			fmt.Fprintln(w.out, "no lesson to archive")
+			fmt.Fprintln(w.out, "no lesson to retire")
 		}
 		return nil
-	})
-}
-
-func (w *invocation) lessonsRestore() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "restore SLUG", Short: "Return an archived lesson to the bank",
-		Long: "Restore moves a lesson from _archive into the bank. The lesson is quarantined until the " +
-			"next approval.",
-		Args: arguments(cobra.ExactArgs(1)),
-	}
-	addJSON(c, &asJSON)
-	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
-		l, err := b.Restore(ctx, args[0], who(w.env))
-		if err != nil {
-			return slugError(args[0], err)
-		}
-		return printState(w.out, l, asJSON)
 	})
 }
 

@@ -23,10 +23,14 @@ type Decision struct {
 	Force bool
 }
 
-// Act carries out a decision. Activation runs the checks again and fails on their errors.
+// Act carries out a decision. Activation runs the checks again and fails on their errors. Retire moves
+// the file into the archive, and a later action moves the file back; the counts stay in the store.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		old, _, err := s.get(slug)
+		old, name, err := s.get(slug)
+		if err != nil && d.Action != lesson.Pause && d.Action != lesson.Retire {
+			old, name, err = s.fromArchive(slug)
+		}
 		if err == nil {
 			err = d.Seen.Check(old)
 		}
@@ -42,10 +46,17 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			return Change{}, err
 		}
 		e := lesson.Event{Action: string(d.Action), By: d.By}
+		if d.Action == lesson.Retire {
+			return s.retire(name, r.Lesson, e)
+		}
 		if p := d.Plan; p != (lesson.TrialPlan{}) {
 			e.Detail = map[string]any{"epsilon": p.Epsilon, "until_halfwidth": p.Until, "picks": p.Picks}
 		}
 		c := s.replace(old, r.Lesson, e)
+		if back, archived := strings.CutPrefix(name, Archive); archived {
+			c.Edits = []Edit{{Name: back, New: []byte(r.Lesson.Raw)}, {Name: name, Old: s.texts[name]}}
+			c.Log[0].From = old.State
+		}
 		c.Log = append(c.Log, s.superseded(r.Lesson, d.By)...)
 		return c, nil
 	})
@@ -206,19 +217,10 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 // maxEvidence is the maximum number of references in a lesson.
 const maxEvidence = 50
 
-// Withdraw archives a lesson that a program wrote in the scope.
+// Withdraw retires a lesson that a program wrote in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
-	return b.archive(ctx, "withdraw", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.owned(slug, scope) })
-}
-
-// Archive archives a lesson. The counts stay in the store.
-func (b *Bank) Archive(ctx context.Context, slug, by string) error {
-	return b.archive(ctx, "archive", by, func(s *snapshot) (*lesson.Lesson, string, error) { return s.get(slug) })
-}
-
-func (b *Bank) archive(ctx context.Context, action, by string, find func(*snapshot) (*lesson.Lesson, string, error)) error {
 	return b.change(ctx, func(s *snapshot) (Change, error) {
-		old, name, err := find(s)
+		old, name, err := s.owned(slug, scope)
 		if err != nil {
 			return Change{}, err
 		}
@@ -226,42 +228,39 @@ func (b *Bank) archive(ctx context.Context, action, by string, find func(*snapsh
 		if err != nil {
 			return Change{}, refusal(err)
 		}
-		// The slug is the name: a later lesson of another file name must not take an archived one's
-		// place.
-		to := Archive + path.Join(path.Dir(name), l.Slug+".md")
-		if _, there := s.texts[to]; there {
-			return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
-		}
-		c := s.replace(old, l, lesson.Event{Action: action, By: by})
-		c.Edits = []Edit{{Name: to, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}
-		return c, nil
+		return s.retire(name, l, lesson.Event{Action: "withdraw", By: by})
 	})
 }
 
-// Restore restores an archived lesson as quarantined.
-func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		for name, text := range s.texts {
-			back, archived := strings.CutPrefix(name, Archive)
-			if !archived || path.Base(name) != slug+".md" {
-				continue
-			}
-			old, err := lesson.Parse(s.where+"/"+back, text)
-			if err != nil {
-				return Change{}, refusal(err)
-			}
-			if _, there := s.book.Get(slug); there {
-				return Change{}, refuse(lesson.CodeCollision, "slug", "there is another lesson %s now", slug)
-			}
-			if l, err = lesson.Act(old, lesson.Pause, lesson.TrialPlan{}, by, s.now); err != nil {
-				return Change{}, refusal(err)
-			}
-			e := s.event(l, lesson.Event{Action: "restore", By: by, From: old.State, To: l.State})
-			return Change{Edits: []Edit{{Name: back, New: []byte(l.Raw)}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
+// retire returns the change that moves the file of a lesson into the archive. The slug is the name in
+// the archive, so that no later lesson of another file name takes the place.
+func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
+	to := Archive + path.Join(path.Dir(name), l.Slug+".md")
+	if _, there := s.texts[to]; there {
+		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
+	}
+	e.From, e.To = l.Former, l.State
+	if from, ok := s.book.StateAt(l.Slug, s.now); ok {
+		e.From = from
+	}
+	l.Path = s.where + "/" + to
+	return Change{Edits: []Edit{{Name: to, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
+}
+
+// fromArchive returns an archived lesson, as a lesson of its former place, and the name in the archive.
+func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
+	for name, text := range s.texts {
+		back, archived := strings.CutPrefix(name, Archive)
+		if !archived || path.Base(name) != slug+".md" {
+			continue
 		}
-		return Change{}, ErrNoLesson
-	})
-	return l, err
+		l, err := lesson.Parse(s.where+"/"+back, text)
+		if err != nil {
+			return nil, "", refusal(err)
+		}
+		return l, name, nil
+	}
+	return nil, "", ErrNoLesson
 }
 
 // Put writes a person's text under a name, replacing any text. The checks run as for a person's

@@ -38,7 +38,7 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		m.texts["two.md"] = file(t, "two")
 		m.version++
 	}
-	if err := b.Archive(t.Context(), "one", "me"); err != nil {
+	if err := retire(t.Context(), b, "one"); err != nil {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
@@ -48,11 +48,11 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		t.Errorf("the index is of what was read first:\n%s", m.index)
 	}
 	m.between = func() { delete(m.texts, "two.md"); m.version++ }
-	if err := b.Archive(t.Context(), "two", "me"); !errors.Is(err, bank.ErrNoLesson) {
+	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("what somebody else took away: %v", err)
 	}
 	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
-	if err := b.Archive(t.Context(), "two", "me"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
+	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
 		t.Errorf("after %d commits: %v", len(m.commits), err)
 	}
 }
@@ -108,7 +108,7 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	var all sync.WaitGroup
 	var put, archived error
 	m.between = func() {
-		all.Go(func() { archived = b.Archive(t.Context(), "one", "me") })
+		all.Go(func() { archived = retire(t.Context(), b, "one") })
 		for b.Waiting() < 1 {
 			runtime.Gosched()
 		}
@@ -352,4 +352,14 @@ func ExampleBank_Propose() {
 	// Output:
 	// quarantined
 	// active <nil>
+}
+
+func retire(ctx context.Context, b *bank.Bank, slug string) error {
+	_, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: "me"})
+	return err
+}
+
+func restore(ctx context.Context, b *bank.Bank, slug string) (*lesson.Lesson, error) {
+	r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Restore, By: "me"})
+	return r.Lesson, err
 }

@@ -122,7 +122,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 	b, _ := opened(t, "one", "two")
 	ctx := t.Context()
-	if err := errors.Join(b.Archive(ctx, "one", "me"), b.Archive(ctx, "two", "me")); err != nil {
+	if err := errors.Join(retire(ctx, b, "one"), retire(ctx, b, "two")); err != nil {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "" {
@@ -131,20 +131,20 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
 		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
 	}
-	if _, err := b.Restore(ctx, "nobody", "me"); !errors.Is(err, bank.ErrNoLesson) {
+	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a lesson that never was: %v", err)
 	}
-	l, err := b.Restore(ctx, "one", "me")
-	if err != nil || l.Slug != "one" || l.State != lesson.Quarantined {
-		t.Errorf(`got l %+v, error %v, want no error, l.Slug = "one" and l.State = %q`, l, err, lesson.Quarantined)
+	l, err := restore(ctx, b, "one")
+	if err != nil || l.Slug != "one" || l.State != lesson.Active {
+		t.Errorf(`got l %+v, error %v, want no error, l.Slug = "one" and l.State = %q`, l, err, lesson.Active)
 	}
-	if _, err := b.Restore(ctx, "one", "me"); !errors.Is(err, bank.ErrNoLesson) {
+	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
 		t.Errorf("a second time: %v", err)
 	}
-	if err := b.Archive(ctx, "three", "me"); !errors.Is(err, bank.ErrNoLesson) {
+	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("what is not there: %v", err)
 	}
-	if got, want := actions(t, b), "archive one, archive two, restore one"; got != want {
+	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
 		t.Errorf("the log says %s, want %s", got, want)
 	}
 }
@@ -162,7 +162,7 @@ func TestFailingStoreChangesNothing(t *testing.T) {
 	_, put := b.Put(t.Context(), "two.md", file(t, "two"), "me")
 	_, copied := b.CopyIn(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	for what, err := range map[string]error{
-		"list": listed, "put": put, "copy": copied, "reindex": b.Reindex(t.Context()), "archive": b.Archive(t.Context(), "one", "me"),
+		"list": listed, "put": put, "copy": copied, "reindex": b.Reindex(t.Context()), "archive": retire(t.Context(), b, "one"),
 	} {
 		if err == nil || errors.Is(err, bank.ErrNoLesson) {
 			t.Errorf("%s: got %v, want an error and an error other than bank.ErrNoLesson", what, err)

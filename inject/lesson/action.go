@@ -19,15 +19,29 @@ const (
 	Approve    Action = "approve" // active, in this text
 	Reject     Action = "reject"  // never active
 	StartTrial Action = "trial"   // active, and measured with an even split
-	Pause      Action = "pause"   // inactive until approved again
-	Retire     Action = "retire"  // inactive permanently; the counts stay
+	Pause      Action = "pause"   // inactive until resumed
+	Resume     Action = "resume"  // undoes a pause
+	Retire     Action = "retire"  // inactive permanently, in the archive; the counts stay
+	Restore    Action = "restore" // undoes a retirement
 )
 
 // Actions returns all actions.
-func Actions() []Action { return []Action{Approve, Reject, StartTrial, Pause, Retire} }
+func Actions() []Action { return []Action{Approve, Reject, StartTrial, Pause, Resume, Retire, Restore} }
 
 // Valid reports whether a is one of the actions.
 func (a Action) Valid() bool { return slices.Contains(Actions(), a) }
+
+// Undo returns the action that undoes a, empty if no single action does.
+func (a Action) Undo() Action {
+	switch a {
+	case Pause:
+		return Resume
+	case Retire:
+		return Restore
+	default:
+		return ""
+	}
+}
 
 // Validate returns an error for an invalid plan.
 func (p TrialPlan) Validate() error {
@@ -84,6 +98,7 @@ func (s Sight) Check(l *Lesson) error {
 }
 
 // Act returns the lesson after an action; l does not change. Activation approves the present text.
+// Pause and Retire keep the state before them, which Resume and Restore return.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -94,24 +109,56 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	if plan.Outcome == trial.Recurrence.String() && !l.AboutError() {
 		return nil, fmt.Errorf("%s names no error, so its recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
+	switch {
+	case a == Resume && l.State != Paused:
+		return nil, fmt.Errorf("%s is %s, and only a paused lesson can be resumed", l.Slug, l.State)
+	case a == Restore && l.State != Archived:
+		return nil, fmt.Errorf("%s is %s, and only an archived lesson can be restored", l.Slug, l.State)
+	}
 	return Edit(l, func(l *Lesson) {
-		l.Plan = TrialPlan{}
 		switch a {
 		case Approve:
-			l.State = Active
+			l.State, l.Former, l.Plan = Active, "", TrialPlan{}
 		case StartTrial:
-			if l.State, l.Plan = Trial, plan; plan.Picks > 0 {
+			if l.State, l.Former, l.Plan = Trial, "", plan; plan.Picks > 0 {
 				l.Plan.Started = at.UTC().Truncate(time.Second)
 			}
 		case Reject:
-			l.State = Rejected
+			l.State, l.Former, l.Plan = Rejected, "", TrialPlan{}
 		case Pause:
-			l.State = Quarantined
+			l.leave(Paused)
 		case Retire:
-			l.State = Archived
+			l.leave(Archived)
+		case Resume, Restore:
+			l.State, l.Former = l.former(), ""
 		}
-		if l.State.Fires() {
+		if l.State.Fires() && (a == Approve || a == StartTrial) {
 			l.Approval.ContentHash, l.Approval.By, l.Approval.At = l.Hash(), by, at.UTC()
 		}
 	})
+}
+
+// leave sets an inactive state and keeps the present state for the return.
+func (l *Lesson) leave(to State) {
+	if l.State != to {
+		l.Former, l.State = l.State, to
+	}
+}
+
+// former returns the state before a pause or a retirement. A file of an earlier version does not name
+// the state. A text that changed since its approval waits for approval again.
+func (l *Lesson) former() State {
+	s := l.Former
+	switch {
+	case s == "" && l.Plan != (TrialPlan{}):
+		s = Trial
+	case s == "":
+		s = Active
+	}
+	approved := l.Approval.ContentHash == l.ContentHash
+	person := l.Approval.ContentHash == "" && l.Approval.Source == ""
+	if s.Fires() && (!approved && !person || l.unseen()) {
+		return Quarantined
+	}
+	return s
 }

@@ -28,34 +28,79 @@ func TestActSetsTheState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := l.ContentHash
+	hash, plan := l.ContentHash, TrialPlan{Epsilon: 0.4, Until: 0.03}
 	for _, c := range []struct {
 		action Action
-		plan   TrialPlan
+		plan   TrialPlan // wanted
 		state  State
 	}{
-		{StartTrial, TrialPlan{Epsilon: 0.4, Until: 0.03}, Trial},
-		{Pause, TrialPlan{}, Quarantined},
+		{Pause, TrialPlan{}, Paused},
+		{Resume, TrialPlan{}, Active}, // a person's file needs no approval
+		{StartTrial, plan, Trial},
+		{Pause, plan, Paused},
+		{Pause, plan, Paused},
+		{Resume, plan, Trial},
+		{Retire, plan, Archived},
+		{Restore, plan, Trial},
 		{Approve, TrialPlan{}, Active},
-		{StartTrial, TrialPlan{}, Trial},
 		{Retire, TrialPlan{}, Archived},
+		{Restore, TrialPlan{}, Active},
 		{Reject, TrialPlan{}, Rejected},
+		{Retire, TrialPlan{}, Archived},
+		{Restore, TrialPlan{}, Rejected},
 	} {
-		if l, err = Act(l, c.action, c.plan, "kim", at); err != nil {
+		given := TrialPlan{}
+		if c.action == StartTrial {
+			given = plan
+		}
+		if l, err = Act(l, c.action, given, "kim", at); err != nil {
 			t.Fatalf("%s: got %v, want no error", c.action, err)
 		}
 		if l.State != c.state || l.Plan != c.plan || l.ContentHash != hash {
-			t.Errorf("%s: state %s, plan %+v, hash %s; the numbers of %s are those of another text", c.action, l.State, l.Plan, l.ContentHash, hash)
+			t.Errorf("%s: state %s, plan %+v, hash %s; want %s, %+v and hash %s", c.action, l.State, l.Plan, l.ContentHash, c.state, c.plan, hash)
 		}
-		if l.State.Fires() && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
+		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
 			t.Errorf("%s: approval %+v", c.action, l.Approval)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
 			t.Errorf("%s rewrote the file:\n%s", c.action, l.Raw)
 		}
 	}
-	if strings.Contains(l.Raw, "trial_") {
-		t.Errorf("the plan of a trial that is over stays:\n%s", l.Raw)
+	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
+		t.Errorf("the plan of a trial that is over stays, or the state before:\n%s", l.Raw)
+	}
+}
+
+// A pause by an earlier version is a quarantined lesson with the approval of its text; the archive of
+// an earlier version does not name the state before.
+func TestFilesOfEarlierVersionsReturn(t *testing.T) {
+	l, err := Parse("look-twice.md", []byte(acted))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := l.ContentHash
+	for _, c := range []struct {
+		written     string
+		action      Action
+		read, after State
+	}{
+		{"state: quarantined, source: distill, content_hash: " + hash, Resume, Paused, Active},
+		{"state: archived, source: distill, content_hash: " + hash, Restore, Archived, Active},
+		{"state: archived", Restore, Archived, Active},
+		{"state: archived, trial_epsilon: 0.4, content_hash: " + hash, Restore, Archived, Trial},
+		{"state: archived, source: distill", Restore, Archived, Quarantined},                                          // never approved
+		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
+	} {
+		text := strings.Replace(acted, "evidence:", "metadata: {precept: {"+c.written+"}}\nevidence:", 1)
+		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
+		l, ok := book.Get("look-twice")
+		if !ok || l.State != c.read {
+			t.Errorf("%s: got lesson %+v, problems %v, want state %s", c.written, l, problems, c.read)
+			continue
+		}
+		if l, err = Act(l, c.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != c.after {
+			t.Errorf("%s: got lesson %+v, error %v, want state %s", c.written, l, err, c.after)
+		}
 	}
 }
 
@@ -81,6 +126,11 @@ func TestActRefuses(t *testing.T) {
 	}
 	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
 		t.Errorf("an expired lesson can be retired: %v", err)
+	}
+	for _, a := range []Action{Resume, Restore} {
+		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
+			t.Errorf("%s of an active lesson: got error %v", a, err)
+		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
 		t.Error("a trial that never injects")

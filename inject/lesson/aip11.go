@@ -140,21 +140,28 @@ func (r *reader) own(prefix string, n *node) *node {
 	return nil
 }
 
+// state reads a state, empty if the key is missing.
+func (r *reader) state(prefix string, n *node, key string) State {
+	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
+	if s != "" && !s.Valid() {
+		v, _ := n.get(key)
+		r.invalid(join(prefix, key), v.line, "%q is not a state; write active, trial, caution, benched, paused, quarantined, candidate, archived, rejected, superseded or expired", s)
+	}
+	return s
+}
+
 // metadata reads metadata.precept: the state and its approval.
 func (r *reader) metadata(l *Lesson, n *node) {
 	if n = r.own("", n); n == nil {
 		return
 	}
 	const prefix = "metadata.precept"
-	r.refuseUnknownKeys(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
+	r.refuseUnknownKeys(prefix, n, "state", "former_state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
 		"updated_at", "prevents", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started", "trial_outcome")
-	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
-		l.State = State(s)
-		if !l.State.Valid() {
-			v, _ := n.get("state")
-			r.invalid(prefix+".state", v.line, "%q is not a state; write active, trial, caution, benched, quarantined, candidate, archived, rejected, superseded or expired", s)
-		}
+	if s := r.state(prefix, n, "state"); s != "" {
+		l.State = s
 	}
+	l.Former = r.state(prefix, n, "former_state")
 	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
 	l.Approval.At = r.instant(prefix, n, "approved_at")

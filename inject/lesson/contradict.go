@@ -84,7 +84,7 @@ func (c *claim) opposes(other *claim) bool {
 
 // open reports whether a lesson in this state is active or waits for a decision.
 func (s State) open() bool {
-	return s.Fires() || s == Candidate || s == Quarantined || s == ""
+	return s.Fires() || s == Candidate || s == Quarantined || s == Paused || s == ""
 }
 
 func opposedOutcomes(a, b *Lesson) bool {

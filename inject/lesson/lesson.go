@@ -18,6 +18,7 @@ const (
 	Active      State = "active"
 	Caution     State = "caution"
 	Benched     State = "benched"
+	Paused      State = "paused"
 	Superseded  State = "superseded"
 	Expired     State = "expired"
 	Archived    State = "archived"
@@ -26,7 +27,7 @@ const (
 
 // Valid reports whether s is one of the states.
 func (s State) Valid() bool {
-	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Superseded, Expired, Archived, Rejected}, s)
+	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
 // Fires reports whether a lesson in this state may match. A benched lesson matches, because the
@@ -106,6 +107,7 @@ type Lesson struct {
 	Prevents                   []string  // kinds of errors and phrases of errors that the lesson prevents, besides those of the trigger
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // active in a person's file
+	Former                     State     // state before a pause or a retirement; empty in other states
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
 	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0: none

@@ -122,6 +122,9 @@ func (t *Texts) parse(e *entry) {
 	if e.faults = faults; l == nil {
 		return
 	}
+	if l.State == Quarantined && l.Approval.ContentHash == l.ContentHash {
+		l.State = Paused // earlier versions wrote a pause in this way
+	}
 	held := t.hold(l)
 	l.Path = e.path
 	if dir := path.Dir(e.name); dir != "." {

@@ -149,6 +149,20 @@ func (s *services) Block(tenant string, one *lesson.Lesson) string {
 	return s.proxy.Presentation().Block(one, s.lessons.book.Load().Text(one), s.learner.Beliefs(tenant))
 }
 
+// Archived implements admin.Library.
+func (s *services) Archived(ctx context.Context, slug string) (*lesson.Lesson, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	list, _, err := s.lessons.writer.Archived(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(list, func(l *lesson.Lesson) bool { return l.Slug == slug }); i >= 0 {
+		return list[i], nil
+	}
+	return nil, admin.ErrNoLesson
+}
+
 // Findings implements admin.Library.
 func (s *services) Findings(one *lesson.Lesson) []lesson.Finding {
 	c, book := lesson.Checks{Secrets: Secrets, Now: s.tools.Now()}, s.lessons.book.Load()

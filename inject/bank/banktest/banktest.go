@@ -30,7 +30,7 @@ func Run(t *testing.T, open Open) {
 		{"a lesson of the gptme form keeps its meaning", gptme},
 		{"a revision is quarantined again", revisions},
 		{"evidence grows, once for each reference", citations},
-		{"an archived lesson is read on demand, and comes back quarantined", archive},
+		{"an archived lesson is read on demand, and is restored in its former state", archive},
 		{"a person's text is put, edited and checked", put},
 		{"nobody floods the bank", floods},
 		{"writers at once lose nothing", together},

@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/inject/lesson"
+)
+
+// action is a possible action with its consequence.
+type action struct {
+	key               lesson.Action
+	name, consequence string
+	asks              bool // the page asks once before the action
+}
+
+// actionsOf returns the possible actions on a lesson in a state.
+func actionsOf(state lesson.State) (out []action) {
+	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
+		"sessions that fire a trigger may get the lesson, and the coin still withholds the lesson from some, " +
+		"so that the effect stays measured.", false}
+	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
+		"sessions that pick the lesson, for the earliest verdict.", false}
+	pause := action{lesson.Pause, "Pause", "No new session gets the lesson. " +
+		"Sessions with its block keep the block, so that their history stays unchanged. " +
+		"The state becomes paused; Resume undoes the pause and returns the state " + string(state) + ".", true}
+	resume := action{lesson.Resume, "Resume", "The lesson returns to its state before the pause, with its numbers.", false}
+	retire := action{lesson.Retire, "Retire", "No new session gets the lesson, and its file moves into _archive. " +
+		"Its numbers stay, and no other lesson can take its name. The state becomes archived; " +
+		"Restore undoes the retirement and returns the state " + string(state) + ".", true}
+	restore := action{lesson.Restore, "Restore", "The lesson returns from _archive to its state before the retirement, with its numbers.", false}
+	reject := action{lesson.Reject, "Reject", "No session gets the lesson. Its file stays, " +
+		"so that the lesson is not proposed again; Approve undoes the rejection.", true}
+	switch state {
+	case lesson.Candidate, lesson.Quarantined:
+		return []action{approve, trial, reject}
+	case lesson.Trial:
+		return []action{approve, pause, retire}
+	case lesson.Active, lesson.Caution, lesson.Benched:
+		return []action{trial, pause, retire}
+	case lesson.Paused:
+		return []action{resume, retire}
+	case lesson.Archived:
+		return []action{restore}
+	default:
+		return []action{approve, retire}
+	}
+}
+
+// actionForms returns a form for each possible action, with its consequence. An action that takes the
+// lesson away from sessions opens its consequence and the measurement first.
+func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
+	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
+		does := "does-" + string(a.key)
+		button := func(class, name string) g.Node {
+			return h.Button(toned(class), h.Aria("describedby", does), g.Text(name))
+		}
+		if !a.asks {
+			return f.decision(l, a.key, f.lesson(l.Slug), button("", a.name), h.P(h.ID(does), g.Text(a.consequence)))
+		}
+		return h.Details(
+			h.Class("asks"),
+			h.Summary(h.Class("button danger"), g.Text(a.name+" …")),
+			f.decision(
+				l, a.key, f.lesson(l.Slug),
+				h.P(h.ID(does), g.Text(a.consequence)), h.P(g.Text(measurement(row))),
+				button("danger", a.name+" "+l.Slug),
+			),
+		)
+	})))
+}
+
+// measurement states the measured effect of a lesson in a sentence.
+func measurement(r *report.Row) string {
+	switch {
+	case r == nil || r.NInjected+r.NWithheld == 0:
+		return "No session with a reward has measured the lesson yet."
+	case shownOf(r) == nil:
+		return fmt.Sprintf("Its effect is still being counted: %s with the lesson, %s without.",
+			countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
+	}
+	e := shownOf(r)
+	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
+		r.Verdict, e.points(), e.interval(), countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
+	if r.PerWeek >= 1 && lesson.State(r.State).Fires() {
+		text += fmt.Sprintf(" At present %s a week pick the lesson.", countOf(int64(r.PerWeek+0.5), "rewarded session"))
+	}
+	return text
+}
+
+// decided returns the card of the newest decision: the person, the action and the measurement.
+func (v *lessonView) decided(f frame) g.Node {
+	if len(v.events) == 0 {
+		return nil
+	}
+	e := v.events[0]
+	undo := lesson.Action(e.Action).Undo()
+	current := v.lesson != nil && v.lesson.State == e.To
+	return h.Section(
+		h.Class("decided"), labelled("Newest decision"),
+		h.P(
+			h.Strong(quoted(cmp.Or(e.By, "precept"))), g.Text(" "+done(lesson.Action(e.Action))+" the lesson "), timeOf(e.Time),
+			g.Iff(e.From != "" && e.To != "" && e.From != e.To, func() g.Node { return g.Textf(" (%s → %s)", e.From, e.To) }),
+			g.Text(". "), h.A(h.Href("#history"), g.Text("All changes")),
+		),
+		h.P(g.Text(measurement(v.row))),
+		g.Iff(f.Acts && undo != "" && current, func() g.Node {
+			return f.decision(v.lesson, undo, f.lesson(v.lesson.Slug), h.Button(h.Class("main"), g.Text(actionName(undo))))
+		}),
+	)
+}
+
+// done returns the past form of an action of the audit log.
+func done(a lesson.Action) string {
+	known := map[lesson.Action]string{
+		lesson.Approve: "approved", lesson.Reject: "rejected", lesson.StartTrial: "started a trial of", lesson.Pause: "paused",
+		lesson.Resume: "resumed", lesson.Retire: "retired", lesson.Restore: "restored",
+		"propose": "proposed", "refuse": "refused", "edit": "edited", "create": "created", "revise": "rewrote", "cite": "added evidence to",
+		"supersede": "superseded", "withdraw": "withdrew", "archive": "retired",
+	}
+	return cmp.Or(known[a], "changed ("+string(a)+")")
+}
+
+func actionName(a lesson.Action) string {
+	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
+}
+
+// actOnPage handles POST /lessons/{slug}/{action} and redirects with a sentence, also after a
+// failure.
+func (s *Server) actOnPage(c echo.Context) error {
+	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
+	if !a.Valid() {
+		return echo.ErrNotFound
+	}
+	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
+	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
+	l, err := s.options.Write.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	if err != nil {
+		c.Set(detailKey, slug+" "+string(a)+": not done")
+		if errors.Is(err, ErrNoLesson) {
+			return s.seeOther(c, back, slug+" does not exist any more; another person was faster.")
+		}
+		return s.seeOther(c, back, slug+" is unchanged: "+err.Error())
+	}
+	s.decided.add(l, s.options.Now())
+	return s.seeOther(c, back, fmt.Sprintf(
+		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State),
+		frameOf(c).lesson(slug))
+}

@@ -1,0 +1,54 @@
+package report
+
+// Advice is the next action after a verdict. Pages, the table for terminals, /api/report and
+// docs/EXPERIMENT.md state the same advice.
+type Advice struct {
+	Verdict Verdict
+	Text    string
+}
+
+// Advices returns the advice of each verdict, in the order of the tests.
+func Advices() []Advice {
+	return []Advice{
+		{Invalid, "Do not use the effect. Look at Health for sessions that are dropped or counted twice."},
+		{ProvenHelps, "Keep the lesson."},
+		{ProvenHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
+		{TrialHelps, "Approve the lesson, to withhold it less often."},
+		{TrialHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
+		{Helps, "Keep the lesson; one in ten of these verdicts may be wrong."},
+		{Harms, "Pause the lesson and read its text; one in ten of these verdicts may be wrong."},
+		{NoEffect, "Retire the lesson to save its tokens, or narrow its trigger."},
+		{LikelyHelps, "Wait: the chooser's model predicts help, and the coins do not prove it yet."},
+		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, and the coins do not prove it yet."},
+		{Benched, "Read the lesson, then rewrite or retire it: the chooser expects harm and rarely picks the lesson."},
+		{Unproven, "Wait, or put the lesson on trial."},
+	}
+}
+
+// Advice returns the next action, empty for an unknown verdict.
+func (v Verdict) Advice() string {
+	for _, a := range Advices() {
+		if a.Verdict == v {
+			return a.Text
+		}
+	}
+	return ""
+}
+
+// ZeroNote returns the reason for an effect's verdict next to an interval that contains 0; empty for
+// other rows. An earlier verdict is valid at all times.
+func (r *Row) ZeroNote() string {
+	if r.Lo == nil || *r.Lo > 0 || *r.Hi < 0 {
+		return ""
+	}
+	switch r.Verdict {
+	case ProvenHelps, ProvenHarms:
+		return "an earlier look proved the effect, and the verdict stays; the interval is wider now because the lesson is withheld less"
+	case Helps, Harms:
+		return "the interval excluded 0 earlier, and the verdict stays; the interval is wider now because the lesson is withheld less"
+	case TrialHelps, TrialHarms:
+		return "the planned look excludes 0, and the interval here is wider because it is valid at every look"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,37 @@
+package report_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+)
+
+// The documentation states the advice of each verdict in the words of the code.
+func TestDocumentationStatesTheAdviceOfEachVerdict(t *testing.T) {
+	page, err := os.ReadFile("../../docs/EXPERIMENT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range report.Advices() {
+		if row := "| `" + string(a.Verdict) + "` | " + a.Text + " |\n"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/EXPERIMENT.md has no row %s", row)
+		}
+	}
+}
+
+// A verdict next to an interval that contains 0 has a reason, and no other row has one.
+func TestVerdictBesideZeroHasAReason(t *testing.T) {
+	for _, a := range report.Advices() {
+		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms
+		inside := report.Row{Verdict: a.Verdict, Lo: new(-.01), Hi: new(.02)}
+		outside := report.Row{Verdict: a.Verdict, Lo: new(.01), Hi: new(.02)}
+		if got := inside.ZeroNote(); (got != "") != measured {
+			t.Errorf("%s beside an interval that contains 0: %q", a.Verdict, got)
+		}
+		if got := outside.ZeroNote(); got != "" {
+			t.Errorf("%s beside an interval above 0: %q", a.Verdict, got)
+		}
+	}
+}
