@@ -29,6 +29,7 @@ type toolCall struct {
 	phrases  *phrases
 	kind     kind
 	words    []string // words of the tool's name
+	lists    []string // lists of phrases with one of the words, without the prefix "tool "
 	args     lenientValue
 	complete bool         // args holds all arguments
 	command  string       // command or code to run
@@ -41,6 +42,9 @@ const maxCommand = 4096
 // analyseCall analyses a call.
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, words: nameWords(name)}
+	for _, w := range c.words {
+		c.lists = append(c.lists, p.toolLists[w]...)
+	}
 	c.args, _, c.complete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // input of a custom tool
@@ -105,7 +109,7 @@ func (c *toolCall) execName() bool {
 
 // named reports whether a word of the tool's name is in a list.
 func (c *toolCall) named(list string) bool {
-	return slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.is("tool "+list, w) })
+	return slices.Contains(c.lists, list)
 }
 
 // has reports whether a word of the tool's name is one of ws. A method, unlike a function value,

@@ -35,6 +35,8 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
+	toolLists map[string][]string // by a word of a tool's name: the lists of class "tool" with the word
+
 	waits, polls, carriers commandList
 
 	message messagePhrases
@@ -148,7 +150,7 @@ func readList(file, text string) ([]listLine, error) {
 // compile builds the phrases from the lines of the lists.
 func compile(list []listLine) *phrases {
 	p := &phrases{
-		lists: map[string][]string{}, sets: map[string]map[string]bool{},
+		lists: map[string][]string{}, sets: map[string]map[string]bool{}, toolLists: map[string][]string{},
 		waits: commandList{}, polls: commandList{}, carriers: commandList{},
 	}
 	prefixed := map[string]*prefixes{
@@ -189,6 +191,9 @@ func compile(list []listLine) *phrases {
 				p.sets[l.class] = map[string]bool{}
 			}
 			p.sets[l.class][l.phrase] = true
+			if class == "tool" {
+				p.toolLists[l.phrase] = append(p.toolLists[l.phrase], more)
+			}
 		}
 	}
 	return p

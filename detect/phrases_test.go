@@ -171,7 +171,7 @@ func without(all *phrases, list []listLine, i int) *phrases {
 		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))
-		less.lists, less.sets = all.lists, all.sets
+		less.lists, less.sets, less.toolLists = all.lists, all.sets, all.toolLists
 		return less
 	}
 	less := *all
@@ -179,6 +179,10 @@ func without(all *phrases, list []listLine, i int) *phrases {
 	less.lists[class] = slices.DeleteFunc(slices.Clone(less.lists[class]), func(p string) bool { return p == phrase })
 	less.sets[class] = maps.Clone(less.sets[class])
 	delete(less.sets[class], phrase)
+	if of, isTool := strings.CutPrefix(class, "tool "); isTool {
+		less.toolLists = maps.Clone(all.toolLists)
+		less.toolLists[phrase] = slices.DeleteFunc(slices.Clone(less.toolLists[phrase]), func(name string) bool { return name == of })
+	}
 	return &less
 }
 

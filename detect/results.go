@@ -11,7 +11,8 @@ import (
 // signals of success all ask for the same judgements. The zero value is ready and belongs to one
 // turn.
 type Results struct {
-	seen   map[callResult]*judgedCall
+	first  []*judgedCall              // most turns have few results, and a short list is cheaper than a map
+	seen   map[callResult]*judgedCall // the results after maxFirst
 	prompt promptQuotes
 }
 
@@ -78,16 +79,29 @@ func (r *Results) of(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
 	}
-	j := r.seen[res]
-	if j == nil {
-		if r.seen == nil {
-			r.seen = make(map[callResult]*judgedCall)
+	for _, j := range r.first {
+		if j.result == res {
+			return j
 		}
-		j = &judgedCall{result: res}
-		r.seen[res] = j
 	}
+	j := r.seen[res]
+	if j != nil {
+		return j
+	}
+	j = &judgedCall{result: res}
+	if len(r.first) < maxFirst {
+		r.first = append(r.first, j)
+		return j
+	}
+	if r.seen == nil {
+		r.seen = make(map[callResult]*judgedCall)
+	}
+	r.seen[res] = j
 	return j
 }
+
+// maxFirst is the number of results that are compared one by one.
+const maxFirst = 8
 
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
