@@ -104,7 +104,7 @@ func paragraphsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// proseOf measures the comments of each package and each page.
+// proseOf measures the comments of each package, tests included, and each page.
 func proseOf(t *testing.T) map[string]*prose {
 	t.Helper()
 	out := map[string]*prose{}
@@ -117,7 +117,7 @@ func proseOf(t *testing.T) map[string]*prose {
 		}
 	}
 	for _, name := range walk(t, ".go") {
-		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "testdata/") {
+		if !strings.Contains(name, "testdata/") {
 			measure(path.Dir(name), commentsOf(textOf(t, name)))
 		}
 	}
@@ -157,7 +157,7 @@ func TestProseIsPlain(t *testing.T) {
 
 func TestProseCountsHardWords(t *testing.T) {
 	var p prose
-	for _, text := range commentsOf("// What it tells stands there.\n// Nobody knows.\nfunc f() {} // put down anew\n//nolint:x // y\n") {
+	for _, text := range commentsOf(strings.Join([]string{"// What it tells stands there.", "// Nobody knows.", "func f() {}" + " // put down anew", "//nolint:x // y", ""}, "\n")) {
 		p.add(text)
 	}
 	if want := (prose{10, 4, 1, 5}); p != want {

@@ -43,7 +43,7 @@ func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
 	}
-	if signal.Ignored(os.Interrupt) { // a shell that starts the test in the background ignores SIGINT: agents would inherit that
+	if signal.Ignored(os.Interrupt) { // a shell that starts the test in the background ignores SIGINT, and agents would inherit the setting
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	var rows []*row
@@ -166,7 +166,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.compaction(direct, through)
 }
 
-// boxed is one agent in its box, with its model and, in between, precept or no proxy.
+// boxed is one agent in a box, with a model and, in between, precept or no proxy.
 type boxed struct {
 	t     *testing.T
 	agent *agent
@@ -211,7 +211,7 @@ func (tr *boxed) turns() {
 	}
 }
 
-// shorten runs a turn, sends the command that shortens the history if the agent has one, and runs another turn.
+// shorten runs a turn, the agent's command for a shorter history if one exists, and another turn.
 func (tr *boxed) shorten() {
 	if tr.agent.compacts == "" {
 		tr.turns()
@@ -238,7 +238,7 @@ func (tr *boxed) all() []harness.Asked {
 	})
 }
 
-// mains returns the requests of the conversation itself.
+// mains returns the requests of the main conversation.
 func (tr *boxed) mains() []harness.Asked {
 	return slices.DeleteFunc(tr.all(), func(a harness.Asked) bool { return !a.Main })
 }

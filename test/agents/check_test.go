@@ -102,7 +102,7 @@ func (r *row) blocks(tr *boxed) {
 
 // withoutBlocks reports whether got is sent with inserted blocks of precept.
 func withoutBlocks(got, sent string) bool {
-	const sure = 200 // number of equal bytes after a block that identify its end
+	const sure = 200 // equal bytes after a block by which the end of the block is found
 	for {
 		n := 0
 		for n < len(got) && n < len(sent) && got[n] == sent[n] {
@@ -112,7 +112,7 @@ func withoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// The block may begin with bytes that also precede the block: search for its end and not for its beginning.
+		// The block may begin with the bytes before the block: search for the end and not for the beginning.
 		piece := strings.Index(got, sent[:min(sure, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -147,7 +147,7 @@ func (r *row) sessions(tr *boxed) {
 	r.set("session", "", faultless(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
 }
 
-// newSession checks a call that began a new conversation in the same home.
+// newSession checks a call with a new conversation in the same home.
 func (r *row) newSession(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
@@ -184,7 +184,7 @@ func (r *row) restart(tr *boxed) {
 		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list does not begin with the one before\n%s\n%s", before.Raw, after.Raw))...)
 }
 
-// parallel checks two agents that began with the same words at the same time.
+// parallel checks two simultaneous agents with the same first words.
 func (r *row) parallel(trials ...*boxed) {
 	var faults []string
 	sessions := map[string]int{}
@@ -235,7 +235,7 @@ func (r *row) onError(tr *boxed) {
 	r.set("error", "", faultless(faults...)...)
 }
 
-// interrupt checks a conversation that was interrupted during a reply and resumed.
+// interrupt checks a conversation after an interrupt during a reply.
 func (r *row) interrupt(tr *boxed, left time.Time) {
 	var faults []string
 	select {
@@ -264,7 +264,7 @@ func (r *row) interrupt(tr *boxed, left time.Time) {
 	r.set("interrupt", "", faultless(faults...)...)
 }
 
-// compaction checks a conversation whose history the agent replaced by a summary.
+// compaction checks a conversation after the agent replaced the history by a summary.
 func (r *row) compaction(direct, through *boxed) {
 	if !direct.shortened() {
 		r.none("compact")
@@ -289,7 +289,7 @@ func (r *row) compaction(direct, through *boxed) {
 	r.set("compact", "", faultless(faults...)...)
 }
 
-// refused checks a conversation whose first block the upstream refused.
+// refused checks a conversation after a refusal of the first block.
 func (r *row) refused(tr *boxed, counted int) {
 	mains := tr.mains()
 	withBlocks := 0
@@ -307,7 +307,7 @@ func (r *row) refused(tr *boxed, counted int) {
 		unless(counted == 1, "precept counted %d", counted))...)
 }
 
-// shortened reports whether the agent replaced its history at any time.
+// shortened reports whether the agent replaced its history.
 func (tr *boxed) shortened() bool {
 	mains := tr.mains()
 	for i := 1; i < len(mains); i++ {

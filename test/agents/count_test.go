@@ -27,8 +27,8 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// counted compares precept's counts with the run: conversations, each with one lesson; loops, whose
-// warnings are picks with their own coin; and no abandoned, dropped or unparsed request.
+// counted compares precept's counts with the run: conversations with one lesson each; loops, whose
+// warnings are picks with a coin; and no abandoned, dropped or unparsed request.
 func (r *row) counted(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,

@@ -92,7 +92,7 @@ func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...str
 
 // compare compares a run through precept with the direct run: the same exit code, the same number
 // of main requests, the list of each request a prefix of the next list, one lesson block, and one
-// loop warning that is repeated unchanged.
+// unchanged repetition of one loop warning.
 func compare(t *testing.T, direct, through ran) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -203,9 +203,9 @@ func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
 	}
 }
 
-// A repeated request after a 429 or a 500 is the same request with the same block. A stream that
-// the model truncates is truncated for the client, too: the official SDKs treat that as an error
-// and not as the end of an answer.
+// A repeated request after a 429 or a 500 is the same request with the same block. A truncated
+// stream of the model is truncated for the client: the official SDKs report an error and not the
+// end of an answer.
 func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},

@@ -18,9 +18,9 @@ type agent struct {
 	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
 	edits     bool                              // the model edits files, which have no result: no error and no loop
-	form      func(command, text string) string // format of the model's call or, with command "", of its answer
-	compacts  string                            // words of a user that shorten the history; "": the agent shortens it itself
-	overflows bool                              // the history is shortened when the API refuses it as too long
+	form      func(command, text string) string // format of the model's call or, with command "", of the answer
+	compacts  string                            // words of a user that shorten the history; "": the agent decides
+	overflows bool                              // the history is shortened when the API refuses a request as too long
 	upgrades  bool                              // the agent tries a websocket first
 	forgets   bool                              // the agent drops a failed turn: the next turn is a new conversation
 	delta     bool                              // the provider keeps the history: a request has new items only

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// crowd is the number of conversations with the same words that begin at once.
+// crowd is the number of simultaneous conversations with the same words.
 const crowd = 50
 
 // TestAgentsLoad begins fifty conversations of each framework with the same words at once, and

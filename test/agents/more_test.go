@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// otherAgents returns further agents that people run.
+// otherAgents returns further agents.
 func otherAgents() []agent {
 	return []agent{
 		cline(),

@@ -19,8 +19,8 @@ import (
 // the agent's request.
 const tapHeader = "X-Tap"
 
-// tap is a proxy before precept (or, in a direct run, before the model) that records the agent's
-// requests and the sessions that precept returned.
+// tap is a proxy before precept (or, in a direct run, before the model), which records the agent's
+// requests and precept's sessions.
 type tap struct {
 	*httptest.Server
 	name   string // name of the tap, for a model with several taps
@@ -29,7 +29,7 @@ type tap struct {
 	sent   []sent
 }
 
-// sent is one request of the agent.
+// sent is a request of the agent.
 type sent struct {
 	method, path string
 	body         []byte

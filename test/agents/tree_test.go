@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// grower is one of many conversations that begin with the same words: its list, and the sessions of its requests.
+// grower is one of many conversations with the same first words: the list, and the sessions of the requests.
 type grower struct {
 	t     *testing.T
 	who   string
@@ -51,7 +51,7 @@ func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Objec
 	return out
 }
 
-// goOn returns the list with an answer and the results of its calls.
+// goOn returns the list with an answer and the results of the calls in the answer.
 func goOn(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -86,8 +86,8 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 
 // Fifty conversations begin with equal words at once and continue as search programs do: with one
 // of several choices, with several answers to one list, in branches, from an earlier place, after a
-// kill. Each conversation is one session with one block in all its requests, and no two
-// conversations share a session.
+// kill. Each conversation is one session with one block in all requests, and no two conversations
+// share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
 		"one of three choices": func(k *grower, i, _ int) {
@@ -155,7 +155,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	for turn := range 4 {
 		if kill && turn == 2 {
 			counted = counters(t, p)
-			time.Sleep(500 * time.Millisecond) // requests that ended 100 ms earlier are stored
+			time.Sleep(500 * time.Millisecond) // requests older than 100 ms are stored
 			p.Kills()
 			p = harness.Start(t, p.Dir, p.Flags...)
 		}

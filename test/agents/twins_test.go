@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// Fifty conversations have equal first words. One half remains equal byte for byte, on an API that
-// counts its call ids; each of the other half calls a tool with different arguments. The report and
+// Fifty conversations have equal first words. One half remains equal byte for byte, on an API with
+// counted call ids; each of the other half calls a tool with different arguments. The report and
 // the export count the second half only, for any feedback on the first half, and as many blocks as
 // the model received.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {

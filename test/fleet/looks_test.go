@@ -12,7 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// The replicas of a fleet share one planned evaluation: replicas that settle each other's sessions
+// The replicas of a fleet share one planned evaluation: replicas that settle sessions of each other
 // get the same result, also after a restart.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()

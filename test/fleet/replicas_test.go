@@ -56,8 +56,8 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// A session that one replica forgets leaves all replicas: their memory, their outboxes, and the
-// backlog of a replica that returns.
+// A session that one replica forgets leaves the memory and the outbox of all replicas, and the
+// backlog of a returning replica.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -144,7 +144,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 }
 
 // The opt-out applies to decisions that are published before the answer ends: no data of a session
-// that names an opted-out path reaches Redis, while another session is there with its answer.
+// with an opted-out path reaches Redis, while another session is there with its answer.
 func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, told = "heliotrope-4711", "marigold-0815"

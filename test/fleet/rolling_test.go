@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// balancer sends each request to a replica that was ready at its last /readyz check.
+// balancer sends each request to a replica that was ready at the last check of /readyz.
 type balancer struct {
 	mu    sync.Mutex
 	all   []string // all data listeners
@@ -101,8 +101,8 @@ func talker(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted one after the other, under load with streams: no request
-// fails, each request is stored once, and each is in one sample.
+// Two replicas on one Redis are restarted in turn, under load with streams: no request fails, and
+// each request is stored once and is in one sample.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), talker(t)

@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// scribe is a model that records its requests by their session header.
+// scribe is a model that records requests by session header.
 type scribe struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ func (s *scribe) last(who string) string {
 // chat is the conversation of an agent. Each turn sends the history, with the last reply and the result of its call.
 type chat struct {
 	who      string
-	named    bool // the requests name the session; otherwise the echoes identify it
+	named    bool // the requests name the session; otherwise the echoes identify the session
 	messages []any
 	turns    int
 }
@@ -65,7 +65,7 @@ func newChat(who string, named bool) *chat {
 	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
 }
 
-// turn sends the conversation through one replica, and appends the reply.
+// turn sends the conversation through one replica and appends the reply.
 func (k *chat) turn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -101,7 +101,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	k.turns++
 }
 
-// replicas starts n precepts on one Redis, with coins that differ from session to session.
+// replicas starts n precepts on one Redis, with different coins for each session.
 func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -172,7 +172,7 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 }
 
-// lookups counts the Redis commands that look up a session that is not in memory.
+// lookups counts the Redis commands that look up a session outside of memory.
 func lookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `}:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -220,7 +220,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Error("no session got a lesson")
 	}
 
-	// The same holds for a session that is identified by its echoes.
+	// Echoes identify a session without a name.
 	nameless := newChat("nameless", false)
 	nameless.turn(t, fleet[2])
 	nameless.turn(t, fleet[2])
@@ -232,7 +232,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("6 turns of a nameless session on one replica asked the store %d times", n)
 	}
 
-	// A session on one replica is served from memory. A session that moves to another replica costs a look-up.
+	// A session on one replica is served from memory. A session on a new replica costs a look-up.
 	stays := newChat("stays", true)
 	stays.turn(t, fleet[0])
 	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
@@ -326,7 +326,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// The stand-in for the session has not changed the record, and yields to the record.
+	// The stand-in has not changed the record of the session, and yields to the record.
 	p := fleet[1]
 	p.Eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
 	p.Eventually("the session without a name", func() bool {
@@ -381,8 +381,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up that takes longer than 45 ms excludes its session from the experiment: that is
-	// correct, and happens on a slow machine.
+	// A look-up of more than 45 ms excludes the session from the experiment: correct, and possible on a slow machine.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, "the sessions' rewards", func() bool {
 		told := 0
@@ -451,8 +450,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	}
 	server.Kill()
 	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
-	// A named session may be older than the replica, so the salt is needed; a request without a
-	// name shows that its session is new.
+	// A named session may be older than the replica, and needs the salt. A request without a name is visibly new.
 	if !turn(p, "with a copy", false) {
 		t.Errorf("no lesson, though the salt is known from the run before\n%s", p.Log.String())
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Two servers share their store and their lessons in Redis. A lesson that an agent writes at one
-// server, by API or by writ, is at the other server, and a deleted lesson is deleted at both.
+// server, by API or by writ, is at both servers, and so is a deletion.
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -76,9 +76,9 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller that is killed while a model judges leaves no half-finished work: the next distiller
-// continues after the last judged session, so that at most four judgements are repeated. A second
-// distiller does not start during the first. On an embedded store the claim ends with the kill.
+// A distiller is killed while a model judges: the next distiller continues after the last judged
+// session, so that at most four judgements are repeated. A second distiller does not start during
+// the first. On an embedded store the claim ends with the kill.
 func TestDistillerContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

@@ -80,8 +80,8 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps its own lessons: other agents do not see them, the agent's claims about them are
-// ignored, and they survive a restart.
+// An agent keeps private lessons: other agents do not see the lessons, claims of the agent are
+// ignored, and the lessons survive a restart.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()

@@ -53,7 +53,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts the demo of the circle, with its files in dir. stop ends the process, and done receives its end.
+// playCircle starts the demo of the circle, with files in dir. stop ends the process, and done receives the end.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}

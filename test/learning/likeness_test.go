@@ -188,8 +188,9 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	}
 }
 
-// Words that share no word with a lesson fire the lesson in a later turn, through embeddings. The words
-// of a request that is not learned from are not sent, nor is a secret or the key of a client.
+// Words without a common word with a lesson match the lesson in a later turn, through embeddings.
+// The words of a request with learn: off are not sent, and neither is a secret or the key of a
+// client.
 func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
