@@ -37,11 +37,11 @@ func (s *Server) refuse(c echo.Context) error {
 
 // unknown answers a request without a token: people get the login page, programs a sentence.
 func (s *Server) unknown(c echo.Context) error {
-	said := ""
+	notice := ""
 	if c.Request().Method != http.MethodGet {
-		said = "Your login has expired, and nothing was done. Log in and repeat the action."
+		notice = "Your login has expired, and nothing was done. Log in and repeat the action."
 	}
-	return s.askToken(c, noToken(c), said)
+	return s.askToken(c, noToken(c), notice)
 }
 
 func noToken(c echo.Context) *echo.HTTPError {

@@ -16,11 +16,11 @@ func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
 	open(a, cfg, b, session)
-	fresh, forced := match(a, b, actions)
-	if a.Control || len(fresh)+len(forced) == 0 {
+	added, forced := match(a, b, actions)
+	if a.Control || len(added)+len(forced) == 0 {
 		return nil
 	}
-	chosen := cfg.fit(choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-spent(a))))
+	chosen := cfg.fit(choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-spent(a))))
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 

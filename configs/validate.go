@@ -65,8 +65,8 @@ func (v *validator) must(ok bool, path, value, problem string) {
 // fault adds a fault, unless decoding has reported a fault of the same key or of an entry of its
 // list: one mistake gives one line.
 func (v *validator) fault(path, value, problem string) {
-	told := func(f Fault) bool { return f.Key == path || strings.HasPrefix(f.Key, path+"[") }
-	if !slices.ContainsFunc(v.decoded, told) {
+	reported := func(f Fault) bool { return f.Key == path || strings.HasPrefix(f.Key, path+"[") }
+	if !slices.ContainsFunc(v.decoded, reported) {
 		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
 	}
 }

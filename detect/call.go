@@ -81,34 +81,34 @@ func (c *toolCall) kindOf() kind {
 			return kindRead
 		}
 		return kindEdit
-	case c.named("plan") && !c.has("run", "exec"):
+	case c.nameMatches("plan") && !c.has("run", "exec"):
 		return kindPlan
-	case c.namesWait() || c.named("wait") || c.has("output") && c.named("waits-for") && !c.has("file"):
+	case c.namesWait() || c.nameMatches("wait") || c.has("output") && c.nameMatches("waits-for") && !c.has("file"):
 		return kindWait
 	case c.execName():
 		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands reads a running command
 			return kindWait
 		}
 		return kindExec
-	case c.named("edit") || c.named("writes") && (c.fileArg() || c.named("file")):
+	case c.nameMatches("edit") || c.nameMatches("writes") && (c.fileArg() || c.nameMatches("file")):
 		return kindEdit
-	case c.named("web"):
+	case c.nameMatches("web"):
 		return kindWeb
-	case c.fileArg() && c.named("read") || len(c.words) == 1 && c.named("read-alone"):
+	case c.fileArg() && c.nameMatches("read") || len(c.words) == 1 && c.nameMatches("read-alone"):
 		return kindRead
-	case c.named("search") || c.fileArg() && c.named("looks-for"):
+	case c.nameMatches("search") || c.fileArg() && c.nameMatches("looks-for"):
 		return kindSearch
 	}
 	return kindOther
 }
 
 func (c *toolCall) execName() bool {
-	return c.named("exec") || c.named("runs") && c.named("run") ||
-		len(c.words) == 1 && c.named("exec-alone") && c.commandText() != ""
+	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
+		len(c.words) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
-// named reports whether a word of the tool's name is in a list.
-func (c *toolCall) named(list string) bool {
+// nameMatches reports whether a word of the tool's name is in a list.
+func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.lists, list)
 }
 
@@ -124,7 +124,7 @@ func (c *toolCall) fileArg() bool {
 // runsCode reports whether the tool runs the text of a program, not a shell line.
 func (c *toolCall) runsCode() bool {
 	_, code := c.args.get("code", "cell", "source")
-	return code || c.named("code")
+	return code || c.nameMatches("code")
 }
 
 // commandText returns the command in the arguments: a string, or a list of words or of commands.

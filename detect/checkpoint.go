@@ -42,9 +42,9 @@ func LoopsSince(
 	for _, s := range h.steps {
 		s.batch = int(batch)
 	}
-	fresh := len(h.steps)
+	count := len(h.steps)
 	h.steps = append(h.steps, old...)
-	loops = h.findLoops(fresh, func(s *step) bool { return !warned[s.callID] })
+	loops = h.findLoops(count, func(s *step) bool { return !warned[s.callID] })
 	return loops, writeCheckpoint(h.steps)
 }
 
@@ -97,7 +97,7 @@ func readCheckpoint(state []byte) []*step {
 				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
 				where: uint64(binary.LittleEndian.Uint16(b[22:])),
 				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
-				call: callTraits{known: true}, hasOutcome: true,
+				call: callTraits{computed: true}, hasOutcome: true,
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

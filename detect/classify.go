@@ -57,7 +57,7 @@ func flaggedJudgement(call *toolCall, text string) Judgement {
 		}
 	}
 	if v, ok := parseLenient(text); ok {
-		if judgement, said := envelope(v, call, 0); said && judgement.Outcome != OK {
+		if judgement, found := envelope(v, call, 0); found && judgement.Outcome != OK {
 			return judgement
 		}
 	}
@@ -77,7 +77,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 	}
 	if text[0] == '{' || text[0] == '[' && !isProgress(text) {
 		if v, ok := parseLenient(text); ok && call.structured(v) {
-			if judgement, said := envelope(v, call, depth); said {
+			if judgement, found := envelope(v, call, depth); found {
 				return judgement
 			}
 			return Judgement{Outcome: OK, Rule: "json"}
@@ -141,7 +141,7 @@ func (c *toolCall) structured(v lenientValue) bool {
 // execJudgement judges the output of a command or program.
 func execJudgement(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
-	if !r.coded {
+	if !r.hasCode {
 		first, _, _ := strings.Cut(r.body, "\n")
 		if code := call.phrases.leadingCode(first); len(first) < 300 && code != 0 {
 			if _, bad := call.phrases.statement(first); bad {
@@ -161,16 +161,16 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
-		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
+		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
-		if !r.coded && call.phrases.framedTimeOut(r.body) {
+		if !r.hasCode && call.phrases.framedTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
 		}
 		if call.shell.onlyOwnErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
-		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
-	case r.coded && !call.shell.masked:
+		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode}
+	case r.hasCode && !call.shell.masked:
 		// Exit code 0, but the first words report a failure: a script that prints its error and
 		// succeeds.
 		if rule, bad := call.phrases.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
@@ -190,7 +190,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	if rule := call.phrases.endsInFailure(r.body); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.phrases.endsInSuccess(r.body)}
+	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
 // timedOut reports whether the first or the last line of the output is the time-out message of a
@@ -231,7 +231,7 @@ func (p *phrases) framedTimeOut(body string) bool {
 }
 
 func codeRule(r shellResult) string {
-	if r.coded {
+	if r.hasCode {
 		return "exit-code"
 	}
 	return ""
@@ -282,7 +282,7 @@ func (p *phrases) editJudgement(text string) Judgement {
 // page, and an error on a line of its own.
 func otherJudgement(text string, call *toolCall) Judgement {
 	p := call.phrases
-	if r := p.unframe(text); r.coded {
+	if r := p.unframe(text); r.hasCode {
 		return exitJudgement(r, call)
 	}
 	switch rule, bad := p.statement(text); {
@@ -307,7 +307,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if rule, bad := p.pageFails(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
-	if p.allShellErrors(text) && !call.named("text") {
+	if p.allShellErrors(text) && !call.nameMatches("text") {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}

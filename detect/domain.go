@@ -14,7 +14,7 @@ import (
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
-	case c.named("text"):
+	case c.nameMatches("text"):
 	case !c.returnsRecords():
 		return hasPrefixOf(low, c.phrases.lists["word-class"])
 	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
@@ -29,7 +29,7 @@ func (c *toolCall) isContent(rule, text string) bool {
 }
 
 // returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
-func (c *toolCall) returnsRecords() bool { return c.named("record") && c.words[0] != "book" }
+func (c *toolCall) returnsRecords() bool { return c.nameMatches("record") && c.words[0] != "book" }
 
 // maxClause is the number of bytes of an answer in words that may be a message.
 const maxClause = 300
@@ -37,7 +37,7 @@ const maxClause = 300
 // domainFails returns the rule of a short answer in words that reports a failure of the call.
 func (c *toolCall) domainFails(text string) string {
 	if c.kind != kindOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
-		strings.Contains(text, "|") || c.named("text") || c.returnsRecords() || c.named("person") && !c.acts() {
+		strings.Contains(text, "|") || c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !c.changesState() {
 		return ""
 	}
 	low := withoutQuotes(fold(withoutSigns(plain(text))))
@@ -50,7 +50,7 @@ func (c *toolCall) domainFails(text string) string {
 		return "service"
 	case startsWord(sentence, "no", "there is no") && c.has("get", "read", "show", "retrieve") && phrase(sentence, "with", "exists"):
 		return "no-such"
-	case !c.acts():
+	case !c.changesState():
 		return ""
 	}
 	clause := firstClause(sentence)
@@ -67,8 +67,8 @@ func (c *toolCall) domainFails(text string) string {
 	return ""
 }
 
-// acts reports whether a tool of a domain changes something: the first verb of the name decides.
-func (c *toolCall) acts() bool {
+// changesState reports whether a tool of a domain changes something: the first verb of the name decides.
+func (c *toolCall) changesState() bool {
 	for _, w := range c.words {
 		if c.phrases.is("verb looks", w) {
 			return false

@@ -28,7 +28,7 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 		if _, query := e.get("query", "command", "result"); query && ok.kind == boolValue {
 			ran++
 			if !ok.yes {
-				if judgement, said := objectJudgement(e, call, depth+1); said {
+				if judgement, found := objectJudgement(e, call, depth+1); found {
 					return judgement, true
 				}
 			}
@@ -125,7 +125,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		}
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
-	return exitJudgement(shellResult{body: body, code: n, coded: true, empty: body == ""}, call), true
+	return exitJudgement(shellResult{body: body, code: n, hasCode: true, empty: body == ""}, call), true
 }
 
 // outputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}.
@@ -219,18 +219,18 @@ func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
 	}
-	said := ""
+	message := ""
 	for i, k := range v.keys {
 		switch {
 		case p.isKey("message", k):
-			if len(v.vals[i].raw) > len(said) {
-				said = v.vals[i].text()
+			if len(v.vals[i].raw) > len(message) {
+				message = v.vals[i].text()
 			}
 		case !p.isKey("beside-message", k):
 			return false
 		}
 	}
-	return p.isErrorMessage(said)
+	return p.isErrorMessage(message)
 }
 
 // wrappedJudgement judges the answer inside of an envelope.
@@ -239,7 +239,7 @@ func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, boo
 		inner, _ := v.get(k)
 		switch {
 		case inner.kind == objectValue || inner.kind == arrayValue:
-			if judgement, said := envelope(inner, call, depth+1); said {
+			if judgement, found := envelope(inner, call, depth+1); found {
 				return judgement, true
 			}
 		case inner.kind != stringValue || len(v.keys) > 4 || !call.phrases.isAnswerField(v, k):

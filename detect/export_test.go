@@ -22,4 +22,4 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 }
 
 // Holds reports whether raw holds all words.
-func Holds(raw []byte, words []string) bool { return holds(raw, needlesOf(words)) }
+func Holds(raw []byte, words []string) bool { return hasAll(raw, needlesOf(words)) }

@@ -11,7 +11,7 @@ type shellResult struct {
 	phrases *phrases
 	body    string // output of the command
 	code    int
-	coded   bool // the frame holds an exit code
+	hasCode bool // the frame holds an exit code
 	empty   bool // the command printed nothing
 }
 
@@ -41,7 +41,7 @@ func (p *phrases) unframe(text string) shellResult {
 func (r *shellResult) set(num string) bool {
 	n, err := strconv.Atoi(strings.TrimSpace(num))
 	if err == nil {
-		r.code, r.coded = n, true
+		r.code, r.hasCode = n, true
 	}
 	return err == nil
 }
@@ -83,20 +83,20 @@ func (r *shellResult) readTags(text string) bool {
 			break
 		}
 	}
-	if text[0] == '<' && !r.coded {
+	if text[0] == '<' && !r.hasCode {
 		r.readAttribute(text)
 	}
 	var printed []string
 	for _, part := range []string{"output", "stdout", "stderr"} {
 		// Without a code, output is a name that any document may use.
-		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.coded || part != "output") {
+		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.hasCode || part != "output") {
 			printed = append(printed, out)
 		}
 	}
 	switch {
 	case len(printed) == 0:
-		return r.coded
-	case !r.coded: // text outside of the tags is output, too
+		return r.hasCode
+	case !r.hasCode: // text outside of the tags is output, too
 		text, _, _ = strings.Cut(text, "<stdout>")
 		text, _, _ = strings.Cut(text, "<stderr>")
 		printed = append([]string{text}, printed...)
@@ -134,10 +134,10 @@ func (r *shellResult) readCodeSentence(t string) bool {
 		_, rest, ok := strings.Cut(low, form)
 		number := rest[:len(rest)-len(strings.TrimLeft(rest, "-0123456789"))]
 		rest = rest[len(number):]
-		behind := strings.TrimLeft(rest, ".)]>`*:\"")
+		after := strings.TrimLeft(rest, ".)]>`*:\"")
 		switch {
-		case !ok || number == "" || rest != "" && rest == behind:
-		case behind != "" && strings.Trim(number, "0") == "": // prose about a success
+		case !ok || number == "" || rest != "" && rest == after:
+		case after != "" && strings.Trim(number, "0") == "": // prose about a success
 		case r.set(number):
 			return true
 		}
@@ -314,8 +314,8 @@ func (r *shellResult) readScript() {
 		if !ok || !coded || !has || code.kind != numberValue || output.kind != stringValue {
 			return
 		}
-		if !r.coded || code.num != 0 {
-			r.code, r.coded = int(code.num), true
+		if !r.hasCode || code.num != 0 {
+			r.code, r.hasCode = int(code.num), true
 		}
 		printed = append(printed, output.text())
 	}

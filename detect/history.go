@@ -10,18 +10,18 @@ import (
 
 // history reads a conversation backwards, one batch at a time.
 type history struct {
-	req    *wire.Request
-	res    *Results
-	fresh  int     // items from here on are new
-	first  int     // index of the answer that made the newest calls
-	next   int     // items before next are unread
-	steps  []*step // newest first
-	batch  int
-	visits int             // left for all steps that are judged
-	tries  int             // number of searches of hasEarlierCall
-	before map[uint64]bool // index of the calls before first, built after too many searches
-	warned map[string]bool
-	mem    func(string) (wire.Call, bool)
+	req      *wire.Request
+	res      *Results
+	firstNew int     // items from here on are new
+	first    int     // index of the answer that made the newest calls
+	next     int     // items before next are unread
+	steps    []*step // newest first
+	batch    int
+	visits   int             // left for all steps that are judged
+	tries    int             // number of searches of hasEarlierCall
+	before   map[uint64]bool // index of the calls before first, built after too many searches
+	warned   map[string]bool
+	mem      func(string) (wire.Call, bool)
 }
 
 // at returns the i-th step back; nil before the first step and at the end of the budget.
@@ -44,15 +44,15 @@ func (h *history) fill() bool {
 		return false
 	}
 	h.batch++
-	first, beside := len(h.steps), uint64(0)
+	first, media := len(h.steps), uint64(0)
 	for h.next > 0 && h.req.Role(h.next-1) != wire.RoleAssistant {
 		h.next--
 		h.readItem(h.next)
-		beside = beside*31 + h.req.MediaHash(h.next)
+		media = media*31 + h.req.MediaHash(h.next)
 	}
 	// Agents put content that a result cannot hold into the message after the result.
 	for _, s := range h.steps[first:] {
-		s.beside += beside
+		s.mediaHash += media
 	}
 	calls := map[string]wire.Call{}
 	var order []wire.Call
@@ -87,7 +87,7 @@ func (h *history) readItem(i int) {
 		}
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
-			item: i, nth: n, batch: h.batch, callID: r.CallID, beside: r.MediaHash,
+			item: i, nth: n, batch: h.batch, callID: r.CallID, mediaHash: r.MediaHash,
 			written: r.InUserText, own: r.WithCall, automatic: r.WithCall && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
@@ -116,7 +116,7 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 			continue
 		}
 		s.call.result.tool, s.call.result.args = call.Name, call.Args
-		if s.item >= h.fresh {
+		if s.item >= h.firstNew {
 			s.call = h.res.of(s.call.result)
 		}
 	}
@@ -147,7 +147,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 	}
 	needles := needlesOf(words)
 	for i := h.first - 1; i >= 0; i-- {
-		if h.req.Role(i) != wire.RoleAssistant || !holds(h.req.Raw(i), needles) {
+		if h.req.Role(i) != wire.RoleAssistant || !hasAll(h.req.Raw(i), needles) {
 			continue
 		}
 		for _, c := range h.req.Item(i).Calls {
@@ -210,12 +210,12 @@ func needlesOf(words []string) []needle {
 	return list
 }
 
-// holds reports whether the bytes of an item hold all words.
-func holds(raw []byte, words []needle) bool {
-	return !slices.ContainsFunc(words, func(n needle) bool { return !n.in(raw) })
+// hasAll reports whether the bytes of an item hold all words.
+func hasAll(raw []byte, words []needle) bool {
+	return !slices.ContainsFunc(words, func(n needle) bool { return !n.occursIn(raw) })
 }
 
-func (n needle) in(raw []byte) bool {
+func (n needle) occursIn(raw []byte) bool {
 	for from := n.at; from < len(raw) && len(n.word) > 0; from++ {
 		i := bytes.IndexByte(raw[from:], n.word[n.at])
 		if i < 0 {
@@ -266,8 +266,8 @@ func trimLabel(r wire.Result) string {
 		if len(line) > maxLabel {
 			break
 		}
-		if _, behind, _ := strings.Cut(line, ": "); Classify("", "", behind, 0).Outcome == Error {
-			return rest[len(line)-len(behind):]
+		if _, value, _ := strings.Cut(line, ": "); Classify("", "", value, 0).Outcome == Error {
+			return rest[len(line)-len(value):]
 		}
 		rest = below
 	}

@@ -93,7 +93,7 @@ type transcript struct {
 
 // read reads the steps of one batch, which ends before item to: an answer of the model and the results.
 func (t *transcript) read(to int) {
-	h := history{req: t.req, fresh: t.req.Len(), next: to, batch: t.batch}
+	h := history{req: t.req, firstNew: t.req.Len(), next: to, batch: t.batch}
 	h.fill()
 	t.batch = h.batch
 	t.visits += visitsAStep * len(h.steps)

@@ -46,14 +46,14 @@ func compileKind(kind int, pattern string) kindPattern {
 	flush()
 	for i, part := range p.parts {
 		if part.wildcard == 0 {
-			p.words = append(p.words, wholeWords(part.text, p.glued(i-1), p.glued(i+1))...)
+			p.words = append(p.words, wholeWords(part.text, p.joinsWord(i-1), p.joinsWord(i+1))...)
 		}
 	}
 	return p
 }
 
-// glued reports whether a part may continue a word of its neighbour.
-func (p *kindPattern) glued(i int) bool {
+// joinsWord reports whether a part may continue a word of its neighbour.
+func (p *kindPattern) joinsWord(i int) bool {
 	return i >= 0 && i < len(p.parts) && p.parts[i].wildcard != 0 && p.parts[i].wildcard != '*'
 }
 

@@ -178,7 +178,7 @@ func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
 ) []Loop {
 	from := req.New()
-	h := &history{req: req, res: r, fresh: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
+	h := &history{req: req, res: r, firstNew: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
 	h.fill()
 	h.first = h.next
 	return h.findLoops(len(h.steps), func(s *step) bool {

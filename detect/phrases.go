@@ -112,12 +112,12 @@ type listLine struct {
 
 // readLists reads both lists.
 func readLists() ([]listLine, error) {
-	said, err := readList("phrases.tsv", phrasesText)
+	phrases, err := readList("phrases.tsv", phrasesText)
 	if err != nil {
 		return nil, err
 	}
-	called, err := readList("calls.tsv", callsText)
-	return append(said, called...), err
+	calls, err := readList("calls.tsv", callsText)
+	return append(phrases, calls...), err
 }
 
 func readList(file, text string) ([]listLine, error) {

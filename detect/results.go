@@ -12,7 +12,7 @@ import (
 // turn.
 type Results struct {
 	first  []*judgedCall              // most turns have few results, and a short list is cheaper than a map
-	seen   map[callResult]*judgedCall // the results after maxFirst
+	calls  map[callResult]*judgedCall // the results after maxFirst
 	prompt promptQuotes
 }
 
@@ -84,7 +84,7 @@ func (r *Results) of(res callResult) *judgedCall {
 			return j
 		}
 	}
-	j := r.seen[res]
+	j := r.calls[res]
 	if j != nil {
 		return j
 	}
@@ -93,10 +93,10 @@ func (r *Results) of(res callResult) *judgedCall {
 		r.first = append(r.first, j)
 		return j
 	}
-	if r.seen == nil {
-		r.seen = make(map[callResult]*judgedCall)
+	if r.calls == nil {
+		r.calls = make(map[callResult]*judgedCall)
 	}
-	r.seen[res] = j
+	r.calls[res] = j
 	return j
 }
 
@@ -124,8 +124,8 @@ type promptQuotes struct {
 	quotes bool
 }
 
-// quoted reports whether the newest words of a user before the item are in quotes.
-func (p *promptQuotes) quoted(req *wire.Request, item int) bool {
+// isQuoted reports whether the newest words of a user before the item are in quotes.
+func (p *promptQuotes) isQuoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.to; i-- {
 		if req.Role(i) != wire.RoleUser {
 			continue

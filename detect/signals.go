@@ -89,7 +89,7 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
 		return true
 	}
-	return r.prompt.quoted(req, item)
+	return r.prompt.isQuoted(req, item)
 }
 
 // newestAnswer returns the newest text of the agent: the item's text, else the text before the item. A

@@ -49,7 +49,7 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			continue
 		}
 		_, w := p.failLine(t)
-		_, said := p.statement(t)
+		_, isStatement := p.statement(t)
 		switch {
 		case t == "* What went wrong:":
 			cause = true
@@ -58,11 +58,11 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			trace = true
 			continue
 		}
-		if trace && w == nothing && !said {
+		if trace && w == nothing && !isStatement {
 			w = weak // exception at the end of the stack, with any name
 		}
 		trace = false
-		if w != nothing || said || strings.HasPrefix(t, "E   ") {
+		if w != nothing || isStatement || strings.HasPrefix(t, "E   ") {
 			picked = append(picked, t)
 		}
 	}

@@ -17,10 +17,10 @@ type step struct {
 	nth       int // index of the result in the item
 	batch     int // number of the answer with the call: the calls of one answer were made before any of their results
 	callID    string
-	beside    uint64 // hash of the content that accompanies the text, in the result or after the result
+	mediaHash uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned    bool
-	written   bool // the result is text of a user message (wire.Result.Written)
-	own       bool // one item holds call and result (wire.Result.Own)
+	written   bool // the result is text of a user message (wire.Result.InUserText)
+	own       bool // one item holds call and result (wire.Result.WithCall)
 	automatic bool // the model did not ask: the agent ran a test by itself
 
 	person bool
@@ -78,7 +78,7 @@ type stepMemo struct {
 
 // callTraits are the properties of a call without its result.
 type callTraits struct {
-	known     bool
+	computed  bool
 	edit      bool // an editor changes a file; where is then the file
 	exec      bool // runs a command
 	runs      bool // runs a test or a command that does not only look
@@ -88,8 +88,8 @@ type callTraits struct {
 
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
-	if !s.memo.call.known {
-		s.memo.call.known = true
+	if !s.memo.call.computed {
+		s.memo.call.computed = true
 		s.memo.call.mayChange = call.mayChange()
 		s.memo.call.edit, s.memo.call.exec = call.kind == kindEdit, call.kind == kindExec
 		s.memo.call.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
@@ -188,7 +188,7 @@ func (s *step) result() uint64 {
 		if s.memo.call.exec {
 			text = wording().unframe(text).body
 		}
-		s.memo.sum, s.memo.hasSum = resultSum(text)^s.beside, true
+		s.memo.sum, s.memo.hasSum = resultSum(text)^s.mediaHash, true
 	}
 	return s.memo.sum
 }
@@ -229,7 +229,7 @@ func (p *phrases) mentionsChange(words string) bool {
 // pressesKey reports whether a call presses a key or scrolls. An equal second call moves further.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
-	return c.named("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))
+	return c.nameMatches("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))
 }
 
 // showsNoScreen reports whether a result only confirms a key press. A screen would show whether the key had
@@ -257,7 +257,7 @@ func (c *toolCall) mayChange() bool {
 	case kindRead, kindSearch, kindPlan, kindWait:
 		return false
 	case kindWeb:
-		return c.named("gesture")
+		return c.nameMatches("gesture")
 	case kindOther:
 		// Tools that get, list or search change nothing; tools that update, book or send do. A name
 		// with neither verb counts as unchanging: an equal failure of a later call confirms that

@@ -86,45 +86,45 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		}
 		return Neutral, ""
 	}
-	opening, said := p.opener(low), newPersonText(low)
+	opening, turn := p.opener(low), newPersonText(low)
 	switch {
-	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
+	case pasted && len(low) < 400 && !turn.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case said.phrase(p.lists["disapproval"]...), said.hasWord(p.lists["disapproval-anywhere"]...):
+	case turn.phrase(p.lists["disapproval"]...), turn.hasWord(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
-	case asksQuestion(previous) && p.chooses(opening, said):
+	case asksQuestion(previous) && p.chooses(opening, turn):
 		return Neutral, "choice"
-	case said.phrase(p.lists["new-goal"]...):
+	case turn.phrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):
-		if said.phrase(p.lists["thanks"]...) {
+		if turn.phrase(p.lists["thanks"]...) {
 			return Thanks, "no-more"
 		}
 		return Neutral, "no-more"
 	case asksQuestion(previous) && startsWord(opening, p.lists["choice"]...):
 		return Neutral, "choice"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
-		if p.asksAnother(said) || said.phrase(p.lists["wish"]...) {
+		if p.asksAnother(turn) || turn.phrase(p.lists["wish"]...) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
 	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
-	case p.praises(said) && !p.asksAnother(said):
+	case p.praises(turn) && !p.asksAnother(turn):
 		return Approval, "praise"
-	case said.phrase(p.lists["thanks"]...), said.hasWord(p.lists["thanks-anywhere"]...):
-		if said.phrase(p.lists["contrast"]...) {
+	case turn.phrase(p.lists["thanks"]...), turn.hasWord(p.lists["thanks-anywhere"]...):
+		if turn.phrase(p.lists["contrast"]...) {
 			return Correction, "thanks-but"
 		}
-		if p.agrees(opening) && p.asks(previous) {
+		if p.agrees(opening) && p.endsWithQuestion(previous) {
 			return Approval, "yes"
 		}
 		return Thanks, "thanks"
 	case p.agrees(opening):
-		return p.agreed(opening, said, previous)
+		return p.readApproval(opening, turn, previous)
 	case startsWord(opening, p.lists["go-on"]...):
 		return Approval, "go-on"
-	case p.asksAnother(said):
+	case p.asksAnother(turn):
 		return Correction, "another-way"
 	case begins(opening, p.lists["doubt"], p.lists["no-doubt"]):
 		return Correction, "doubt"
@@ -195,20 +195,20 @@ func (p *phrases) agrees(opening string) bool {
 		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
-// agreed reads a turn that begins with a yes. "ok" is an approval only as the answer to a question, and
+// readApproval reads a turn that begins with a yes. "ok" is an approval only as the answer to a question, and
 // not before another order.
-func (p *phrases) agreed(opening string, said *personText, previous string) (Feeling, string) {
+func (p *phrases) readApproval(opening string, said *personText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
 	rest := len(strings.Fields(said.text))
 	switch {
 	case said.phrase(p.lists["contrast"]...) && p.asksAnother(said), p.tweaks(said):
 		return Correction, "yes-but"
-	case yes && (p.asks(previous) || rest <= 8):
+	case yes && (p.endsWithQuestion(previous) || rest <= 8):
 		return Approval, "yes"
 	case yes && rest <= 40 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(said.text, "?"):
-	case rest <= 3, p.asks(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...):
+	case rest <= 3, p.endsWithQuestion(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...):
 		return Approval, "ok"
 	}
 	if p.asksAnother(said) {
@@ -262,7 +262,7 @@ func (p *phrases) opener(low string) string {
 	}
 }
 
-func (p *phrases) asks(previous string) bool {
+func (p *phrases) endsWithQuestion(previous string) bool {
 	const end = 600 // bytes: a question is at the end
 	return phrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -200,8 +200,8 @@ func (s *workSearch) push(p *pushOutput, line string) {
 		p.fetches = true
 		return
 	}
-	if said, ok := strings.CutPrefix(line, "remote:"); ok {
-		s.add(work.ParsePullRequest(strings.TrimSpace(said)))
+	if message, ok := strings.CutPrefix(line, "remote:"); ok {
+		s.add(work.ParsePullRequest(strings.TrimSpace(message)))
 		return
 	}
 	if p.fetches || strings.Contains(line, "rejected]") || strings.Contains(line, "[deleted]") || strings.Contains(line, "tag]") ||

@@ -16,7 +16,7 @@ func (s *workSearch) requests(verb string, args []string) {
 		return
 	}
 	creates := verb == "create" || verb == "new"
-	if !creates && s.named(args) {
+	if !creates && s.addPullRequest(args) {
 		return
 	}
 	for line := range strings.Lines(s.text) {
@@ -38,9 +38,9 @@ func (s *workSearch) requests(verb string, args []string) {
 	}
 }
 
-// named adds the pull request that the arguments name: an address, or a number with --repo. named
-// reports whether the arguments name one.
-func (s *workSearch) named(args []string) (found bool) {
+// addPullRequest adds the pull request that the arguments name: an address, or a number with --repo.
+// addPullRequest reports whether the arguments name a pull request.
+func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := optionOf(args, "-R", "--repo")
 	for _, a := range args {
 		ref, ok := work.ParsePullRequest(a)

@@ -29,7 +29,7 @@ type question struct {
 // ask starts a judge on a session while the walk continues. At the maximum of parallel questions
 // ask waits for the oldest, so that results are noted in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
-	if why := w.Distiller.o.Budget.spent(w.sum, len(w.judging.asked)); why != "" {
+	if why := w.Distiller.o.Budget.stopReason(w.sum, len(w.judging.asked)); why != "" {
 		w.sum.Stopped = why
 		return errEnough
 	}
@@ -39,14 +39,14 @@ func (w *work) ask(ctx context.Context, q *question) error {
 			inForce = append(inForce, l)
 		}
 	}
-	q.session.Near = w.near(q.session)
+	q.session.Near = w.similarLessons(q.session)
 	q.done = make(chan struct{})
 	w.judging.asked = append(w.judging.asked, q)
 	go func() {
 		defer close(q.done)
 		defer func() {
 			if v := recover(); v != nil {
-				q.err = &panicked{v, debug.Stack()}
+				q.err = &panicError{v, debug.Stack()}
 			}
 		}()
 		q.got, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
@@ -62,7 +62,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	q := w.judging.asked[0]
 	<-q.done
 	w.judging.asked = w.judging.asked[1:]
-	if err := w.answered(ctx, q); err != nil {
+	if err := w.recordAnswer(ctx, q); err != nil {
 		return err
 	}
 	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
@@ -84,42 +84,42 @@ func (w *work) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicked is the error of a judge that panicked.
-type panicked struct {
-	what  any
+// panicError is the error of a judge that panicked.
+type panicError struct {
+	value any
 	stack []byte
 }
 
-func (e *panicked) Error() string {
-	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.what), e.stack)
+func (e *panicError) Error() string {
+	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.value), e.stack)
 }
 
-// answered notes the answer of a judge. An error or panic of one session does not affect others.
-func (w *work) answered(ctx context.Context, q *question) error {
+// recordAnswer notes the answer of a judge. An error or panic of one session does not affect others.
+func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
-			w.failed(q.session, &panicked{v, debug.Stack()})
+			w.reportFailure(q.session, &panicError{v, debug.Stack()})
 		}
 	}()
 	w.sum.Tokens += q.got.Usage.Input + q.got.Usage.Output
 	w.sum.Cost += w.Distiller.o.Budget.cost(q.got.Usage)
-	var broke *panicked
+	var broke *panicError
 	switch {
 	case q.err == nil:
 	case errors.As(q.err, &broke):
-		w.failed(q.session, q.err)
+		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, errSetAside):
-		w.failed(q.session, q.err)
+		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, ErrUnusable):
 		q.next.Hash = "" // read the session again next time
-		w.failed(q.session, q.err)
+		w.reportFailure(q.session, q.err)
 		return nil
 	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errors+1 < maxJudgeFailures:
 		w.judging.errors, w.judging.lastError = w.judging.errors+1, q.err
 		q.next.Hash = ""
-		w.failed(q.session, q.err)
+		w.reportFailure(q.session, q.err)
 		return nil
 	default:
 		return fmt.Errorf("the judge: %w", q.err)
@@ -160,8 +160,8 @@ func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	return w.propose(ctx, d)
 }
 
-// failed reports a session that could not be judged.
-func (w *work) failed(s *Session, err error) {
+// reportFailure reports a session that could not be judged.
+func (w *work) reportFailure(s *Session, err error) {
 	w.sum.Failed++
 	w.Distiller.o.Failed(s.ID, err)
 }

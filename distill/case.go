@@ -47,8 +47,8 @@ func (w *ownWords) add(o *ownWords) {
 	w.Sessions += o.Sessions
 }
 
-// in reports whether at least n sessions have the words, and no session has other words.
-func (w *ownWords) in(n int) bool { return w.Phrase != "" && !w.Varied && w.Sessions >= n }
+// occurIn reports whether at least n sessions have the words, and no session has other words.
+func (w *ownWords) occurIn(n int) bool { return w.Phrase != "" && !w.Varied && w.Sessions >= n }
 
 // CountedFix is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
 // Fix.
@@ -65,8 +65,8 @@ type CountedFix struct {
 
 func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
-// in returns the fix as a fix of these sessions.
-func (f Fix) in(sessions, distinct int, refs []Ref) CountedFix {
+// countedIn returns the fix as a fix of these sessions.
+func (f Fix) countedIn(sessions, distinct int, refs []Ref) CountedFix {
 	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
 }
 
@@ -81,7 +81,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 			list = append(list, r)
 			continue
 		}
-		if len(r.Callers) > 0 && !slices.ContainsFunc(list, func(o Ref) bool { return common(o.Callers, r.Callers) > 0 }) {
+		if len(r.Callers) > 0 && !slices.ContainsFunc(list, func(o Ref) bool { return countCommon(o.Callers, r.Callers) > 0 }) {
 			list[len(list)-1] = r
 		}
 	}
@@ -90,9 +90,9 @@ func addRefs(list []Ref, more []Ref) []Ref {
 
 // sighting is one kind of failure in one session.
 type sighting struct {
-	of   Case
-	seen seenError // error, for testing triggers; never stored
-	look int       // step of the look-up that showed the state (fixCheck); 0 for none
+	failure   Case
+	testError seenError // error, for testing triggers; never stored
+	lookup    int       // step of the look-up that showed the state (fixCheck); 0 for none
 }
 
 // seenError is the error of a step in the form in which the proxy matches lessons.
@@ -104,38 +104,38 @@ type seenError struct {
 // newSighting begins a sighting of a kind of failure.
 func (r *reading) newSighting(c Case, seen seenError) *sighting {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
-	return &sighting{of: c, seen: seen}
+	return &sighting{failure: c, testError: seen}
 }
 
 // addFix notes a fix, once.
 func (m *sighting) addFix(f Fix) {
-	at := slices.IndexFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f })
+	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
 	case at < 0:
-		m.of.Fixes = append(m.of.Fixes, f.in(1, 0, m.of.Refs))
-	case m.of.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
-		m.of.Fixes[at] = f.in(1, 0, m.of.Refs)
+		m.failure.Fixes = append(m.failure.Fixes, f.countedIn(1, 0, m.failure.Refs))
+	case m.failure.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
+		m.failure.Fixes[at] = f.countedIn(1, 0, m.failure.Refs)
 	}
 }
 
 // addFailedFix notes a fix that did not end the failure, once.
 func (m *sighting) addFailedFix(f Fix) {
-	if !slices.ContainsFunc(m.of.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
-		m.of.Fixes = append(m.of.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
+	if !slices.ContainsFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
+		m.failure.Fixes = append(m.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
 	}
 }
 
 // addRedoneEdit notes whether a session followed the advice on a refused edit.
 func (m *sighting) addRedoneEdit(r *reading, i int) {
-	followed, worked, _ := r.redoneEdit(i, knownFailure(m.of.Known).Edit)
+	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
 	case followed && worked:
 		m.addFix(Fix{Kind: kindRedone})
-		m.of.Ended = 1
+		m.failure.Ended = 1
 	case followed:
 		m.addFailedFix(Fix{Kind: kindRedone})
 	case worked:
-		m.of.Ended = 1
+		m.failure.Ended = 1
 	}
 }
 
@@ -151,15 +151,15 @@ func (r *reading) failures() []*sighting {
 		if !ok {
 			continue
 		}
-		at := slices.IndexFunc(met, func(m *sighting) bool { return m.of.Key == c.Key })
+		at := slices.IndexFunc(met, func(m *sighting) bool { return m.failure.Key == c.Key })
 		if at < 0 {
 			at, met = len(met), append(met, r.newSighting(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
 		met[at].failedAt(r, i)
 	}
 	for _, m := range met {
-		if m.of.MaxFailures == 1 {
-			m.of.Once = 1
+		if m.failure.MaxFailures == 1 {
+			m.failure.Once = 1
 		}
 	}
 	return met
@@ -167,16 +167,16 @@ func (r *reading) failures() []*sighting {
 
 // failedAt notes the failure of step i with the fixes that the session tried.
 func (m *sighting) failedAt(r *reading, i int) {
-	m.of.MaxFailures++
-	if m.look > 0 && i > m.look { // the look-up did not prevent the next failure
+	m.failure.MaxFailures++
+	if m.lookup > 0 && i > m.lookup { // the look-up did not prevent the next failure
 		m.failCheck()
 	}
-	if k := knownFailure(m.of.Known); k != nil && k.Edit != "" {
-		if m.of.MaxFailures == 1 {
+	if k := findKnownFailure(m.failure.Known); k != nil && k.Edit != "" {
+		if m.failure.MaxFailures == 1 {
 			m.addRedoneEdit(r, i)
 		}
 		if r.worksLater(i) {
-			m.of.Repaired = 1
+			m.failure.Repaired = 1
 		}
 		return
 	}
@@ -184,24 +184,24 @@ func (m *sighting) failedAt(r *reading, i int) {
 	if ok {
 		m.addFix(f)
 	}
-	if ok && f.Kind == fixCheck && m.look == 0 {
-		m.look = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.worked() })
+	if ok && f.Kind == fixCheck && m.lookup == 0 {
+		m.lookup = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
 	}
-	if ok && f.Kind != fixCheck || !ok && m.of.Known != "" && r.worksLater(i) {
-		m.of.Repaired = 1
+	if ok && f.Kind != fixCheck || !ok && m.failure.Known != "" && r.worksLater(i) {
+		m.failure.Repaired = 1
 	}
 	for _, tried := range r.failedFixes(i) {
 		m.addFailedFix(tried)
 	}
-	if m.of.Repaired == 1 || r.endsLater(i) {
-		m.of.Ended = 1
+	if m.failure.Repaired == 1 || r.endsLater(i) {
+		m.failure.Ended = 1
 	}
 }
 
 // failCheck marks the fixes by a look-up as failed: the failure occurred again after the look-up.
 func (m *sighting) failCheck() {
-	for i := range m.of.Fixes {
-		if h := &m.of.Fixes[i]; h.Kind == fixCheck {
+	for i := range m.failure.Fixes {
+		if h := &m.failure.Fixes[i]; h.Kind == fixCheck {
 			h.Sessions, h.Failed, h.Refs = 0, 1, nil
 		}
 	}
@@ -210,7 +210,7 @@ func (m *sighting) failCheck() {
 // worksLater reports whether a call of the same tool worked soon after the failure.
 func (r *reading) worksLater(i int) bool {
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
-		if r.steps[j].tool == r.steps[i].tool && r.steps[j].worked() {
+		if r.steps[j].tool == r.steps[i].tool && r.steps[j].succeeded() {
 			return true
 		}
 	}
@@ -223,17 +223,17 @@ func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	if k := recognise(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires, Kinds: k.Kinds}, true
 	}
-	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamed().named() {
+	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamedCommand().mayName() {
 		return c, false
 	}
 	c = Case{Tool: s.tool, Shell: s.shell != nil}
-	m, ok := s.identifies(message(s.text, publicWords(s), s.own()))
+	m, ok := s.identifies(message(s.text, publicWords(s), s.callWords()))
 	if ok {
 		c.Show, c.Phrases = m.show, []string{m.phrase}
 	}
 	if r.open {
 		for open, words := range map[openness]*ownWords{termsToo: &c.Terms, namesToo: &c.Names} {
-			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.own(), open)); identifies {
+			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.callWords(), open)); identifies {
 				*words = ownWords{Show: own.show, Phrase: own.phrase, Sessions: 1}
 			}
 		}
@@ -245,7 +245,7 @@ func (r *reading) caseOf(s *step) (c Case, ok bool) {
 		return c, false
 	}
 	if s.shell != nil {
-		c.Tool = s.blamed().program
+		c.Tool = s.blamedCommand().program
 		c.Key = "shell|" + c.Tool + "|" + strings.ToLower(m.phrase)
 		return c, true
 	}
@@ -269,19 +269,19 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// worded returns the case with the words of its lesson; ok is false without words. With open, the words of
+// withWording returns the case with the words of its lesson; ok is false without words. With open, the words of
 // the organisation replace the public words. A long phrase of public words remains the trigger, because it
 // also fires on other wordings.
-func (c *Case) worded(open bool) (out *Case, ok bool) {
+func (c *Case) withWording(open bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
 		namesFrom  = 2 // sessions: in one session a name may be the name of a customer
 	)
 	var own *ownWords
 	switch {
-	case open && c.Names.in(namesFrom):
+	case open && c.Names.occurIn(namesFrom):
 		own = &c.Names
-	case open && c.Terms.in(1):
+	case open && c.Terms.occurIn(1):
 		own = &c.Terms
 	default:
 		return c, c.Known != "" || len(c.Phrases) > 0
@@ -294,18 +294,18 @@ func (c *Case) worded(open bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// own returns the words that an error may repeat from the call.
-func (s *step) own() map[string]bool {
+// callWords returns the words that an error may repeat from the call.
+func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.values()
 	}
-	return sent(&s.args)
+	return valueWords(&s.args)
 }
 
 // isToolName reports whether an API permits the tool name. Other names would become text in a
 // lesson.
 func isToolName(name string) bool {
-	return name != "" && len(name) <= 80 && only(name, letters+digits+"_-.:/")
+	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
 
 // add merges the case of another session or run.
@@ -315,7 +315,7 @@ func (c *Case) add(o *Case) {
 	c.Ended += o.Ended
 	c.Once += o.Once
 	if c.Known != "" { // a known failure has several wordings
-		c.Phrases, c.Kinds = added(slices.Clip(c.Phrases), o.Phrases...), added(slices.Clip(c.Kinds), o.Kinds...)
+		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), o.Phrases...), appendMissing(slices.Clip(c.Kinds), o.Kinds...)
 	}
 	if o.Sessions > 0 {
 		c.Terms.add(&o.Terms)

@@ -41,9 +41,9 @@ const (
 	maxCompared   = 500 // larger counts are scaled down
 )
 
-// beaten reports whether the sessions without the advice ended the failure as often as the sessions
+// isIneffective reports whether the sessions without the advice ended the failure as often as the sessions
 // with the advice, as far as the counts show.
-func (c *Comparison) beaten() bool {
+func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
@@ -93,10 +93,10 @@ func (r *reading) endsLater(i int) bool {
 	s := &r.steps[i]
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
-		if t.tool != s.tool || !t.worked() {
+		if t.tool != s.tool || !t.succeeded() {
 			continue
 		}
-		if s.shell == nil || t.shell != nil && slices.ContainsFunc(t.shell.commands, func(c command) bool { return c.program == s.blamed().program }) {
+		if s.shell == nil || t.shell != nil && slices.ContainsFunc(t.shell.commands, func(c command) bool { return c.program == s.blamedCommand().program }) {
 			return true
 		}
 	}
@@ -111,13 +111,13 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
 		switch {
-		case t.tool == s.tool && t.worked() && s.shell == nil:
+		case t.tool == s.tool && t.succeeded() && s.shell == nil:
 			return out
 		case s.shell != nil && t.shell != nil && t.failed():
-			if f, ok := compare(s.blamed(), t.shell.main()); ok {
+			if f, ok := compare(s.blamedCommand(), t.shell.main()); ok {
 				out = append(out, f)
-			} else if by, ok := t.shell.main().runs(s.blamed()); ok {
-				out = append(out, Fix{Kind: fixProgram, Param: s.blamed().program, Other: by})
+			} else if by, ok := t.shell.main().runs(s.blamedCommand()); ok {
+				out = append(out, Fix{Kind: fixProgram, Param: s.blamedCommand().program, Other: by})
 			}
 		case s.shell != nil || t.shell != nil:
 		case t.failed() && t.tool == s.tool && same(&s.args, &t.args):
@@ -130,7 +130,7 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 			}
 		case t.failed() && share(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
 			out = append(out, Fix{Kind: fixTool, Other: t.tool})
-		case t.worked() && toolDoes(t.tool, "looks"):
+		case t.succeeded() && toolDoes(t.tool, "looks"):
 			looked = append(looked, j)
 		}
 	}
@@ -159,8 +159,8 @@ func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 			if advice == editContext {
 				followed = longerText(&s.args, &t.args)
 			}
-			return followed, t.worked(), true
-		case advice == editReread && t.worked():
+			return followed, t.succeeded(), true
+		case advice == editReread && t.succeeded():
 			followed = true
 		}
 	}

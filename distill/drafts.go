@@ -36,10 +36,10 @@ type Draft struct {
 
 // group holds the cases with the same fix, which one lesson covers.
 type group struct {
-	fix   Fix
-	cases []*Case
-	refs  []Ref
-	seen  int
+	fix       Fix
+	cases     []*Case
+	refs      []Ref
+	sightings int
 
 	comparison Comparison
 }
@@ -68,7 +68,7 @@ func drafts(cases []*Case, open bool) []Draft {
 			add(knownDraft(c))
 			continue
 		}
-		c, ok := c.worded(open)
+		c, ok := c.withWording(open)
 		if !ok {
 			continue
 		}
@@ -82,7 +82,7 @@ func drafts(cases []*Case, open bool) []Draft {
 			g = &group{fix: h.fix()}
 			groups[key], order = g, append(order, g)
 		}
-		g.cases, g.seen = append(g.cases, c), g.seen+h.Distinct
+		g.cases, g.sightings = append(g.cases, c), g.sightings+h.Distinct
 		g.refs = addRefs(g.refs, h.Refs)
 		g.comparison.add(c.comparison(&h))
 	}
@@ -103,15 +103,15 @@ func (c *Case) groupOf(h *CountedFix) string {
 	return c.Tool + "|" + h.fix().key()
 }
 
-// known reports whether the draft is about a known failure.
-func (d *Draft) known() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
+// isKnownFailure reports whether the draft is about a known failure.
+func (d *Draft) isKnownFailure() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
 	d.Comparison.add(*o.Comparison)
-	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
-	d.Kinds = added(d.Kinds, o.Kinds...)
+	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), appendMissing(d.Errors, o.Errors...), appendMissing(d.Tools, o.Tools...)
+	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
 }
 
 // suspicious reports whether an error reads like instructions to a model. An attacker may plant
@@ -137,7 +137,7 @@ func (c *Case) lesson() (CountedFix, bool) {
 // plausible reports whether a fix may have caused the success after the error.
 func plausible(c *Case, h *CountedFix) bool {
 	low := strings.ToLower(c.Show)
-	if listed("no access").within(low) && circumvents(low, h) {
+	if listed("no access").within(low) && circumventsError(low, h) {
 		return false
 	}
 	switch h.Kind {
@@ -164,8 +164,8 @@ func plausible(c *Case, h *CountedFix) bool {
 	return true
 }
 
-// circumvents reports whether a fix circumvents an error instead of doing what the error asks for.
-func circumvents(low string, h *CountedFix) bool {
+// circumventsError reports whether a fix circumvents an error instead of doing what the error asks for.
+func circumventsError(low string, h *CountedFix) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
 		return !strings.Contains(low, strings.ToLower(h.Other))
@@ -188,7 +188,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
 	}
-	k := knownFailure(c.Known)
+	k := findKnownFailure(c.Known)
 	if k == nil {
 		return Draft{}, false
 	}
@@ -208,7 +208,7 @@ func knownDraft(c *Case) (Draft, bool) {
 
 // knownComparison compares the sessions that followed a known advice with the other sessions. The
 // counts are empty for an advice whose use a session does not show.
-func (c *Case) knownComparison(k *known) *Comparison {
+func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
 	}
@@ -235,15 +235,15 @@ func installer(how string) string {
 func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {
-		list = added(list, "“"+shorten(c.Show, 90)+"”")
+		list = appendMissing(list, "“"+shorten(c.Show, 90)+"”")
 	}
-	return either(list[:min(len(list), 3)])
+	return joinOr(list[:min(len(list), 3)])
 }
 
 func (g *group) tools() []string {
 	var list []string
 	for _, c := range g.cases {
-		list = added(list, c.Tool)
+		list = appendMissing(list, c.Tool)
 	}
 	slices.Sort(list)
 	return list

@@ -96,7 +96,7 @@ func isDay(s string) bool {
 func subset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
-	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && common(words, have) == len(words)
+	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
 // fewer reports whether a list became shorter, also a list that is written in a text.
@@ -149,7 +149,7 @@ func toolDoes(tool, list string) bool {
 // opaque reports whether a parameter's name may be private data: longer than 40 bytes, or with
 // characters that names in programs do not have.
 func opaque(k string) bool {
-	return len(k) > 40 || !only(k, letters+digits+"_-")
+	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }
 
 // stem counts the words with which both names begin.

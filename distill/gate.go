@@ -89,12 +89,12 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		if len(s.Content.Exchanges) == 0 {
 			continue
 		}
-		if (!ruled || w.open) && dictated(words, s) {
+		if (!ruled || w.open) && isDictated(words, s) {
 			return "words of the advice occur in a tool's output", nil
 		}
 		known = append(known, r)
 	}
-	if !independent(known) {
+	if !hasIndependent(known) {
 		return "the lesson has no two sightings of two credentials", nil
 	}
 	return "", nil
@@ -115,8 +115,8 @@ func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	return 2*both > len(theirs) || len(theirs) == 0
 }
 
-// independent reports whether two of the sessions are independent sightings.
-func independent(refs []Ref) bool {
+// hasIndependent reports whether two of the sessions are independent sightings.
+func hasIndependent(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
 			return true

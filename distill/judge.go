@@ -40,9 +40,9 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// spent returns the reason for asking no further question, empty within the budget. An open
+// stopReason returns the reason for asking no further question, empty within the budget. An open
 // question is assumed to cost the mean of the answered questions.
-func (b *Budget) spent(s *Summary, open int) string {
+func (b *Budget) stopReason(s *Summary, open int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
 		share += float64(open) / float64(n)

@@ -12,9 +12,9 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// known is a failure of a public program with a known fix. A lesson is proposed only after sessions
+// knownFailure is a failure of a public program with a known fix. A lesson is proposed only after sessions
 // had the failure.
-type known struct {
+type knownFailure struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
@@ -30,24 +30,24 @@ type known struct {
 // general ones.
 //
 //nolint:gochecknoglobals // immutable, read at first use
-var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](knownText) })
+var knownFailures = sync.OnceValue(func() []knownFailure { return embedded[[]knownFailure](knownText) })
 
-// knownFailure returns a known failure by its slug, nil for none.
-func knownFailure(slug string) *known {
+// findKnownFailure returns a known failure by its slug, nil for none.
+func findKnownFailure(slug string) *knownFailure {
 	list := knownFailures()
-	if at := slices.IndexFunc(list, func(k known) bool { return k.Slug == slug }); slug != "" && at >= 0 {
+	if at := slices.IndexFunc(list, func(k knownFailure) bool { return k.Slug == slug }); slug != "" && at >= 0 {
 		return &list[at]
 	}
 	return nil
 }
 
 // recognise returns the known failure of a step's result.
-func recognise(s *step) *known {
+func recognise(s *step) *knownFailure {
 	low, program := s.errorText(), ""
 	if s.shell != nil {
 		program = path.Base(s.shell.main().program)
 	}
-	var byKind *known
+	var byKind *knownFailure
 	for _, k := range knownFailures() {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
@@ -70,7 +70,7 @@ func recognise(s *step) *known {
 }
 
 // ofKind reports whether the error of a refused edit has the kind of the known failure.
-func ofKind(s *step, k *known) bool {
+func ofKind(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 

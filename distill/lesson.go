@@ -79,10 +79,10 @@ func (s support) total() int {
 	return max(rules, most)
 }
 
-// supported counts the sessions of a draft for a lesson, each session once, and returns the number of
+// countSupport counts the sessions of a draft for a lesson, each session once, and returns the number of
 // all sessions that support the lesson. flush writes the number together with the marks, so that a
 // run that was interrupted counts no session twice.
-func (w *work) supported(ctx context.Context, slug string, d *Draft) (int, error) {
+func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
 		data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, supportKey+slug)
@@ -117,7 +117,7 @@ func tokens(slug string) []string {
 // similarity returns the share of common words of two slugs (Jaccard).
 func similarity(a, b string) float64 {
 	x, y := tokens(a), tokens(b)
-	both := common(x, y)
+	both := countCommon(x, y)
 	if both == 0 {
 		return 0
 	}
@@ -130,7 +130,7 @@ func overlap(a, b *lesson.Trigger) float64 {
 	if len(x) == 0 || len(y) == 0 {
 		return 0
 	}
-	return float64(common(x, y)) / float64(min(len(x), len(y)))
+	return float64(countCommon(x, y)) / float64(min(len(x), len(y)))
 }
 
 func phrasesOf(t *lesson.Trigger) []string {
@@ -177,5 +177,5 @@ func compareLessons(a, b *lesson.Lesson) match {
 }
 
 func sameTools(a, b *lesson.Lesson) bool {
-	return common(a.Trigger.Tools, b.Trigger.Tools) > 0
+	return countCommon(a.Trigger.Tools, b.Trigger.Tools) > 0
 }

@@ -83,11 +83,11 @@ const (
 	digits  = "0123456789"
 )
 
-// only reports whether a text consists of the given characters.
-func only(text, of string) bool { return strings.Trim(text, of) == "" }
+// consistsOf reports whether a text consists of the given characters.
+func consistsOf(text, of string) bool { return strings.Trim(text, of) == "" }
 
-// common counts the entries of one list that another list contains.
-func common(of, in []string) (n int) {
+// countCommon counts the entries of one list that another list contains.
+func countCommon(of, in []string) (n int) {
 	for _, s := range of {
 		if slices.Contains(in, s) {
 			n++
@@ -96,8 +96,8 @@ func common(of, in []string) (n int) {
 	return n
 }
 
-// added appends the missing entries to a list.
-func added(list []string, more ...string) []string {
+// appendMissing appends the missing entries to a list.
+func appendMissing(list []string, more ...string) []string {
 	for _, s := range more {
 		if !slices.Contains(list, s) {
 			list = append(list, s)

@@ -303,9 +303,9 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// sent returns the words of a call's short values, also the values as one word: an error that repeats them is
+// valueWords returns the words of a call's short values, also the values as one word: an error that repeats them is
 // private to the session.
-func sent(a *arguments) map[string]bool {
+func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.values()
 	for _, v := range a.object { // values leaves short texts out
@@ -348,7 +348,7 @@ func publicWords(s *step) map[string]bool {
 	}
 	if s.shell != nil {
 		for _, c := range s.shell.commands {
-			if c.named() {
+			if c.mayName() {
 				out[c.program] = true
 			}
 		}

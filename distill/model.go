@@ -42,7 +42,7 @@ const (
 
 type object = map[string]any
 
-func texts(limit int) object {
+func textListSchema(limit int) object {
 	return object{"type": "array", "maxItems": limit, "items": object{"type": "string"}}
 }
 
@@ -64,8 +64,8 @@ func outcomeSchema() object {
 
 func lessonSchema() object {
 	return strict(object{"lessons": object{"type": "array", "maxItems": maxLessons, "items": strict(object{
-		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": texts(3),
-		"error_patterns": texts(4), "keywords": texts(6), "counter_example": object{"type": "string"}, "same_as": object{"type": "string"},
+		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": textListSchema(3),
+		"error_patterns": textListSchema(4), "keywords": textListSchema(6), "counter_example": object{"type": "string"}, "same_as": object{"type": "string"},
 	})}})
 }
 

@@ -18,9 +18,9 @@ import (
 // maxNear is the number of existing lessons that a judge sees with a session.
 const maxNear = 8
 
-// near returns the lessons of the tenant with the most words in common with a session, so that a
+// similarLessons returns the lessons of the tenant with the most words in common with a session, so that a
 // judge can name an existing lesson instead of wording the lesson again.
-func (w *work) near(s *Session) []*lesson.Lesson {
+func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
 		if p.trouble || strings.HasPrefix(p.text, "USER: ") {

@@ -14,7 +14,7 @@ import (
 // the agent or a person uses the words. Words are compared by their first letters, as the letters
 // look. Phrases, not single words, decide: a file of ten pages holds most words of the language.
 
-// The limits of dictated.
+// The limits of isDictated.
 const (
 	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
 	maxForeignWords   = 3  // words of a sentence that no coincidence explains
@@ -22,8 +22,8 @@ const (
 	keyLetters        = 5  // letters by which words are compared: connect, connection
 )
 
-// dictated reports whether the session's tool output dictated a sentence of the advice.
-func dictated(advice []string, s *Session) bool {
+// isDictated reports whether the session's tool output dictated a sentence of the advice.
+func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
 		for part := range strings.FieldsFuncSeq(lesson.Plain(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
@@ -99,7 +99,7 @@ func contentOf(text string) (out []contentWord) {
 		switch {
 		case listed("orders")[w]:
 			out = append(out, contentWord{order: true})
-		case listed("common")[w] || len(letters) < 2 || only(w, digits):
+		case listed("common")[w] || len(letters) < 2 || consistsOf(w, digits):
 		case unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Hangul, unicode.Khmer, unicode.Lao, unicode.Myanmar):
 			for i := range len(letters) - 1 {
 				out = append(out, contentWord{key: string(letters[i : i+2])})

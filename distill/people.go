@@ -21,7 +21,7 @@ func (r *reading) personSightings() []*sighting {
 	var out []*sighting
 	add := func(c Case, f Fix) {
 		m := r.newSighting(c, seenError{})
-		m.of.MaxFailures = 1
+		m.failure.MaxFailures = 1
 		m.addFix(f)
 		out = append(out, m)
 	}
@@ -30,7 +30,7 @@ func (r *reading) personSightings() []*sighting {
 		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
 			continue
 		}
-		if c := s.shell.main(); c.named() && (c.subcommand() != "" || !isProgram(c.program)) {
+		if c := s.shell.main(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
 			name := c.nameWithForce()
 			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
@@ -40,7 +40,7 @@ func (r *reading) personSightings() []*sighting {
 		if t.before == 0 {
 			continue
 		}
-		if c, f, ok := r.corrected(t); ok {
+		if c, f, ok := r.readCorrection(t); ok {
 			add(c, f)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *command) nameWithForce() string {
 func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
-		if t := &r.steps[j]; t.shell != nil && t.worked() {
+		if t := &r.steps[j]; t.shell != nil && t.succeeded() {
 			if c := t.shell.main(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
 				return c.nameWithForce()
 			}
@@ -79,9 +79,9 @@ func (r *reading) accepted(i int, refused string) string {
 	return ""
 }
 
-// corrected compares the commands before and after a person's correction. A correction like "we use
+// readCorrection compares the commands before and after a person's correction. A correction like "we use
 // pnpm here, not npm" names both programs.
-func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
+func (r *reading) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
@@ -89,7 +89,7 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 	opposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
 	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
 		after := r.steps[j].command()
-		if after == nil || !r.steps[j].worked() {
+		if after == nil || !r.steps[j].succeeded() {
 			continue
 		}
 		for k := t.before - 1; k >= 0 && k >= t.before-5; k-- {
@@ -98,12 +98,12 @@ func (r *reading) corrected(t userMessage) (c Case, f Fix, ok bool) {
 				continue
 			}
 			switch {
-			case before.program != after.program && after.runsTask() && !after.insteadOf(before, words):
+			case before.program != after.program && after.runsTask() && !after.replaces(before, words):
 				// the name of the task may be private to the project
 			case before.program != after.program && replaces(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
-			case j == t.before && before.program != after.program && after.insteadOf(before, words):
+			case j == t.before && before.program != after.program && after.replaces(before, words):
 				name := after.program + " " + after.args[0]
 				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
@@ -148,9 +148,9 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// insteadOf reports whether a person requested the command in place of the previous one ("please
+// replaces reports whether a person requested the command in place of the previous one ("please
 // use make test"): both have the same word.
-func (c *command) insteadOf(before *command, words []string) bool {
+func (c *command) replaces(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
 	}
@@ -199,7 +199,7 @@ func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
 	}
-	if c := s.shell.main(); c.named() {
+	if c := s.shell.main(); c.mayName() {
 		return c
 	}
 	return nil

@@ -25,7 +25,7 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 		Phrases []string `json:"phrases"`
 	}
 	m := newModel(o, p)
-	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(object{"phrases": texts(maxPhrases)}), &got)
+	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(object{"phrases": textListSchema(maxPhrases)}), &got)
 	switch {
 	case errors.Is(err, errSetAside):
 		return nil, used, fmt.Errorf("the judge refuses the sentences of the near misses (too long, or filtered content): %w", err)

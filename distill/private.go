@@ -313,8 +313,8 @@ func isID(w string) bool {
 	head := strings.TrimRight(w, digits+"-_")
 	switch {
 	case letters == 0:
-		return numbers >= 6 && only(w, digits)
-	case only(w, "abcdef"+digits+"-") && len(w) >= 7 && numbers > 0:
+		return numbers >= 6 && consistsOf(w, digits)
+	case consistsOf(w, "abcdef"+digits+"-") && len(w) >= 7 && numbers > 0:
 		return true
 	case slices.Contains([]string{"iso", "rfc", "utf", "cve", "cwe", "ora", "pep", "ansi", "ieee", "ts", "sha", "sqlstate", "err", "e", "sc", "kb", "cp", "windows", "port", "http", "hresult", "mcp"}, head) || strings.HasPrefix(w, "cve-"):
 		return false
@@ -342,20 +342,20 @@ func isPathOfMachine(w string) bool {
 // name of a private network, or a numbered machine: prod-db-01.
 func isPrivateHost(w string) bool {
 	host, _, _ := strings.Cut(w, "/")
-	if name, port, ok := strings.Cut(host, ":"); ok && only(port, digits) {
+	if name, port, ok := strings.Cut(host, ":"); ok && consistsOf(port, digits) {
 		host = name
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && strings.ContainsAny(host, ".:") {
 		return !ip.IsLoopback() && !ip.IsUnspecified() && len(host) > 3
 	}
 	for _, end := range []string{".internal", ".local", ".corp", ".lan", ".intranet", ".svc"} {
-		if name, ok := strings.CutSuffix(host, end); ok && name != "" && only(name, lower+digits+"-.") {
+		if name, ok := strings.CutSuffix(host, end); ok && name != "" && consistsOf(name, lower+digits+"-.") {
 			return true
 		}
 	}
 	parts := strings.Split(host, "-")
 	last := parts[len(parts)-1]
-	machine := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && only(last, digits)
+	machine := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && consistsOf(last, digits)
 	label, rest, dotted := strings.Cut(host, ".")
-	return machine && only(host, lower+digits+"-") || dotted && strings.Count(rest, ".") >= 1 && len(label) > 2 && only(label[len(label)-2:], digits) && isHost(host, false)
+	return machine && consistsOf(host, lower+digits+"-") || dotted && strings.Count(rest, ".") >= 1 && len(label) > 2 && consistsOf(label[len(label)-2:], digits) && isHost(host, false)
 }

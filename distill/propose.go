@@ -18,10 +18,10 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// tested tests the draft's error patterns: each must match the errors of its cases, unless the
+// testTriggers tests the draft's error patterns: each must match the errors of its cases, unless the
 // pattern is another wording of a known failure, and must not match errors of other tools. Failing
 // patterns are removed; a draft without a trigger is dropped.
-func (w *work) tested(d *Draft) bool {
+func (w *work) testTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
 		own[c.Key] = true
@@ -34,7 +34,7 @@ func (w *work) tested(d *Draft) bool {
 	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
 		hit, stray := w.fires(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
 		fired = fired || hit
-		return stray || !hit && !d.known()
+		return stray || !hit && !d.isKnownFailure()
 	})
 	return fired && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
@@ -82,7 +82,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		if old.Scope.Tenant != "" && old.Scope.Tenant != w.tenant {
 			continue
 		}
-		kind, err := w.related(ctx, l, old)
+		kind, err := w.compareWith(ctx, l, old)
 		switch {
 		case err != nil:
 			return err
@@ -115,7 +115,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.supported(ctx, l.Slug, d); err != nil {
+	if _, err := w.countSupport(ctx, l.Slug, d); err != nil {
 		return err
 	}
 	res, err := w.Distiller.o.Bank.Propose(ctx, bank.Proposal{
@@ -161,7 +161,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if err != nil {
 		return err
 	}
-	count, err := w.supported(ctx, old.Slug, d)
+	count, err := w.countSupport(ctx, old.Slug, d)
 	if err != nil {
 		return err
 	}
@@ -212,9 +212,9 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	return list, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// related compares two lessons. The decision to keep two lessons separate is remembered, so that a
+// compareWith compares two lessons. The decision to keep two lessons separate is remembered, so that a
 // later wording does not merge them.
-func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error) {
+func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (match, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {
 		return kind, nil

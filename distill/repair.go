@@ -56,14 +56,14 @@ func (r *reading) repair(i int) (Fix, bool) {
 	}
 	var looked []int
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
-		if t := &r.steps[j]; t.worked() && t.tool == s.tool && same(&s.args, &t.args) {
+		if t := &r.steps[j]; t.succeeded() && t.tool == s.tool && same(&s.args, &t.args) {
 			return r.repeatedCall(i, j)
 		}
 	}
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
 		switch {
-		case !t.worked() || toolDoes(t.tool, "thinks"):
+		case !t.succeeded() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
 			return r.changedCall(s, t, looked, i, j)
 		case t.shell == nil && !toolDoes(t.tool, "looks") && share(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
@@ -87,13 +87,13 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
 		t := &r.steps[k]
-		if !t.worked() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
+		if !t.succeeded() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
 			continue
 		}
 		if share(&r.steps[i].args, &t.args) || len(r.steps[i].args.object) == 0 {
 			return Fix{Kind: fixFirst, Other: t.tool}, true
 		}
-		between = added(between, t.tool)
+		between = appendMissing(between, t.tool)
 	}
 	if len(between) != 1 || toolDoes(between[0], "looks") {
 		return Fix{}, false
@@ -151,10 +151,10 @@ func offersPart(errorText string, from, to any) bool {
 	old := arguments{object: map[string]any{"": from}}
 	had := strings.ToLower(strings.Join(old.values(), "\n"))
 	next := arguments{object: map[string]any{"": to}}
-	fresh := slices.DeleteFunc(next.values(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
+	added := slices.DeleteFunc(next.values(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
 	switch to.(type) {
 	case []any, map[string]any:
-		return len(fresh) == 1 && containsPhrase(errorText, strings.ToLower(fresh[0]), true)
+		return len(added) == 1 && containsPhrase(errorText, strings.ToLower(added[0]), true)
 	}
 	return false
 }
@@ -191,15 +191,15 @@ func (r *reading) changedParameter(s *step, param string, from, to any, looked [
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
 		return Fix{Kind: fixAsked}, true
 	}
-	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(r.shown(s))
+	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(r.showableWords(s))
 }
 
-// shown returns the words of an error that a lesson may show.
-func (r *reading) shown(s *step) string {
+// showableWords returns the words of an error that a lesson may show.
+func (r *reading) showableWords(s *step) string {
 	if r.open {
-		return organisationMessage(s.text, publicWords(s), s.own(), termsToo).show
+		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
 	}
-	return message(s.text, publicWords(s), s.own()).show
+	return message(s.text, publicWords(s), s.callWords()).show
 }
 
 // describesValue reports whether an error describes the required value in words that a lesson may repeat

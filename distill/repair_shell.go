@@ -8,11 +8,11 @@ import (
 // repairShell searches for the command that worked instead.
 func (r *reading) repairShell(i int) (Fix, bool) {
 	s := &r.steps[i]
-	broken := s.blamed()
+	broken := s.blamedCommand()
 	installed, hint := "", ""
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
-		if t.shell == nil || !t.worked() {
+		if t.shell == nil || !t.succeeded() {
 			continue
 		}
 		for k := range t.shell.commands {
@@ -27,7 +27,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 			if by, ok := c.runs(broken); ok {
 				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
 			}
-			if name := c.demanded(s.text); name != "" && name != broken.name() {
+			if name := c.demandedWords(s.text); name != "" && name != broken.name() {
 				hint = name
 				continue
 			}
@@ -42,7 +42,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 // runs reports whether the command is another command after a wrapper: poetry run pytest.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
-	if at < 0 || at > 1 || !c.named() || !o.named() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
+	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
 		return "", false
 	}
 	if at == 0 {
@@ -63,21 +63,21 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
 	case installed != "":
 		return Fix{Kind: fixInstall, Other: installed}, true
-	case len(from.env) == 0 && len(to.env) == 1 && to.sets(to.env[0]):
+	case len(from.env) == 0 && len(to.env) == 1 && to.maySet(to.env[0]):
 		return Fix{Kind: fixEnv, Param: to.name(), Other: to.env[0]}, true
 	}
 	return Fix{}, false
 }
 
-// demanded returns the words of the command in an error's advice; empty if the error does not name the
+// demandedWords returns the words of the command in an error's advice; empty if the error does not name the
 // command.
-func (c *command) demanded(text string) string {
+func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
 	if listed("runners")[c.program] && len(words) > 1 {
 		runner, words = c.program+" ", words[1:]
 	}
-	if !isProgram(words[0]) && (runner != "" || !c.named()) {
+	if !isProgram(words[0]) && (runner != "" || !c.mayName()) {
 		return ""
 	}
 	for n := min(len(words), 3); n > 1; n-- {
@@ -91,8 +91,8 @@ func (c *command) demanded(text string) string {
 	return ""
 }
 
-// blamed returns the command of a line that the error names, or the main command of the line.
-func (s *step) blamed() *command {
+// blamedCommand returns the command of a line that the error names, or the main command of the line.
+func (s *step) blamedCommand() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
 			continue
@@ -138,7 +138,7 @@ func risky(f string) bool {
 func compare(from, to *command) (Fix, bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
-	both := common(others, rest)
+	both := countCommon(others, rest)
 	switch {
 	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
 		return optionOf(from, to, a, b, len(others)-both)

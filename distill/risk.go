@@ -121,7 +121,7 @@ func isHost(word string, spelt bool) bool {
 	}
 	host, _, path := strings.Cut(word, "/")
 	name, port, given := strings.Cut(host, ":")
-	if given && len(port) >= 2 && len(port) <= 5 && only(port, digits) && only(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
+	if given && len(port) >= 2 && len(port) <= 5 && consistsOf(port, digits) && consistsOf(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
 		return true
 	}
 	labels := strings.Split(name, ".")

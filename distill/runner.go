@@ -127,7 +127,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *S
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, open: open, sum: sum, fresh: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, open: open, sum: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}

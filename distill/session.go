@@ -26,7 +26,7 @@ func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
 	}
-	return common(r.Callers, o.Callers) == 0
+	return countCommon(r.Callers, o.Callers) == 0
 }
 
 // Session is one conversation in the form that the distiller reads.
@@ -55,7 +55,7 @@ func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
 		if accepted := x.Status >= 200 && x.Status < 300; accepted && x.Caller != "" && len(out) < maxCallers {
-			out = added(out, x.Caller)
+			out = appendMissing(out, x.Caller)
 		}
 	}
 	return out
@@ -86,7 +86,7 @@ type step struct {
 
 func (s *step) failed() bool         { return s.verdict.Outcome == detect.Error }
 func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.verdict) }
-func (s *step) worked() bool         { return s.verdict.Outcome == detect.OK }
+func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
 
 // userMessage is a message of a person.
 type userMessage struct {

@@ -96,14 +96,14 @@ func commandOf(parsed shell.Command) (command, bool) {
 
 func isProgram(w string) bool { return listed("programs")[w] }
 
-// named reports whether a lesson may name the program of the command.
-func (c *command) named() bool {
+// mayName reports whether a lesson may name the program of the command.
+func (c *command) mayName() bool {
 	return isProgram(c.program) || c.open && isOrganisationName(c.program)
 }
 
-// sets reports whether a lesson may name the environment variable.
-func (c *command) sets(variable string) bool {
-	return listed("variables")[variable] || c.open && only(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
+// maySet reports whether a lesson may name the environment variable.
+func (c *command) maySet(variable string) bool {
+	return listed("variables")[variable] || c.open && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
 }
 
 // packages returns the packages of an install if a lesson may name all of them.
@@ -157,7 +157,7 @@ func (c *command) subcommand() string {
 }
 
 func isSubcommand(w string) bool {
-	return w != "" && w[0] != '-' && len(w) < 16 && only(w, lower+"-")
+	return w != "" && w[0] != '-' && len(w) < 16 && consistsOf(w, lower+"-")
 }
 
 // name returns the program with its subcommand, for people.
@@ -172,7 +172,7 @@ func (c *command) name() string {
 func (c *command) flags() (flags, rest []string) {
 	for _, a := range c.args {
 		f, _, _ := strings.Cut(a, "=")
-		if len(f) > 1 && f[0] == '-' && len(f) < 32 && only(f, letters+"-") && strings.Trim(f, "-") != "" {
+		if len(f) > 1 && f[0] == '-' && len(f) < 32 && consistsOf(f, letters+"-") && strings.Trim(f, "-") != "" {
 			flags = append(flags, f)
 		} else {
 			rest = append(rest, a)

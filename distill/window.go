@@ -15,9 +15,9 @@ type part struct {
 	trouble bool // a failed call, a refusal, or a person's correction
 }
 
-// troubled reports whether a session has a sign of trouble: a failed or refused call, a correction
+// hasTrouble reports whether a session has a sign of trouble: a failed or refused call, a correction
 // by a person, a bad rating, or a reply that did not end.
-func (s *Session) troubled() bool {
+func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
 	}

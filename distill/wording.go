@@ -13,7 +13,7 @@ import (
 
 func code(s string) string { return "`" + s + "`" }
 
-func either(list []string) string {
+func joinOr(list []string) string {
 	switch len(list) {
 	case 0:
 		return ""
@@ -86,24 +86,24 @@ func (g *group) draft() (Draft, bool) {
 	}
 	usual := wordings()[f.Kind]
 	special := wordings()[f.Kind+": "+g.variant()]
-	say := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", either(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
+	say := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
 		"{other}", code(f.Other), "{how}", f.How, "{sign}", code(strings.TrimPrefix(f.How, leading)),
 		"{says}", says, "{show}", shorten(c.Show, 80)).Replace
 	name := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
 		Comparison: &g.comparison,
-		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Tools: tools,
+		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.sightings, Tools: tools,
 		Title: say(cmp.Or(special.Title, usual.Title)), Advice: []string{say(cmp.Or(special.Advice, usual.Advice))},
 		Slug: slugOf(name(cmp.Or(special.Slug, usual.Slug))),
 	}
-	d.Applies = either(quoted[:min(4, len(quoted))]) + " answers " + says + "."
+	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " answers " + says + "."
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
 		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+says+"."
 	case fixRefused, fixCorrected, fixOption:
 		d.Tools, d.Applies = nil, "The task is about to use "+code(f.Param)+"."
 		for _, c := range g.cases {
-			d.Keywords = added(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
+			d.Keywords = appendMissing(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
 		}
 		return d, d.Slug != "" && len(d.Keywords) > 0
 	case fixCheck, fixFirst:
@@ -120,11 +120,11 @@ const maxPatterns = 12
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
-			d.Kinds = added(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
+			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
 		}
 		for _, p := range c.Phrases {
 			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").coverWords(p)) {
-				d.Errors = added(d.Errors, p)
+				d.Errors = appendMissing(d.Errors, p)
 			}
 		}
 	}

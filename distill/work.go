@@ -24,7 +24,7 @@ type work struct {
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases         map[string]*Case
-	fresh         map[string]*Case // changed since the last write
+	changed       map[string]*Case // changed since the last write
 	errors        map[string][]seenError
 	marks         map[session.ID][]byte
 	sums          sums
@@ -115,7 +115,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.sum.Unchanged++
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.troubled():
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.hasTrouble():
 		w.sum.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
@@ -170,15 +170,15 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 func (w *work) applyRules(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.failed(s, &panicked{v, debug.Stack()})
+			w.reportFailure(s, &panicError{v, debug.Stack()})
 		}
 	}()
 	r := layOut(s, w.open)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.personSightings()...) {
-		w.note(&c.of, m)
-		if len(w.errors[c.of.Key]) < 3 && len(w.errors) < 4096 {
-			w.errors[c.of.Key] = append(w.errors[c.of.Key], c.seen)
+		w.note(&c.failure, m)
+		if len(w.errors[c.failure.Key]) < 3 && len(w.errors) < 4096 {
+			w.errors[c.failure.Key] = append(w.errors[c.failure.Key], c.testError)
 		}
 	}
 }
@@ -216,10 +216,10 @@ func (w *work) note(c *Case, m *mark) {
 	switch {
 	case had != nil:
 		had.add(c)
-		w.fresh[c.Key] = had
+		w.changed[c.Key] = had
 	case len(w.cases) < maxCases:
 		w.cases[c.Key] = c
-		w.fresh[c.Key] = c
+		w.changed[c.Key] = c
 	}
 }
 
@@ -247,7 +247,7 @@ func (w *work) flush(ctx context.Context) error {
 		return nil
 	}
 	notes := map[string][]byte{}
-	for key, c := range w.fresh {
+	for key, c := range w.changed {
 		data, err := json.Marshal(c)
 		if err != nil {
 			return err
@@ -278,7 +278,7 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks = map[session.ID][]byte{}
-	w.fresh, w.sums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
+	w.changed, w.sums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
 	return nil
 }
 
@@ -296,10 +296,10 @@ func (w *work) proposeGrown(ctx context.Context) error {
 			return err
 		}
 		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Open })
-		if !grown || !w.tested(&d) {
+		if !grown || !w.testTriggers(&d) {
 			continue
 		}
-		if d.Comparison.beaten() {
+		if d.Comparison.isIneffective() {
 			w.sum.leave(&d)
 			continue // the cases stay open: later sessions may decide otherwise
 		}
@@ -313,7 +313,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		for _, of := range d.cases {
 			c := w.cases[of.Key]
 			c.Open = false
-			w.fresh[c.Key] = c
+			w.changed[c.Key] = c
 		}
 	}
 	return w.flush(ctx)

@@ -257,9 +257,9 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 			w.watch(u, picks, actions)
 			return
 		}
-		given, fresh := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
-		w.watch(u, fresh, actions)
-		picks, u.State.Dirty = append(given, fresh...), true
+		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
+		w.watch(u, added, actions)
+		picks, u.State.Dirty = append(given, added...), true
 	})
 	for i := range picks {
 		if picks[i].Slug != trial.LoopArm.Slug() {

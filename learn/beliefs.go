@@ -26,10 +26,10 @@ type beliefs struct {
 	// mu is held while counters change in the backend and in memory, and while memory is rebuilt
 	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
 	// tenantsMu.
-	mu          sync.Mutex
-	provisional map[session.Ref]openReward
-	moved       map[string]string // by tenant with counters of other replicas: the position to which the counters were read
-	followed    map[string]int64  // by tenant: the place to which the feedback on open sessions was read
+	mu                sync.Mutex
+	provisional       map[session.Ref]openReward
+	positions         map[string]string // by tenant with counters of other replicas: the position to which the counters were read
+	feedbackPositions map[string]int64  // by tenant: the place to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -38,7 +38,7 @@ type beliefs struct {
 }
 
 func newBeliefs(with tools, reward string, be numbers) *beliefs {
-	return &beliefs{tools: with, reward: reward, be: be, provisional: map[session.Ref]openReward{}, moved: map[string]string{}, followed: map[string]int64{}, tenants: map[string]*tenant{}}
+	return &beliefs{tools: with, reward: reward, be: be, provisional: map[session.Ref]openReward{}, positions: map[string]string{}, feedbackPositions: map[string]int64{}, tenants: map[string]*tenant{}}
 }
 
 // read builds the beliefs of a tenant from the backend alone.
@@ -53,7 +53,7 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	}
 	t := &tenant{counters: bandit.New()}
 	t.counters.Today(b.tools.now())
-	deltas, t.elsewhere = ofDefinition(b.reward, deltas)
+	deltas, t.otherDefinitions = ofDefinition(b.reward, deltas)
 	t.counters.Add(deltas)
 	maxima, _ = ofDefinition(b.reward, maxima)
 	t.counters.Measured().Raise(maxima)
@@ -87,17 +87,17 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 		b.dropProvisional(at)
 	}
 	for name, deltas := range byTenant {
-		b.tools.guard.Step(label.StepLearn, func() { b.learned(ctx, name, deltas) })
+		b.tools.guard.Step(label.StepLearn, func() { b.addSettled(ctx, name, deltas) })
 	}
 	return nil
 }
 
-// learned adds settled deltas to the beliefs, and publishes maxima and priors. Lock b.mu.
-func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta) {
+// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. Lock b.mu.
+func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	c := b.of(name)
 	c.Add(deltas)
 	if up := c.Maxima(b.tools.now()); len(up) > 0 {
-		if err := b.be.Raise(ctx, name, under(b.reward, up)); err != nil {
+		if err := b.be.Raise(ctx, name, underDefinition(b.reward, up)); err != nil {
 			b.tools.failed(label.StepRaise, err)
 		}
 	}
@@ -170,15 +170,15 @@ func (b *beliefs) loadAll(ctx context.Context) error {
 func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, read := b.moved[name]; read && old == stand {
+	if old, read := b.positions[name]; read && old == stand {
 		return nil
 	}
-	fresh, err := b.read(ctx, name)
+	loaded, err := b.read(ctx, name)
 	if err != nil {
 		return err
 	}
-	b.put(name, fresh)
-	b.moved[name] = stand
+	b.put(name, loaded)
+	b.positions[name] = stand
 	ids := b.dueBy(name, b.tools.now())
 	if len(ids) == 0 {
 		return nil
@@ -195,18 +195,18 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 	return nil
 }
 
-// listenedTo returns the place up to which the feedback of a tenant's open sessions was read.
-func (b *beliefs) listenedTo(name string) int64 {
+// feedbackPosition returns the place up to which the feedback of a tenant's open sessions was read.
+func (b *beliefs) feedbackPosition(name string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.followed[name]
+	return b.feedbackPositions[name]
 }
 
-// listened stores the place.
-func (b *beliefs) listened(name string, last int64) {
+// setFeedbackPosition stores the place.
+func (b *beliefs) setFeedbackPosition(name string, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.followed[name] = last
+	b.feedbackPositions[name] = last
 }
 
 // mostProvisional bounds the open sessions that the chooser learns from. Further sessions are

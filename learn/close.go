@@ -140,7 +140,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		}
 		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
 	}
-	entries, heard, err := c.be.SessionFeedback(ctx, row.Tenant, row.ID)
+	entries, state, err := c.be.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		c.tools.failed(label.StepClose, err)
 		return nil
@@ -156,7 +156,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries, stored: row.Exchanges}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.FeedbackState, st.Settlement.Deltas = row.Tenant, row.ID, heard, deltas
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.FeedbackState, st.Settlement.Deltas = row.Tenant, row.ID, state, deltas
 	st.Settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	reward := math.NaN()
 	if out.OK {

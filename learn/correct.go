@@ -97,7 +97,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 		c.open.learn(ctx, at)
 		return nil
 	}
-	entries, heard, err := c.be.SessionFeedback(ctx, at.Tenant, at.ID)
+	entries, state, err := c.be.SessionFeedback(ctx, at.Tenant, at.ID)
 	if err != nil {
 		return again(err)
 	}
@@ -112,8 +112,8 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 		return again(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &settling{reward: def.String(), entries: entries, before: old.Rewarded}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = at.Tenant, at.ID, old.Version, heard
+	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded}
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = at.Tenant, at.ID, old.Version, state
 	st.Settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // no counter moves, but the samples get the new rating

@@ -19,8 +19,8 @@ const (
 	rewardEnd     = "|"
 )
 
-// under prefixes the scopes of deltas with the definition of reward.
-func under(reward string, ds []trial.Delta) []trial.Delta {
+// underDefinition prefixes the scopes of deltas with the definition of reward.
+func underDefinition(reward string, ds []trial.Delta) []trial.Delta {
 	if reward == defaultReward || len(ds) == 0 {
 		return ds
 	}
@@ -56,8 +56,8 @@ func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed ma
 	return own, closed
 }
 
-// counted returns the sessions under other definitions in the form of the report.
-func counted(closed map[string]int64) (list []report.Counted) {
+// countedElsewhere returns the sessions under other definitions in the form of the report.
+func countedElsewhere(closed map[string]int64) (list []report.Counted) {
 	for _, reward := range slices.Sorted(maps.Keys(closed)) {
 		list = append(list, report.Counted{RewardDefinition: reward, Sessions: closed[reward]})
 	}

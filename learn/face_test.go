@@ -58,7 +58,7 @@ func CloseTick(age time.Duration) time.Duration {
 }
 
 // Under puts deltas under a reward definition; Own keeps the deltas of one definition.
-func Under(definition string, ds []trial.Delta) []trial.Delta { return under(definition, ds) }
+func Under(definition string, ds []trial.Delta) []trial.Delta { return underDefinition(definition, ds) }
 
 func Own(definition string, ds []trial.Delta) []trial.Delta {
 	own, _ := ofDefinition(definition, ds)

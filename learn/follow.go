@@ -69,7 +69,7 @@ func (f *follower) refresh(ctx context.Context) error {
 			if err := f.beliefs.follow(ctx, name, stand.Counters, settled); err != nil {
 				return err
 			}
-			return f.listen(ctx, name, stand.ProvisionalRewards)
+			return f.followFeedback(ctx, name, stand.ProvisionalRewards)
 		})
 		if err != nil && !errors.Is(err, guard.ErrPanicked) { // a fault of one tenant does not stop the others
 			return err
@@ -78,23 +78,23 @@ func (f *follower) refresh(ctx context.Context) error {
 	return nil
 }
 
-// listen passes the chooser the feedback on open sessions from other replicas.
-func (f *follower) listen(ctx context.Context, name string, latest int64) error {
+// followFeedback passes the chooser the feedback on open sessions from other replicas.
+func (f *follower) followFeedback(ctx context.Context, name string, latest int64) error {
 	for ctx.Err() == nil {
-		from := f.beliefs.listenedTo(name)
+		from := f.beliefs.feedbackPosition(name)
 		if from == latest {
 			return nil
 		}
-		rows, said, last, err := f.fleet.OpenFeedback(ctx, name, from, toldBatch)
+		rows, entries, last, err := f.fleet.OpenFeedback(ctx, name, from, toldBatch)
 		if err != nil {
 			return err
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.addReward(f.open.record(&rows[i]), said[i]) })
+				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.addReward(f.open.record(&rows[i]), entries[i]) })
 			}
 		}
-		f.beliefs.listened(name, last)
+		f.beliefs.setFeedbackPosition(name, last)
 		if last == from { // the session of the newest feedback was deleted
 			return nil
 		}

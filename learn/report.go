@@ -54,7 +54,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			archived = q.Book.Archived
 		}
 		return report.Build(report.Input{
-			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
+			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
 			Lessons: lessonsOf(&q, c, l.tools.now()), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}

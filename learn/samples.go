@@ -45,7 +45,7 @@ func (s *samples) write(ctx context.Context, work []*settling) (left []*settling
 	}
 	err := s.tools.guard.Err(label.StepSamples, func() error { return s.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
-		return s.sift(ctx, left)
+		return s.writeEach(ctx, left)
 	}
 	if err != nil {
 		s.tools.failed(label.StepSamples, err)
@@ -68,9 +68,9 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	return nil
 }
 
-// sift writes the samples of each session in a separate batch. One value that can never be stored
+// writeEach writes the samples of each session in a separate batch. One value that can never be stored
 // would block all sessions of a common batch.
-func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+func (s *samples) writeEach(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch
 		var err error

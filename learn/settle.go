@@ -16,7 +16,7 @@ type settling struct {
 	Settlement session.Settlement
 	reward     string // definition of reward of the deltas
 	entries    []feedback.Entry
-	before     bool // a reward was applied already
+	hadReward  bool // a reward was applied already
 	stored     int  // exchanges of a session that closes, where the backend knows the number
 }
 
@@ -56,7 +56,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.Settlement
-		steps[i].Deltas = under(st.reward, st.Settlement.Deltas)
+		steps[i].Deltas = underDefinition(st.reward, st.Settlement.Deltas)
 	}
 	return c.beliefs.move(ctx, func() (of []session.Ref, deltas map[string][]trial.Delta, err error) {
 		done, err := c.be.Settle(ctx, steps)
@@ -84,7 +84,7 @@ func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.Settlement.From == 0 {
 		c.tally.Closed.Add(1)
 	}
-	if st.Settlement.To.Rewarded && !st.before {
+	if st.Settlement.To.Rewarded && !st.hadReward {
 		c.tally.Rewarded.Add(1)
 	}
 }

@@ -21,12 +21,12 @@ const (
 
 // tenant holds the beliefs about the lessons of one tenant.
 type tenant struct {
-	counters  *bandit.Chooser
-	elsewhere map[string]int64 // sessions counted under other definitions of reward
-	rewards   int
-	version   int64
-	used      atomic.Int64 // sequence number of the last use
-	read      bool         // the counters of the backend are loaded; guarded by tenantsMu
+	counters         *bandit.Chooser
+	otherDefinitions map[string]int64 // sessions counted under other definitions of reward
+	rewards          int
+	version          int64
+	used             atomic.Int64 // sequence number of the last use
+	read             bool         // the counters of the backend are loaded; guarded by tenantsMu
 }
 
 // of returns the chooser of a tenant.
@@ -61,10 +61,10 @@ func (b *beliefs) tenant(name string) *tenant {
 	return b.tenants[name]
 }
 
-// elsewhere returns the number of sessions that were counted under other definitions of reward.
-func (b *beliefs) elsewhere(name string) map[string]int64 {
+// otherDefinitions returns the number of sessions that were counted under other definitions of reward.
+func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	if t := b.tenant(name); t != nil {
-		return t.elsewhere
+		return t.otherDefinitions
 	}
 	return nil
 }
@@ -97,11 +97,11 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	if t := b.tenant(name); t == nil || t.read {
 		return nil
 	}
-	fresh, err := b.read(ctx, name)
+	loaded, err := b.read(ctx, name)
 	if err != nil {
 		return err
 	}
-	b.put(name, fresh)
+	b.put(name, loaded)
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (b *beliefs) drop() {
 		}
 	}
 	for name := range gone {
-		delete(b.moved, name)
-		delete(b.followed, name)
+		delete(b.positions, name)
+		delete(b.feedbackPositions, name)
 	}
 }
 

@@ -19,35 +19,35 @@ type units struct {
 	be      tellers
 	touches Touches
 
-	said   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	passed map[session.Ref]string           // last feedback of a unit that was passed to the members
+	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
+	lastPassed map[session.Ref]string           // last feedback of a unit that was passed to the members
 }
 
 // reset drops the cached feedback of units.
-func (u *units) reset() { u.said = map[session.Ref][]feedback.Entry{} }
+func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }
 
 // share exchanges the feedback of a closing member with the unit, in both directions.
 func (u *units) share(ctx context.Context, rec *session.Record) error {
 	of := rec.Member()
 	at := session.Ref{Tenant: rec.Identity.Tenant, ID: of.Unit}
-	said, ok := u.said[at]
+	entries, ok := u.feedback[at]
 	if !ok {
 		var err error
-		if said, err = u.be.Feedback(ctx, rec.Identity.Tenant, of.Unit); err != nil {
+		if entries, err = u.be.Feedback(ctx, rec.Identity.Tenant, of.Unit); err != nil {
 			return err
 		}
-		u.said[at] = said
+		u.feedback[at] = entries
 	}
 	own, err := u.be.Feedback(ctx, rec.Identity.Tenant, of.ID)
 	if err != nil {
 		return err
 	}
-	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), said); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), entries); len(list) > 0 {
 		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
 			return err
 		}
 	}
-	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), entries), own); len(list) > 0 {
 		err = u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
 	}
 	return err
@@ -73,21 +73,21 @@ func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 		hashes.WriteString(list[i].Hash)
 	}
 	news := hashes.String()
-	if u.passed[at] == news {
+	if u.lastPassed[at] == news {
 		return nil
 	}
-	if len(u.passed) >= mostPassedOn || u.passed == nil {
-		u.passed = map[session.Ref]string{}
+	if len(u.lastPassed) >= mostPassedOn || u.lastPassed == nil {
+		u.lastPassed = map[session.Ref]string{}
 	}
 	err = session.EachMember(ctx, u.be, at.Tenant, &of, func(ids []session.ID) error {
-		told := make(map[session.ID][]feedback.Entry, len(ids))
+		perMember := make(map[session.ID][]feedback.Entry, len(ids))
 		for _, one := range ids {
-			told[one] = list
+			perMember[one] = list
 		}
-		return u.touches.PostFeedback(ctx, at.Tenant, told)
+		return u.touches.PostFeedback(ctx, at.Tenant, perMember)
 	})
 	if err == nil {
-		u.passed[at] = news
+		u.lastPassed[at] = news
 	}
 	return err
 }

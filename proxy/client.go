@@ -21,16 +21,16 @@ const lingerTimeout = 500 * time.Millisecond
 // the time of the response, and keeps the status.
 type clientWriter struct {
 	http.ResponseWriter
-	ctl     *http.ResponseController
-	limit   time.Duration // maximum time of one write, and of one read of the request body
-	now     func() time.Time
-	moved   time.Time // when the write deadline was last set
-	body    *clientBody
-	dialect wire.Dialect // dialect of a rewritten path; wire.None for other paths
-	code    int          // 0: no answer yet
-	id      string       // Precept-Request-Id; empty before the first use
-	own     bool         // an endpoint of precept answers, not the upstream
-	old     bool         // the client speaks HTTP/1.0, which has no interim responses
+	ctl        *http.ResponseController
+	limit      time.Duration // maximum time of one write, and of one read of the request body
+	now        func() time.Time
+	moved      time.Time // when the write deadline was last set
+	body       *clientBody
+	dialect    wire.Dialect // dialect of a rewritten path; wire.None for other paths
+	code       int          // 0: no answer yet
+	id         string       // Precept-Request-Id; empty before the first use
+	atEndpoint bool         // an endpoint of precept answers, not the upstream
+	http10     bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 
 // Write implements io.Writer. The deadline moves in steps: to move the deadline at each small write
@@ -51,7 +51,7 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 // connection, because the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
-		if !w.old {
+		if !w.http10 {
 			w.ResponseWriter.WriteHeader(code)
 		}
 		return

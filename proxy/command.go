@@ -23,33 +23,33 @@ func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	command, said, lines, err := n.command(ctx, c, from)
+	command, text, lines, err := n.command(ctx, c, from)
 	if err != nil {
-		said, result = n.explain(err)
-		return writ.Answer(string(c.Verb), false, said), result
+		text, result = n.explain(err)
+		return writ.Answer(string(c.Verb), false, text), result
 	}
-	return writ.Answer(command, true, said, lines...), "done"
+	return writ.Answer(command, true, text, lines...), "done"
 }
 
 // command returns the command as the answer repeats it, the result in one line, and further lines.
-func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (command, said string, lines []string, err error) {
+func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
-		said, lines, err = n.listed(ctx, c.Words)
+		text, lines, err = n.listLines(ctx, c.Words)
 	case writ.Delete:
 		_, l, missing := n.find(ctx, c.ID)
 		if err = missing; err == nil {
-			command, said = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
+			command, text = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
 			err = n.withdraw(ctx, l.Slug)
 		}
 	case writ.Create:
 		var l *lesson.Lesson
-		if l, said, err = n.record(ctx, c, from); err == nil {
+		if l, text, err = n.record(ctx, c, from); err == nil {
 			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), waiting(l)
 		}
 	}
-	return command, said, lines, err
+	return command, text, lines, err
 }
 
 // record writes a lesson. The same text under a known signature writes no second lesson; another
@@ -68,10 +68,10 @@ func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID)
 	if l = r.Lesson; what != bank.RecordedSame {
 		n.shared.cache.clear()
 	}
-	said := map[bank.Recorded]string{
+	text := map[bank.Recorded]string{
 		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
 	}[what]
-	return l, said + " — " + shown(l), nil
+	return l, text + " — " + lessonLine(l), nil
 }
 
 // idOf returns the id of a lesson for the agent: a number, or the slug of a lesson of an old release.
@@ -82,8 +82,8 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// shown returns a lesson in one line, safe for a model as a block is.
-func shown(l *lesson.Lesson) string {
+// lessonLine returns a lesson in one line, safe for a model as a block is.
+func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.Line(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
 	}
@@ -107,9 +107,9 @@ func waiting(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listed returns the lessons of the agent that contain the words, one line each. The latest matched
+// listLines returns the lessons of the agent that contain the words, one line each. The latest matched
 // lessons come first.
-func (n ownLessons) listed(ctx context.Context, words string) (said string, lines []string, err error) {
+func (n ownLessons) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return "", nil, err
@@ -125,25 +125,25 @@ func (n ownLessons) listed(ctx context.Context, words string) (said string, line
 		if !there {
 			continue // deleted between the two look-ups
 		}
-		line := shown(l)
+		line := lessonLine(l)
 		if room -= len(line) + 1; room < 0 {
 			lines = append(lines, strconv.Itoa(len(views)-i)+" more are not shown; /lesson search WORDS narrows the list.")
 			break
 		}
 		listed, lines = append(listed, l), append(lines, line)
 	}
-	said = strconv.Itoa(len(views)) + " lessons"
+	text = strconv.Itoa(len(views)) + " lessons"
 	if len(views) == 1 {
-		said = "1 lesson"
+		text = "1 lesson"
 	}
 	if len(views) == 0 {
-		return said + ".", nil, nil
+		return text + ".", nil, nil
 	}
-	return said + ":", append(lines, waiting(listed...)...), nil
+	return text + ":", append(lines, waiting(listed...)...), nil
 }
 
 // explain returns the reason why a command failed, in words for the agent.
-func (n ownLessons) explain(err error) (said, result string) {
+func (n ownLessons) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"
 	}

@@ -40,18 +40,18 @@ type Consulted struct {
 
 	syncMu sync.Mutex // one call of the tally at a time; locked before mu
 
-	mu    sync.Mutex
-	by    map[string]bank.Consultation // all known counts
-	fresh map[string]bank.Consultation // counts that are not in the tally
-	sent  map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
-	batch int                          // number of the newest batch
-	dirty bool
+	mu          sync.Mutex
+	counts      map[string]bank.Consultation // all known counts
+	unsent      map[string]bank.Consultation // counts that are not in the tally
+	unconfirmed map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
+	batch       int                          // number of the newest batch
+	dirty       bool
 }
 
 // NewConsulted returns a counter with a tally. Without a tally, the counts continue from file; an
 // empty file keeps no counts. A file that cannot be read is replaced.
 func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
-	c := &Consulted{file: file, tally: tally, now: now, begun: now().UnixNano(), by: map[string]bank.Consultation{}, fresh: map[string]bank.Consultation{}}
+	c := &Consulted{file: file, tally: tally, now: now, begun: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
 		return c, nil
 	}
@@ -60,10 +60,10 @@ func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, e
 		return c, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &c.by)
+		err = json.Unmarshal(text, &c.counts)
 	}
-	if c.by == nil {
-		c.by = map[string]bank.Consultation{}
+	if c.counts == nil {
+		c.counts = map[string]bank.Consultation{}
 	}
 	return c, err
 }
@@ -78,23 +78,23 @@ func (c *Consulted) note(slugs []string) {
 	defer c.mu.Unlock()
 	for _, s := range slugs {
 		s = trial.LessonSlug(s)
-		if _, known := c.by[s]; !known && len(c.by) >= maxConsulted {
+		if _, known := c.counts[s]; !known && len(c.counts) >= maxConsulted {
 			continue
 		}
-		c.by[s] = c.by[s].Add(once)
+		c.counts[s] = c.counts[s].Add(once)
 		if c.dirty = true; c.tally != nil {
-			c.fresh[s] = c.fresh[s].Add(once)
+			c.unsent[s] = c.unsent[s].Add(once)
 		}
 	}
 }
 
-func (c *Consulted) of(slug string) (count int64, last time.Time) {
+func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
 	if c == nil {
 		return 0, time.Time{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.by[slug]
+	x := c.counts[slug]
 	return x.Count, x.Last
 }
 
@@ -115,7 +115,7 @@ func (c *Consulted) learn(ctx context.Context, slugs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for slug, x := range all {
-		c.by[slug] = x.Add(c.sent[slug]).Add(c.fresh[slug])
+		c.counts[slug] = x.Add(c.unconfirmed[slug]).Add(c.unsent[slug])
 	}
 }
 
@@ -150,9 +150,9 @@ func (c *Consulted) save(ctx context.Context) error {
 	var err error
 	switch {
 	case c.tally == nil:
-		text, err = json.Marshal(c.by)
-	case c.sent == nil:
-		c.sent, c.fresh = c.fresh, map[string]bank.Consultation{}
+		text, err = json.Marshal(c.counts)
+	case c.unconfirmed == nil:
+		c.unconfirmed, c.unsent = c.unsent, map[string]bank.Consultation{}
 		c.batch++
 	}
 	c.dirty = false
@@ -162,15 +162,15 @@ func (c *Consulted) save(ctx context.Context) error {
 	case c.tally != nil:
 		ctx, cancel := context.WithTimeout(ctx, tallyLimit)
 		defer cancel()
-		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.begun, c.batch), c.sent)
+		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.begun, c.batch), c.unconfirmed)
 	default:
 		err = file.Write(c.file, 0o644, text)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.sent = nil
+		c.unconfirmed = nil
 	}
-	c.dirty = c.dirty || err != nil || len(c.fresh) > 0
+	c.dirty = c.dirty || err != nil || len(c.unsent) > 0
 	return err
 }

@@ -70,7 +70,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	}
 	one.learn(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {
-		if n, _ := one.of(slug); n != want {
+		if n, _ := one.lookup(slug); n != want {
 			t.Errorf("%s was consulted %d times, want %d", slug, n, want)
 		}
 	}

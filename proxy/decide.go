@@ -35,7 +35,7 @@ func (t *turn) decide() {
 		}
 		return
 	}
-	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.who.tenant), &t.plan.results
+	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
 	if t.p.opts.Meaning != nil {
 		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}
@@ -92,7 +92,7 @@ func (t *turn) splice() {
 	o := &t.out
 	o.spliced = &payload{data: out}
 	t.in.body.charge.add(cap(out))
-	o.body, o.original, o.decoded = o.spliced, t.in.body.sent, t.in.body.unpacked != nil
+	o.body, o.original, o.decoded = o.spliced, t.in.body.received, t.in.body.unpacked != nil
 	if o.length >= 0 {
 		o.length = int64(len(out))
 	}
@@ -101,7 +101,7 @@ func (t *turn) splice() {
 
 // mailbox returns the mailbox of the session.
 func (t *turn) mailbox() mailbox {
-	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.who.tenant, t.session.Session}
+	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.identity.tenant, t.session.Session}
 }
 
 // refuse records a rejected insertion: the upstream accepted only the original bytes. precept

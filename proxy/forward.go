@@ -143,29 +143,29 @@ func setBody(out *http.Request, b *payload, length int64) {
 // request of which no byte was written, or with an Idempotency-Key.
 func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
-	res, err := f.ask(r)
+	res, err := f.roundTrip(r)
 	if err != nil || f.out.original == nil {
 		return res, err
 	}
 	switch res.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return f.again(r, res), nil
+		return f.resend(r, res), nil
 	}
 	return res, nil
 }
 
-// ask sends the request, and refuses a response that came before the request.
-func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
+// roundTrip sends the request, and refuses a response that came before the request.
+func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
-	if err == nil && f.attempts.unasked.Load() {
+	if err == nil && f.attempts.early.Load() {
 		_ = res.Body.Close()
-		return nil, errUnasked
+		return nil, errEarlyResponse
 	}
 	return res, err
 }
 
-// again sends the original bytes. Without a second response, again returns the first response.
-func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response {
+// resend sends the original bytes. Without a second response, again returns the first response.
+func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Response {
 	again := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
 	if r.ContentLength < 0 { // the client announced trailers
@@ -175,7 +175,7 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	if enc := f.out.came.Header["Content-Encoding"]; f.out.decoded && len(enc) > 0 {
 		again.Header["Content-Encoding"] = enc
 	}
-	second, err := f.ask(again)
+	second, err := f.roundTrip(again)
 	if err != nil {
 		return first
 	}
@@ -218,7 +218,7 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		code, text := f.out.target.fault(err, leg(f.attempts.leg.Load()))
 		own = refusal(errorDialect(f.r), code, text)
-		f.out.target.faults.failed(f.log(), f.out.target, f.p.opts.Now(), code, text)
+		f.out.target.faults.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}
 	f.observer.failed(w.Header(), own.status)
 	own.write(w)

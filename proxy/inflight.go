@@ -46,29 +46,29 @@ func (c *inFlight) done() { c.requests.Add(-1) }
 
 // charge is one request's share of a common limit of memory.
 type charge struct {
-	all  *atomic.Int64
-	most int64
-	held int64
+	all   *atomic.Int64
+	most  int64
+	bytes int64
 }
 
-// hold charges n more bytes, unless the limit is exceeded.
-func (c *charge) hold(n int) bool {
+// tryAdd charges n more bytes, unless the limit is exceeded.
+func (c *charge) tryAdd(n int) bool {
 	if c.all.Add(int64(n)) > c.most {
 		c.all.Add(int64(-n))
 		return false
 	}
-	c.held += int64(n)
+	c.bytes += int64(n)
 	return true
 }
 
 // add charges n bytes that are in memory already, also beyond the limit.
 func (c *charge) add(n int) {
 	c.all.Add(int64(n))
-	c.held += int64(n)
+	c.bytes += int64(n)
 }
 
-// release lowers the charge to held bytes.
-func (c *charge) release(held int64) {
-	c.all.Add(held - c.held)
-	c.held = held
+// release lowers the charge to the given number of bytes.
+func (c *charge) release(bytes int64) {
+	c.all.Add(bytes - c.bytes)
+	c.bytes = bytes
 }

@@ -62,9 +62,9 @@ type ownLessons struct {
 	log    *slog.Logger
 }
 
-// mine reports whether the agent of the request wrote a lesson. Lessons of other agents are
+// owns reports whether the agent of the request wrote a lesson. Lessons of other agents are
 // answered as unknown.
-func (n ownLessons) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
+func (n ownLessons) owns(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
 // find returns a lesson of the agent by its id: the slug, or the number that an answer shows.
 func (n ownLessons) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
@@ -72,12 +72,12 @@ func (n ownLessons) find(ctx context.Context, id string) (*lesson.Book, *lesson.
 	if err != nil {
 		return nil, nil, err
 	}
-	if l, ok := book.Get(id); ok && n.mine(l) {
+	if l, ok := book.Get(id); ok && n.owns(l) {
 		return book, l, nil
 	}
 	if number, err := strconv.Atoi(id); err == nil && number > 0 {
 		for _, l := range book.Lessons() {
-			if l.Number == number && n.mine(l) {
+			if l.Number == number && n.owns(l) {
 				return book, l, nil
 			}
 		}
@@ -142,7 +142,7 @@ func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 		v.State = state
 	}
 	var seen time.Time
-	if v.HitCount, seen = n.shared.opts.Consulted.of(l.Slug); !seen.IsZero() {
+	if v.HitCount, seen = n.shared.opts.Consulted.lookup(l.Slug); !seen.IsZero() {
 		v.LastSeenAt = &seen
 	}
 	for _, t := range l.Trigger.Targets {
@@ -187,7 +187,7 @@ func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
 	var found []*lesson.Lesson
 	var slugs []string
 	for _, l := range book.Lessons() {
-		if n.mine(l) && matchesText(l, q) {
+		if n.owns(l) && matchesText(l, q) {
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}

@@ -22,15 +22,15 @@ const quietFor, slotAgain = time.Second, 50 * time.Millisecond
 // connections have a request, a new connection waits.
 type LimitListener struct {
 	net.Listener
-	now   func() time.Time
-	quiet time.Duration
-	slots chan struct{} // one entry for each open connection
-	done  chan struct{} // closed with the listener
-	once  sync.Once
+	now     func() time.Time
+	minIdle time.Duration
+	slots   chan struct{} // one entry for each open connection
+	done    chan struct{} // closed with the listener
+	once    sync.Once
 
-	mu   sync.Mutex
-	idle list.List                  // *idleConn values, the longest idle first
-	at   map[net.Conn]*list.Element // the element of idle
+	mu       sync.Mutex
+	idle     list.List                  // *idleConn values, the longest idle first
+	elements map[net.Conn]*list.Element // the element of idle
 }
 
 // idleConn is a connection without a request.
@@ -50,7 +50,7 @@ func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 
 func newLimitListener(l net.Listener, now func() time.Time, most int, quiet time.Duration) *LimitListener {
 	return &LimitListener{
-		Listener: l, now: now, quiet: quiet, slots: make(chan struct{}, most), done: make(chan struct{}), at: map[net.Conn]*list.Element{},
+		Listener: l, now: now, minIdle: quiet, slots: make(chan struct{}, most), done: make(chan struct{}), elements: map[net.Conn]*list.Element{},
 	}
 }
 
@@ -90,12 +90,12 @@ func (d *LimitListener) Close() error {
 func (d *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.at[c]; e != nil {
+	if e := d.elements[c]; e != nil {
 		d.idle.Remove(e)
-		delete(d.at, c)
+		delete(d.elements, c)
 	}
 	if state == http.StateNew || state == http.StateIdle {
-		d.at[c] = d.idle.PushBack(idleConn{c, d.now()})
+		d.elements[c] = d.idle.PushBack(idleConn{c, d.now()})
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection with the longest idle time, if that time exceeds quiet.
+// closeLongestIdle closes the connection with the longest idle time, if that time exceeds minIdle.
 func (d *LimitListener) closeLongestIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,11 +120,11 @@ func (d *LimitListener) closeLongestIdle() {
 		return
 	}
 	c := e.Value.(idleConn) //nolint:errcheck,forcetypeassert // the list holds idleConn only
-	if d.now().Sub(c.since) < d.quiet {
+	if d.now().Sub(c.since) < d.minIdle {
 		return
 	}
 	d.idle.Remove(e)
-	delete(d.at, c.Conn)
+	delete(d.elements, c.Conn)
 	_ = c.Close()
 }
 

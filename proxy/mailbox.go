@@ -57,9 +57,9 @@ func (m mailbox) owe(request string, some bool) {
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.of(m.ses.Record.Identity.ID)
 	m.ses.Record.Mutex.Lock()
-	owed := slices.Clone(m.ses.Record.Mailbox.Owed)
+	answers := slices.Clone(m.ses.Record.Mailbox.Owed)
 	m.ses.Record.Mutex.Unlock()
-	if busy == nil && len(owed) == 0 {
+	if busy == nil && len(answers) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, writPause)
@@ -73,7 +73,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if m.opts.Pending == nil {
 		return
 	}
-	for _, request := range owed {
+	for _, request := range answers {
 		text, late := m.readAnswers(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came

@@ -193,7 +193,7 @@ const ownDialect = "precept"
 // request counts a request at its end.
 func (m *Metrics) request(w *clientWriter) {
 	dialect := w.dialect.String()
-	if w.own {
+	if w.atEndpoint {
 		dialect = ownDialect
 	}
 	m.requests.WithLabelValues(dialect, class(w.code)).Inc()

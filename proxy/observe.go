@@ -13,7 +13,7 @@ import (
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
-		t.p.opts.Metrics.operation(t.in.dialect, now.Sub(t.in.started), t.reply.said)
+		t.p.opts.Metrics.operation(t.in.dialect, now.Sub(t.in.started), t.reply.parsed)
 	}
 	if t.out.span == nil {
 		return
@@ -27,7 +27,7 @@ func (t *turn) observe() {
 // spanFacts returns the attributes of the span. A turn that opted out of learning has only the
 // attributes that a meter could see.
 func (t *turn) spanFacts() trace.Facts {
-	r, rep := &t.reply, t.reply.said
+	r, rep := &t.reply, t.reply.parsed
 	out := trace.Facts{
 		Request: trace.Request{Provider: vendor(t.in.dialect), API: t.in.dialect.String(), Model: t.in.model},
 		Reply:   trace.Reply{Status: r.status, Failure: t.failure(), Input: -1, Cached: -1, Output: -1},

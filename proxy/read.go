@@ -17,10 +17,10 @@ import (
 
 // incoming is the request of the client.
 type incoming struct {
-	r       *http.Request // with a bounded body; set by admit, as are the next fields
-	who     identity
-	dialect wire.Dialect // wire.None: the request is forwarded uninspected
-	started time.Time
+	r        *http.Request // with a bounded body; set by admit, as are the next fields
+	identity identity
+	dialect  wire.Dialect // wire.None: the request is forwarded uninspected
+	started  time.Time
 
 	body  inspected     // set by read
 	req   *wire.Request // set by parse; nil: not understood, or given back when the reply began
@@ -29,7 +29,7 @@ type incoming struct {
 
 // inspected is the part of the request's body that is in memory.
 type inspected struct {
-	sent     *payload // the bytes of the client
+	received *payload // the bytes of the client
 	plain    []byte   // the bytes of sent, decoded if sent is compressed
 	unpacked *payload // holds plain where sent is compressed
 	charge   charge   // charge against limits.inspect_total_bytes
@@ -82,7 +82,7 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 			p.inFlight.done()
 		}
 	}()
-	if in.who, err = set.authenticate(r, api); err != nil {
+	if in.identity, err = set.authenticate(r, api); err != nil {
 		return in, out, err
 	}
 	to := set.target(api, form.Upstream)
@@ -94,7 +94,7 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}
 	in.started = p.opts.Now()
 	return in, outgoing{
-		url: to.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: to, who: in.who, came: r,
+		url: to.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: to, who: in.identity, came: r,
 		identity: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,
 	}, nil
 }
@@ -119,10 +119,10 @@ func (t *turn) read() error {
 		}
 		return err
 	}
-	body.sent = &payload{data: b}
-	t.out.body, t.out.length = body.sent, int64(len(b))
+	body.received = &payload{data: b}
+	t.out.body, t.out.length = body.received, int64(len(b))
 	if why != "" {
-		body.sent.tail = t.in.r.Body
+		body.received.tail = t.in.r.Body
 		t.out.length = t.in.r.ContentLength
 		t.uninspected(why)
 	}
@@ -139,7 +139,7 @@ func (t *turn) take(from io.Reader, size int64) (b []byte, why label.Reason, err
 	body, limits := &t.in.body, &t.set.cfg.Limits
 	busy := false
 	room := func(n int) bool {
-		busy = !body.charge.hold(n)
+		busy = !body.charge.tryAdd(n)
 		return !busy
 	}
 	first := firstRoom(size, int64(limits.InspectBytes))
@@ -170,7 +170,7 @@ func inProgress(head []byte) bool {
 // inspectable reports whether the body may be parsed: all of the body is in memory, and the tenant
 // of the client is known.
 func (t *turn) inspectable() bool {
-	if t.in.body.sent.tail != nil {
+	if t.in.body.received.tail != nil {
 		return false
 	}
 	if t.set.nameless {
@@ -183,7 +183,7 @@ func (t *turn) inspectable() bool {
 // parse finds the messages in the body. Of a compressed body, parse reads a bounded copy.
 func (t *turn) parse() {
 	body := &t.in.body
-	body.plain = body.sent.data
+	body.plain = body.received.data
 	if enc := t.in.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		if why := t.unpack(enc); why != "" {
 			t.uninspected(why)
@@ -194,11 +194,11 @@ func (t *turn) parse() {
 	if body.beyond != "" {
 		items = 0
 	}
-	req, err := t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, items)
+	req, err := t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, items)
 	var u *wire.Uninspected
 	if errors.As(err, &u) && u.Reason == label.UninspectedItems && inProgress(body.plain) {
 		body.beyond = label.UninspectedItems
-		req, err = t.p.parses.Parse(t.in.who.scope().Credential, t.in.dialect, body.plain, 0)
+		req, err = t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, 0)
 	}
 	switch {
 	case errors.As(err, &u):
@@ -214,12 +214,12 @@ func (t *turn) parse() {
 // decoded bytes are charged as well: a few hundred bytes may decode to megabytes.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
-	from, err := wire.Decode(encoding, body.sent.data)
+	from, err := wire.Decode(encoding, body.received.data)
 	if err != nil {
 		return label.UninspectedEncoding
 	}
 	defer func() { _ = from.Close() }()
-	held := body.charge.held
+	held := body.charge.bytes
 	b, why, err := t.take(from, -1)
 	if err == nil && why == "" {
 		body.plain, body.unpacked = b, &payload{data: b}

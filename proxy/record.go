@@ -17,12 +17,12 @@ import (
 
 // draft is the exchange of a turn, until the recorder gets the exchange.
 type draft struct {
-	exchange *sample.Exchange
-	begun    *store.Begun
-	size     int64           // bytes in the exchange
-	signals  []detect.Signal // signals in the request, such as the outcome of a test run
-	shows    bool            // the turn showed a new commit, branch or pull request
-	answered []string        // arguments of the calls that the request's results answer, for the opt-out by path
+	exchange     *sample.Exchange
+	begun        *store.Begun
+	size         int64           // bytes in the exchange
+	signals      []detect.Signal // signals in the request, such as the outcome of a test run
+	shows        bool            // the turn showed a new commit, branch or pull request
+	answeredArgs []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
 // admit drafts the exchange and admits the turn, before the request is sent. A side request, an
@@ -36,39 +36,39 @@ func (t *turn) admit() {
 		return
 	}
 	of, plan := t.session.Session.Record.MemberNow(), &t.plan.insert
-	t.kept = &draft{exchange: &sample.Exchange{
-		ID: id, Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
-		RequestID: t.w.id, Caller: t.in.who.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
+	t.draft = &draft{exchange: &sample.Exchange{
+		ID: id, Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
+		RequestID: t.w.id, Caller: t.in.identity.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
 		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons, Facts: sample.TurnFacts{Tags: slices.Clone(t.query.Claim.Tags)},
 	}}
-	t.kept.begun = t.p.opts.Store.Begin(t.kept.exchange)
+	t.draft.begun = t.p.opts.Store.Begin(t.draft.exchange)
 }
 
 // discard drops the draft and ends the admission of the turn. A draft with a failed step is
 // dropped, because the recorder could not see an opt-out.
 func (t *turn) discard() {
-	if t.kept != nil {
-		t.p.opts.Store.Abandon(t.kept.begun)
-		t.kept = nil
+	if t.draft != nil {
+		t.p.opts.Store.Abandon(t.draft.begun)
+		t.draft = nil
 	}
 }
 
 // gather copies the draft's part of the request, before the buffer returns to the pool.
 func (t *turn) gather() {
-	if t.kept == nil {
+	if t.draft == nil {
 		return
 	}
-	size := t.copyNewItems(t.kept.exchange)
+	size := t.copyNewItems(t.draft.exchange)
 	if t.plan.number <= 1 {
-		size += t.copyPrompt(t.kept.exchange, size)
-		t.kept.exchange.Facts.Task = session.FirstWords(t.in.req)
+		size += t.copyPrompt(t.draft.exchange, size)
+		t.draft.exchange.Facts.Task = session.FirstWords(t.in.req)
 	}
-	t.kept.size = int64(size)
-	t.kept.signals, t.kept.answered = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
+	t.draft.size = int64(size)
+	t.draft.signals, t.draft.answeredArgs = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
 	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
-		t.kept.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
+		t.draft.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
 		if len(failed) > 0 {
-			t.kept.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
+			t.draft.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
 		}
 	}
 	t.showWork()
@@ -87,10 +87,10 @@ func (t *turn) showWork() {
 	rec.Unlock()
 	echoes := make([]session.Echo, len(keys))
 	for i, k := range keys {
-		echoes[i] = session.Echo{Tenant: t.in.who.tenant, Key: k, ID: id, At: t.in.started}
+		echoes[i] = session.Echo{Tenant: t.in.identity.tenant, Key: k, ID: id, At: t.in.started}
 	}
-	t.kept.shows = len(keys) > 0
-	t.hold(echoes)
+	t.draft.shows = len(keys) > 0
+	t.holdKeys(echoes)
 }
 
 // copyNewItems copies the items that no earlier turn has shown, up to learning.capture_limit.
@@ -181,12 +181,12 @@ func (t *turn) publish() {
 		t.runStep(label.StepPublish, func() { st.PublishOptOut(t.session.Session, t.session.Waited) })
 		return
 	}
-	if t.kept == nil || !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
+	if t.draft == nil || !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
 		return
 	}
 	t.runStep(label.StepPublish, func() {
 		t.complete()
-		st.Publish(t.session.Session, t.session.Unit, t.kept.exchange, t.kept.answered, t.session.Waited)
+		st.Publish(t.session.Session, t.session.Unit, t.draft.exchange, t.draft.answeredArgs, t.session.Waited)
 	})
 }
 
@@ -222,16 +222,16 @@ func (t *turn) offer() {
 		t.p.opts.Tally.OptedOut.Add(1)
 		return
 	}
-	if t.kept == nil {
+	if t.draft == nil {
 		return
 	}
 	t.complete()
 	t.enter(phaseOffered)
-	k := t.kept
+	k := t.draft
 	if !st.Offer(store.Turn{
-		Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answered, Session: t.session.Session, Unit: t.session.Unit,
+		Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
 	}) {
-		_ = st.OptedOut(k.exchange, k.answered)
+		_ = st.OptedOut(k.exchange, k.answeredArgs)
 	}
 }
 
@@ -240,13 +240,13 @@ func (t *turn) complete() {
 	if !t.enter(phaseComplete) {
 		return
 	}
-	x, r := t.kept.exchange, &t.reply
+	x, r := t.draft.exchange, &t.reply
 	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), ms(t.p.opts.Now().Sub(t.in.started))
 	if !r.first.IsZero() {
 		x.FirstMS = ms(r.first.Sub(t.in.started))
 	}
 	size := 0
-	if rep := r.said; rep != nil {
+	if rep := r.parsed; rep != nil {
 		x.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
@@ -261,13 +261,13 @@ func (t *turn) complete() {
 		}
 		x.Truncated = x.Truncated || rep.Cut
 	}
-	t.kept.size = max(t.kept.size+int64(size), 1)
+	t.draft.size = max(t.draft.size+int64(size), 1)
 }
 
 // decided reports whether the turn made a decision for later turns to repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
-	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.kept != nil && t.kept.shows
+	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.shows
 }
 
 // change returns the change of the session's row by the turn. An opt-out counts as a change: an
@@ -302,16 +302,16 @@ func (t *turn) judgeUnoffered() {
 
 // abandonUnoffered ends an admitted turn without an offer, after a failed step.
 func (t *turn) abandonUnoffered() {
-	if t.kept != nil {
-		t.p.opts.Store.Abandon(t.kept.begun)
+	if t.draft != nil {
+		t.p.opts.Store.Abandon(t.draft.begun)
 	}
 }
 
 // findCommands returns the /lesson commands in the reply. The next turn of the session, which may come
 // at once, then waits for the answers.
 func (t *turn) findCommands() []writ.Command {
-	rep, ses := t.reply.said, t.session.Session
-	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.kept == nil || !rep.Complete || t.reply.reader.Dropped() {
+	rep, ses := t.reply.parsed, t.session.Session
+	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
 		return nil
 	}
 	found := writ.Parse(rep.Text, rep.Cut)
@@ -329,9 +329,9 @@ func (t *turn) queueCommands() {
 	}
 	t.complete()
 	job := commandJob{
-		set: t.set, scope: lesson.Scope{Tenant: t.in.who.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
+		set: t.set, scope: lesson.Scope{Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
 	}
-	if !t.p.opts.Store.OptedOut(t.kept.exchange, t.kept.answered) && t.p.commands.put(&job) {
+	if !t.p.opts.Store.OptedOut(t.draft.exchange, t.draft.answeredArgs) && t.p.commands.put(&job) {
 		return
 	}
 	t.p.commands.pending.end(job.session)

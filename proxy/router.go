@@ -65,7 +65,7 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 // requests apart from the requests to the upstream.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		clientOf(c.Response()).own = true
+		clientOf(c.Response()).atEndpoint = true
 		return h(c)
 	}
 }
@@ -83,7 +83,7 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 		if !ok || endpoints[own] == nil && endpoints[own+"/:id"] == nil || below != "" && below[0] != '/' {
 			continue
 		}
-		clientOf(c.Response()).own = true
+		clientOf(c.Response()).atEndpoint = true
 		methods := endpoints[own]
 		switch {
 		case strings.Count(below, "/") == 1 && endpoints[own+"/:id"] != nil:
@@ -123,7 +123,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
 			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.set.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
-			old: !r.ProtoAtLeast(1, 1),
+			http10: !r.ProtoAtLeast(1, 1),
 		}
 		defer p.endRequest(w, r)
 		if p.draining.Load() {

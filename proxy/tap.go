@@ -19,16 +19,16 @@ type reply struct {
 	status   int
 	first    time.Time         // time at which the headers arrived
 	reader   *wire.ReplyReader // nil: the reply is not read
-	want     int64             // Content-Length, -1 unknown
-	seen     int64             // bytes
-	over     bool              // the last byte was received
+	length   int64             // Content-Length, -1 unknown
+	received int64             // bytes
+	complete bool              // the last byte was received
 	copied   int64             // bytes charged to limits.capture_total_bytes
-	said     *wire.Reply       // set when the reply is settled
+	parsed   *wire.Reply       // set when the reply is settled
 	commands []writ.Command    // the /lesson commands in the reply
 }
 
 // whole reports whether a complete reply was read.
-func (r *reply) whole() bool { return r.said != nil && r.said.Complete }
+func (r *reply) whole() bool { return r.parsed != nil && r.parsed.Complete }
 
 // response implements observer.
 func (t *turn) response(res *http.Response, original bool) {
@@ -43,7 +43,7 @@ func (t *turn) response(res *http.Response, original bool) {
 			res.Header.Set("Precept-Skip", t.skip)
 		}
 	}
-	t.reply.status, t.reply.first, t.reply.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
+	t.reply.status, t.reply.first, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	if t.session.Session != nil || t.session.Shows {
 		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
 		t.reply.reader.Unpack(res.Header.Get("Content-Encoding")) // some servers compress although identity was asked for
@@ -77,7 +77,7 @@ func (t *turn) see(b []byte, err error) {
 		return
 	}
 	if len(b) > 0 {
-		r.seen += int64(len(b))
+		r.received += int64(len(b))
 		if !t.runStep(label.StepCapture, func() { _, _ = r.reader.Write(b) }) {
 			r.reader.Close()
 			r.reader = nil
@@ -85,8 +85,8 @@ func (t *turn) see(b []byte, err error) {
 		}
 		t.account()
 	}
-	r.over = errors.Is(err, io.EOF) || r.want > 0 && r.seen == r.want
-	if r.over || r.reader.Ended() {
+	r.complete = errors.Is(err, io.EOF) || r.length > 0 && r.received == r.length
+	if r.complete || r.reader.Ended() {
 		t.observeReply()
 		t.publish()
 	}
@@ -124,9 +124,9 @@ func (t *turn) release() {
 		t.discard()
 	}
 	b := &t.in.body
-	t.sent.attempts.recycle(&t.p.pool, b.sent, b.unpacked, t.out.spliced)
+	t.forward.attempts.recycle(&t.p.pool, b.received, b.unpacked, t.out.spliced)
 	b.charge.release(0)
-	b.sent, b.unpacked, b.plain = nil, nil, nil
+	b.received, b.unpacked, b.plain = nil, nil, nil
 	t.in.req, t.query.Request = nil, nil
 	t.out.body, t.out.spliced, t.out.original = nil, nil, nil
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
@@ -138,13 +138,13 @@ func (t *turn) observeReply() {
 		return
 	}
 	t.runStep(label.StepSettle, func() {
-		t.reply.said = t.reply.reader.Reply()
-		if why := t.reply.reader.Unread(); why != "" && t.reply.over { // a reply that cannot be decoded counts as complete at its last byte
-			t.reply.said.Complete = true
+		t.reply.parsed = t.reply.reader.Reply()
+		if why := t.reply.reader.Unread(); why != "" && t.reply.complete { // a reply that cannot be decoded counts as complete at its last byte
+			t.reply.parsed.Complete = true
 			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
 		}
 		ok := t.reply.status < 300
-		t.hold(t.p.resolver.Replied(&t.query, &t.session, t.reply.said, ok))
+		t.holdKeys(t.p.resolver.Replied(&t.query, &t.session, t.reply.parsed, ok))
 		if ok && t.isMain() {
 			t.reply.commands = t.findCommands()
 		}

@@ -97,13 +97,13 @@ func (c *upstreamConn) answers() bool {
 // attempts follows the attempts of net/http at sending one request. Several attempts may read the
 // request's body at once, also after RoundTrip has returned.
 type attempts struct {
-	open    atomic.Int32 // attempts that may still read the body
-	bodies  []*payload   // given back when no attempt is left
-	to      *pool
-	given   atomic.Bool // bodies is set
-	conn    atomic.Pointer[upstreamConn]
-	unasked atomic.Bool // the upstream sent a response before the request
-	leg     atomic.Int32
+	open      atomic.Int32 // attempts that may still read the body
+	bodies    []*payload   // given back when no attempt is left
+	pool      *pool
+	hasBodies atomic.Bool // bodies is set
+	conn      atomic.Pointer[upstreamConn]
+	early     atomic.Bool // the upstream sent a response before the request
+	leg       atomic.Int32
 }
 
 // follow adds the hooks by which net/http reports its attempts.
@@ -129,7 +129,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
 		GotFirstResponseByte: func() {
 			if c := a.conn.Load(); c != nil && !c.answers() {
-				a.unasked.Store(true)
+				a.early.Store(true)
 				_ = c.Close()
 			}
 		},
@@ -141,19 +141,19 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 // after giveBack.
 func (a *attempts) recycle(to *pool, bodies ...*payload) {
 	a.open.Add(1)
-	a.to, a.bodies = to, bodies
-	a.given.Store(true)
+	a.pool, a.bodies = to, bodies
+	a.hasBodies.Store(true)
 	a.close()
 }
 
 // close ends an attempt.
 func (a *attempts) close() {
-	if a.open.Add(-1) > 0 || !a.given.CompareAndSwap(true, false) {
+	if a.open.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return
 	}
 	for _, b := range a.bodies {
 		if b != nil {
-			b.release(a.to)
+			b.release(a.pool)
 		}
 	}
 	a.bodies = nil

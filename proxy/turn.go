@@ -16,20 +16,20 @@ import (
 // turn is one request on a rewritten path and its reply. A turn belongs to the goroutine that serves
 // the request.
 type turn struct {
-	p    *Proxy
-	set  *settings // the configuration at the start of the turn
-	book *lesson.Book
-	w    *clientWriter  // holds the id of the request
-	in   incoming       // set by read and parse
-	sent forwarding     // the way to the upstream and back; uses the buffers of the request until release
-	out  outgoing       // set by read; splice replaces the body
-	skip string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
-	held []session.Echo // keys of the session that are not in the store yet, because the request has no id
+	p        *Proxy
+	set      *settings // the configuration at the start of the turn
+	book     *lesson.Book
+	w        *clientWriter  // holds the id of the request
+	in       incoming       // set by read and parse
+	forward  forwarding     // the way to the upstream and back; uses the buffers of the request until release
+	out      outgoing       // set by read; splice replaces the body
+	skip     string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
+	heldKeys []session.Echo // keys of the session that are not in the store yet, because the request has no id
 
 	query   resolve.Query  // set by resolve; the claims of the request
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	kept    *draft         // set by begin; nil: the turn leaves no record
+	draft   *draft         // set by begin; nil: the turn leaves no record
 	reply   reply          // set by the tap
 	phase   phase
 }
@@ -75,7 +75,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		return nil
 	}
 	t := &turn{p: p, set: set, book: p.opts.Book(), w: w, in: in, out: out}
-	t.sent = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
+	t.forward = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
 	t.out.span = p.opts.Tracer.Start(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
@@ -105,7 +105,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.out.span.TraceID())
 	}
 	if len(t.plan.insert.Edits) > 0 && !t.runStep(label.StepSplice, t.splice) {
-		t.out.restore(t.in.body.sent)
+		t.out.restore(t.in.body.received)
 	}
 
 	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
@@ -114,18 +114,18 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	t.runStep(label.StepBegin, t.admit)
 
 	// Forward: the tap, which is the turn itself, sees the reply before the client does.
-	t.sent.serve()
+	t.forward.serve()
 	return nil
 }
 
 // resolve finds the session of the request, and counts the result.
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
-	t.in.who.claims(&claim)
-	learn := !claim.LearnOff && t.set.learns(&t.in.who, claim.Agent)
+	t.in.identity.claims(&claim)
+	learn := !claim.LearnOff && t.set.learns(&t.in.identity, claim.Agent)
 	claim.Agent = t.set.cleanName(claim.Agent)
 	beyond := t.in.body.beyond
-	t.query = resolve.Query{Scope: t.in.who.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, Known: beyond != ""}
+	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, Known: beyond != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
 	if beyond != "" {
 		t.uninspected(beyond)
@@ -147,7 +147,7 @@ func (t *turn) resolve() {
 			t.skip = string(why)
 		}
 	}
-	t.hold(t.session.Noted)
+	t.holdKeys(t.session.Noted)
 }
 
 // markSide notes that the request is a side request.
@@ -167,21 +167,21 @@ func (t *turn) name() {
 		random := t.p.opts.entropy()
 		t.w.id = "req_" + hex.EncodeToString(append(t.session.Session.Record.Identity.ID[:], random[:8]...))
 	}
-	t.hold(nil)
+	t.holdKeys(nil)
 }
 
-// hold gives keys to the store, under the id of the request. The store keeps the keys in memory
+// holdKeys gives keys to the store, under the id of the request. The store keeps the keys in memory
 // until the recorder has judged the turn: an opt-out leaves no key.
-func (t *turn) hold(keys []session.Echo) {
-	if len(t.held) > 0 {
-		keys = append(t.held, keys...)
+func (t *turn) holdKeys(keys []session.Echo) {
+	if len(t.heldKeys) > 0 {
+		keys = append(t.heldKeys, keys...)
 	}
-	t.held = keys
-	if t.w.id == "" || len(t.held) == 0 {
+	t.heldKeys = keys
+	if t.w.id == "" || len(t.heldKeys) == 0 {
 		return
 	}
-	t.p.opts.Store.HoldKeys(t.w.id, t.held...)
-	t.held = nil
+	t.p.opts.Store.HoldKeys(t.w.id, t.heldKeys...)
+	t.heldKeys = nil
 }
 
 // uninspected counts the reason for an uninspected body.

@@ -34,7 +34,7 @@ type badResponse string
 func (e badResponse) Error() string { return string(e) }
 
 // errUnasked is the error of a response that came before its request.
-const errUnasked = badResponse("sent bytes before the request; precept closed the connection; try again")
+const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
 // refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http holds only the
 // text that the proxy chose.
@@ -100,7 +100,7 @@ func (t *target) fault(err error, at leg) (status int, message string) {
 	case errors.As(err, &op) && op.Op == "dial":
 		return unreachable(&up, op.Err)
 	case via != nil && t.base.Scheme == "https" && at == legConnected:
-		return via.silent(err, "CONNECT")
+		return via.noResponse(err, "CONNECT")
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check that " + up.setting + " names https or http as the port speaks it" + viaText(via)
 	case timedOut(err):
@@ -137,8 +137,8 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// silent returns the answer for a hop that took a connection and gave no usable answer.
-func (h *hop) silent(err error, to string) (int, string) {
+// noResponse returns the answer for a hop that took a connection and gave no usable answer.
+func (h *hop) noResponse(err error, to string) (int, string) {
 	if timedOut(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
 	}
@@ -296,9 +296,9 @@ type faultLog struct {
 	total   int       // failures since first
 }
 
-// failed logs a failed request: as a warning at most once in logEvery, else for debugging. why has the
+// logFailure logs a failed request: as a warning at most once in logEvery, else for debugging. why has the
 // cause and the remedy.
-func (l *faultLog) failed(log *slog.Logger, t *target, now time.Time, status int, why string) {
+func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if quiet := now.Sub(l.last) >= logEvery; l.total == 0 || quiet && !l.warned.Load() {
@@ -317,8 +317,8 @@ func (l *faultLog) failed(log *slog.Logger, t *target, now time.Time, status int
 	log.Warn("requests to the upstream fail", args...)
 }
 
-// answered logs the end of the failures.
-func (l *faultLog) answered(log *slog.Logger, t *target, now time.Time) {
+// logRecovery logs the end of the failures.
+func (l *faultLog) logRecovery(log *slog.Logger, t *target, now time.Time) {
 	if !l.warned.CompareAndSwap(true, false) {
 		return
 	}
@@ -332,8 +332,8 @@ func (l *faultLog) answered(log *slog.Logger, t *target, now time.Time) {
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:
-		t.faults.failed(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
+		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
 	case t.faults.warned.Load():
-		t.faults.answered(log(), t, now())
+		t.faults.logRecovery(log(), t, now())
 	}
 }

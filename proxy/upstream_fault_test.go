@@ -33,20 +33,20 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 		}
 	}
 	now := start
-	up.faults.failed(log, up, now, 502, "connection refused")
+	up.faults.logFailure(log, up, now, 502, "connection refused")
 	lines(`level=WARN msg="requests to the upstream fail".*url=http://user:xxxxx@127.0.0.1:9/v1 status=502 failed=1 why="connection refused"`)
 	for range 59 {
 		now = now.Add(time.Second)
-		up.faults.failed(log, up, now, 502, "connection refused")
+		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
 	lines()
 	now = now.Add(time.Second)
-	up.faults.failed(log, up, now, 504, "time-out")
+	up.faults.logFailure(log, up, now, 504, "time-out")
 	lines(`failed=60 why=time-out`)
 	for range 20 {
 		now = now.Add(time.Second)
 		up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
-		up.faults.failed(log, up, now, 502, "connection refused")
+		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
 	lines(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
 	now = now.Add(time.Minute)

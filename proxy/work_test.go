@@ -45,7 +45,7 @@ func (r *rig) rate(t *testing.T, header http.Header, subject string) (p posted) 
 	return p
 }
 
-const shown = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+const lessonLine = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // A session is found by each spelling of its commit, branch and pull request.
 func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
@@ -53,7 +53,7 @@ func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
 	r.commits(t, named("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
-		`"commit":"3f2a9c1"`, `"commit":"` + shown + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
+		`"commit":"3f2a9c1"`, `"commit":"` + lessonLine + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {

@@ -86,7 +86,7 @@ type SessionList struct {
 // delivered.
 func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
-		return a.one(ctx, q.Tenant, q.Session)
+		return a.sessionNamed(ctx, q.Tenant, q.Session)
 	}
 	b := browsing{items: newItems(a), q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
 	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
@@ -147,7 +147,7 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, er
 		if err != nil {
 			return 0, err
 		}
-		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
+		if ok = ok && b.q.matches(&item); ok && b.q.searches() {
 			b.reads++
 			if item.Found, ok, err = b.items.archive.search(ctx, l, newHits(b.q.Text.Words, b.q.Text.Tool, b.q.Text.Error)); err != nil {
 				return 0, err
@@ -163,8 +163,8 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, er
 	return 0, nil
 }
 
-// one returns the session of a name as a list. The list is empty for an unknown name.
-func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, error) {
+// sessionNamed returns the session of a name as a list. The list is empty for an unknown name.
+func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)
 	if errors.Is(err, ErrNoSession) {
@@ -194,8 +194,8 @@ func (q *SessionQuery) filters() bool {
 // searches reports whether exchanges have to be read.
 func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// wants reports whether the query selects a session by its row.
-func (q *SessionQuery) wants(x *SessionItem) bool {
+// matches reports whether the query selects a session by its row.
+func (q *SessionQuery) matches(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {

@@ -60,7 +60,7 @@ type shipper struct {
 
 // shipperLimits are the limits of a shipper.
 type shipperLimits struct {
-	hold  int64         // bytes of exchanges in memory
+	bytes int64         // bytes of exchanges in memory
 	every time.Duration // maximum time without a delivery to the backend
 }
 
@@ -94,7 +94,7 @@ func (d *shipper) ship(ctx context.Context, now time.Time) {
 	})
 	tight := d.handoff.outbox != nil && errors.Is(d.err, session.ErrDiskFull)
 	if tight {
-		d.handoff.giveWay(now)
+		d.handoff.yieldDisk(now)
 	}
 	if failed := d.err; d.phase != starting { // a start does not wait for the disk
 		d.err = d.tools.guard.Err(label.StepSecure, func() error { return d.secure(ctx, now, failed, tight) })
@@ -163,7 +163,7 @@ func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 
 // dropTail drops the undelivered batch, whose rows are read back later.
 func (d *shipper) dropTail() {
-	d.tools.state.held.Add(-d.tail.held)
+	d.tools.state.heldBytes.Add(-d.tail.held)
 	d.tail = batch{}
 }
 
@@ -197,7 +197,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 			return false, &stepError{label.StepReadBack, err}
 		}
 		if len(rows) == 0 { // the rows are lost, and counted
-			d.handoff.arrived(until)
+			d.handoff.setReached(until)
 			continue
 		}
 		var b batch
@@ -216,7 +216,7 @@ func (d *shipper) makeRoom(err error) {
 	case d.handoff.outbox == nil:
 		d.tail.rows = newestRows(d.tail.rows)
 		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
-	case errors.Is(err, context.Canceled), d.tail.held < d.limits.hold/4 && len(d.tail.rows) < manyRows:
+	case errors.Is(err, context.Canceled), d.tail.held < d.limits.bytes/4 && len(d.tail.rows) < manyRows:
 	default:
 		d.handoff.putBack(&d.tail)
 	}
@@ -231,7 +231,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	err := d.writer.write(ctx, b)
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
 		d.tools.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
-		d.tools.state.held.Add(-b.held)
+		d.tools.state.heldBytes.Add(-b.held)
 		d.tools.state.delivered.Store(b.flush)
 		d.phase = volatile
 		d.tools.state.healthy(false)
@@ -245,7 +245,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	if d.handoff.outbox != nil {
 		d.handoff.outbox.Advance(b.last, int64(len(b.exchanges))+b.counted+b.damaged, refused)
 		d.handoff.outbox.LoseIncomplete(b.unread)
-		d.handoff.arrived(b.last)
+		d.handoff.setReached(b.last)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (d *shipper) count(b *batch) (refused map[string]int64) {
 		}
 		d.tools.tally.Exchanges.Add(1)
 	}
-	d.tools.state.held.Add(-b.held)
+	d.tools.state.heldBytes.Add(-b.held)
 	if b.flush > 0 {
 		d.tools.state.delivered.Store(b.flush)
 	}

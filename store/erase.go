@@ -67,9 +67,9 @@ type eraser struct {
 
 // follower is the progress with the erasures of other replicas.
 type follower struct {
-	due  time.Time // time of the next look-up
-	last string    // position of the last erasure that was applied
-	own  []string  // positions of the erasures of this replica since last
+	due          time.Time // time of the next look-up
+	last         string    // position of the last erasure that was applied
+	ownPositions []string  // positions of the erasures of this replica since last
 }
 
 // chore is a deletion that a caller waits for.
@@ -139,7 +139,7 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 
 // membersOf returns the sessions that share the coins of a run or a parent session.
 func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	of, ok, err := x.sessions.known(ctx, tenant, id)
+	of, ok, err := x.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
 		x.hurry(ctx)
-		if err := x.shipper.behind(); err != nil {
+		if err := x.shipper.lagReason(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // half a deletion would be worse than a stop that waits
@@ -220,7 +220,7 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	}
 	place, err := x.fleet.Announce(ctx, e)
 	if err == nil {
-		x.replicas.own = append(x.replicas.own, place)
+		x.replicas.ownPositions = append(x.replicas.ownPositions, place)
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(x.replicas.own, e.Place) && e.Tenant != "" {
+			if !slices.Contains(x.replicas.ownPositions, e.Place) && e.Tenant != "" {
 				if err := x.follow(ctx, e, now); err != nil {
 					return err
 				}
@@ -249,7 +249,7 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 			x.replicas.last = e.Place
 		}
 	}
-	x.replicas.own, x.replicas.due = nil, now.Add(erasuresEvery)
+	x.replicas.ownPositions, x.replicas.due = nil, now.Add(erasuresEvery)
 	return nil
 }
 

@@ -134,20 +134,20 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	anyLoops.Loops = false
 	for n := range r.Sessions {
 		x := &r.Sessions[n]
-		if rows.wants(x) {
+		if rows.matches(x) {
 			f.Counted++
 		}
 		for i := range dimensions {
-			if without[i].wants(x) {
+			if without[i].matches(x) {
 				for _, value := range dimensions[i].values(x) {
 					counts[i][value]++
 				}
 			}
 		}
-		if anyLoops.wants(x) && x.Loops > 0 {
+		if anyLoops.matches(x) && x.Loops > 0 {
 			f.WithLoops++
 		}
-		if anyLesson.wants(x) {
+		if anyLesson.matches(x) {
 			f.addLessons(lessons, x)
 		}
 	}

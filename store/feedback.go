@@ -25,25 +25,25 @@ type feedbackSets interface {
 
 // touched is the set of sessions whose reward is to be computed again.
 type touched struct {
-	mu sync.Mutex
-	of map[session.Ref]bool
+	mu   sync.Mutex
+	refs map[session.Ref]bool
 }
 
 func (t *touched) add(tenant string, id session.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = map[session.Ref]bool{}
+	if t.refs == nil {
+		t.refs = map[session.Ref]bool{}
 	}
-	t.of[session.Ref{Tenant: tenant, ID: id}] = true
+	t.refs[session.Ref{Tenant: tenant, ID: id}] = true
 }
 
 // take returns and empties the set.
 func (t *touched) take() map[session.Ref]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	of := t.of
-	t.of = nil
+	of := t.refs
+	t.refs = nil
 	return of
 }
 
@@ -51,9 +51,9 @@ func (t *touched) take() map[session.Ref]bool {
 func (t *touched) forget(tenant string, of func(session.ID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ref := range t.of {
+	for ref := range t.refs {
 		if ref.Tenant == tenant && of(ref.ID) {
-			delete(t.of, ref)
+			delete(t.refs, ref)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (f *feedbackWriter) countFull(err error) error {
 // that cannot be looked up now gets the feedback when the session closes.
 func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
-		of, ok, err := f.sessions.known(ctx, tenant, id)
+		of, ok, err := f.sessions.member(ctx, tenant, id)
 		if err != nil || !ok || of.Unit == (session.ID{}) {
 			continue
 		}
@@ -111,7 +111,7 @@ func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries ma
 
 // postToUnit adds the feedback of a session to the session's unit, if there is one.
 func (f *feedbackWriter) postToUnit(ctx context.Context, tenant string, id session.ID) error {
-	of, ok, err := f.sessions.known(ctx, tenant, id)
+	of, ok, err := f.sessions.member(ctx, tenant, id)
 	if err != nil || !ok || of.Unit == (session.ID{}) {
 		return err
 	}

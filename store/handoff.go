@@ -20,9 +20,9 @@ const (
 // ready is in the outbox, and still in memory for the shipper. If the backend does not keep up,
 // ready leaves memory, and the shipper reads its rows back from the outbox.
 type handoff struct {
-	outbox *outbox.Outbox // nil: rows wait in memory alone
-	tools  tools
-	hold   int64 // bytes of exchanges in memory, at most
+	outbox   *outbox.Outbox // nil: rows wait in memory alone
+	tools    tools
+	maxBytes int64 // bytes of exchanges in memory, at most
 
 	mu      sync.Mutex // guards the fields below and the recorder's lists
 	next    batch
@@ -42,8 +42,8 @@ type handoff struct {
 // maxSpareDocuments is the largest room for documents that stays for the next append.
 const maxSpareDocuments = 2 * pieceBytes
 
-// waits reports whether appends pause. The caller holds mu.
-func (h *handoff) waits(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
+// isPaused reports whether appends pause. The caller holds mu.
+func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
 
 // commit makes next durable, and leaves next to the shipper. begun reports whether the starts of
 // turns are in the outbox; otherwise commit removes the starts from next. The caller holds mu.
@@ -56,19 +56,19 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 		h.next.begun = nil
 	}
 	if h.putErr != nil {
-		h.tools.state.unspooled.Store(true)
+		h.tools.state.outboxFailed.Store(true)
 		h.tools.tally.WriteErrors.Add(1)
 		h.tools.failed(label.StepSpool, h.putErr)
 		h.putAt = now.Add(retryAfter)
 		return false
 	}
-	h.tools.state.unspooled.Store(false)
+	h.tools.state.outboxFailed.Store(false)
 	if h.outbox != nil {
 		h.tools.state.durable.Store(h.next.flush)
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()
-	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.hold/4 || len(h.ready.rows) >= manyRows) {
+	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
 		h.dropDurable()
 	}
 	return begun
@@ -100,7 +100,7 @@ func (h *handoff) append() error {
 	// may exceed the quota.
 	h.next.begun = nil
 	h.tools.tally.DroppedQuota.Add(h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true }))
-	h.tools.state.held.Add(-h.next.held)
+	h.tools.state.heldBytes.Add(-h.next.held)
 	h.next.held = 0
 	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
 	return h.append()
@@ -108,7 +108,7 @@ func (h *handoff) append() error {
 
 // dropDurable drops durable rows that the shipper has not taken from memory. The caller holds mu.
 func (h *handoff) dropDurable() {
-	h.tools.state.held.Add(-h.ready.held)
+	h.tools.state.heldBytes.Add(-h.ready.held)
 	h.from, h.since = h.ready.last, h.ready.flush
 	h.ready = batch{last: h.ready.last, flush: h.ready.flush}
 	h.tools.state.lagging.Store(true)
@@ -133,8 +133,8 @@ func (h *handoff) take(to *batch) {
 	h.from, h.since, h.reached = h.ready.last, h.ready.flush, h.ready.last
 }
 
-// arrived notes that the backend has the rows up to a sequence number.
-func (h *handoff) arrived(to int64) {
+// setReached notes that the backend has the rows up to a sequence number.
+func (h *handoff) setReached(to int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reached = max(h.reached, to)
@@ -170,20 +170,20 @@ func (h *handoff) putBack(tail *batch) {
 func (h *handoff) readAgain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tools.state.held.Add(-h.ready.held)
+	h.tools.state.heldBytes.Add(-h.ready.held)
 	h.reached, h.from = h.outbox.Delivered()
 	h.ready, h.since = batch{last: h.from, flush: h.flushes}, h.flushes
 	h.tools.state.lagging.Store(true)
 	h.tools.state.blind.Store(true)
 }
 
-// giveWay leaves the room of a full disk to the backend: delivered rows can leave the outbox, and
+// yieldDisk leaves the room of a full disk to the backend: delivered rows can leave the outbox, and
 // nothing else makes room. Meanwhile new rows wait in memory, within the bound.
-func (h *handoff) giveWay(now time.Time) {
+func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.full, h.putAt = true, now.Add(3*retryAfter) // after the next attempt of the shipper
-	h.outbox.GiveWay()
+	h.outbox.YieldDisk()
 }
 
 // wasFull reports whether the outbox had no room since the last time.
@@ -208,8 +208,8 @@ func (h *handoff) takeForBypass() (b batch, ok bool) {
 	return b, true
 }
 
-// bypassed ends takeForBypass. Undelivered rows wait again.
-func (h *handoff) bypassed(b *batch, err error) {
+// endBypass ends takeForBypass. Undelivered rows wait again.
+func (h *handoff) endBypass(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.passing = 0

@@ -40,21 +40,21 @@ func (t *Turn) pin(n int32) {
 type Begun struct {
 	x    *sample.Exchange
 	put  bool        // true after the turn is in the outbox; owned by the recorder
-	over atomic.Bool // offered, or given up
+	done atomic.Bool // offered, or given up
 }
 
 // inbox holds the turns of requests for the recorder. Its methods never block.
 type inbox struct {
-	tally *Tally
-	state *state
-	hold  int64         // bytes of exchanges in memory, at most
-	stubs bool          // turns in progress are recorded, too
-	full  chan struct{} // receives a value when a batch is complete
+	tally    *Tally
+	state    *state
+	maxBytes int64         // bytes of exchanges in memory, at most
+	stubs    bool          // turns in progress are recorded, too
+	full     chan struct{} // receives a value when a batch is complete
 
-	mu    sync.Mutex
-	queue []Turn
-	open  []*Begun // began since the last flush
-	lost  []lost   // given up since then
+	mu        sync.Mutex
+	queue     []Turn
+	open      []*Begun        // began since the last flush
+	abandoned []abandonedTurn // given up since then
 }
 
 // Begin admits a turn when its request is sent. Identity and decisions of the exchange must be set
@@ -72,17 +72,17 @@ func (q *inbox) Begin(x *sample.Exchange) *Begun {
 
 // Abandon ends a turn that began and is not offered, because a step failed.
 func (q *inbox) Abandon(b *Begun) {
-	if b != nil && !b.over.Load() {
+	if b != nil && !b.done.Load() {
 		q.tally.DroppedBad.Add(1)
-		q.giveUp(b, droppedBad)
+		q.abandon(b, droppedBad)
 	}
 }
 
-// giveUp counts a turn without an exchange to store.
-func (q *inbox) giveUp(b *Begun, reason string) {
+// abandon counts a turn without an exchange to store.
+func (q *inbox) abandon(b *Begun, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.lost = append(q.lost, lost{b, reason})
+	q.abandoned = append(q.abandoned, abandonedTurn{b, reason})
 	b.end()
 }
 
@@ -90,12 +90,12 @@ func (q *inbox) giveUp(b *Begun, reason string) {
 // record the start after the end.
 func (b *Begun) end() {
 	if b != nil {
-		b.over.Store(true)
+		b.done.Store(true)
 	}
 }
 
-// lost is a turn without an exchange to store.
-type lost struct {
+// abandonedTurn is a turn without an exchange to store.
+type abandonedTurn struct {
 	begun  *Begun
 	reason string
 }
@@ -103,9 +103,9 @@ type lost struct {
 // Offer queues a turn and never blocks. With a full queue, or too many bytes in memory, Offer drops
 // and counts the turn.
 func (q *inbox) Offer(t Turn) bool {
-	if q.state.held.Load()+t.Size > q.hold {
+	if q.state.heldBytes.Load()+t.Size > q.maxBytes {
 		q.tally.DroppedFull.Add(1)
-		q.giveUp(t.Begun, droppedFull)
+		q.abandon(t.Begun, droppedFull)
 		return false
 	}
 	q.mu.Lock()
@@ -113,14 +113,14 @@ func (q *inbox) Offer(t Turn) bool {
 	if n <= queueLen {
 		t.pin(1)
 		q.queue = append(q.queue, t)
-		q.state.held.Add(t.Size)
+		q.state.heldBytes.Add(t.Size)
 		q.tally.Pending.Add(1)
 		t.Begun.end()
 	}
 	q.mu.Unlock()
 	if n > queueLen {
 		q.tally.DroppedFull.Add(1)
-		q.giveUp(t.Begun, droppedFull)
+		q.abandon(t.Begun, droppedFull)
 		return false
 	}
 	if n >= flushAt {

@@ -69,8 +69,8 @@ func endOfFirst(lists ...[]sample.Exchange) int64 {
 	return 0
 }
 
-// unwritten returns the number of exchanges in memory alone.
-func (s *Store) unwritten() int {
+// countInMemory returns the number of exchanges in memory alone.
+func (s *Store) countInMemory() int {
 	h := s.shipper.handoff
 	n := len(h.next.exchanges)
 	if h.outbox == nil {

@@ -40,23 +40,23 @@ type live struct {
 // Session is a session in memory. All requests of a session share one Session, which stays in memory
 // while a request pins it: from Acquire, Resident or Add until Release.
 type Session struct {
-	Record *session.Record
-	at     *list.Element
-	pins   atomic.Int32 // number of requests that hold the session
-	used   atomic.Int64 // last use, in Unix seconds
-	dirty  atomic.Bool  // the session is in waiting.dirty
-	later  atomic.Bool  // the session is in waiting.later
-	put    atomic.Int64 // the flush that last took the row; 0: none
-	mute   atomic.Bool  // all turns opted out, and only memory knows
-	gone   atomic.Bool  // the session was forgotten: no row may be written any more
+	Record    *session.Record
+	element   *list.Element
+	pins      atomic.Int32 // number of requests that hold the session
+	used      atomic.Int64 // last use, in Unix seconds
+	dirty     atomic.Bool  // the session is in waiting.dirty
+	later     atomic.Bool  // the session is in waiting.later
+	put       atomic.Int64 // the flush that last took the row; 0: none
+	silent    atomic.Bool  // all turns opted out, and only memory knows
+	forgotten atomic.Bool  // the session was forgotten: no row may be written any more
 	// numbers are the numbers of placeholders; nil: no exchange was redacted yet. The recorder owns numbers.
 	numbers *redact.Numbers
 	// unsure reports that the session began without an answer from the backend, and that the backend
 	// has not answered since.
 	unsure atomic.Bool
-	// veiled reports that the row was made, or left out, before the newest turn was judged. The
+	// unjudged reports that the row was made, or left out, before the newest turn was judged. The
 	// judgement makes the row again.
-	veiled atomic.Bool
+	unjudged atomic.Bool
 }
 
 // Unsure reports whether the session began without an answer from the backend, which may have an
@@ -92,7 +92,7 @@ func (l *live) peek(id session.ID) *Session {
 func (l *live) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.used.Store(now.Unix())
-	l.order.MoveToFront(s.at)
+	l.order.MoveToFront(s.element)
 }
 
 // has reports whether a session is in memory.
@@ -115,7 +115,7 @@ func (l *live) put(rec *session.Record, fresh bool, now time.Time, p progress) *
 		}
 		rec.Unit.Replica = l.replica // no other goroutine has the record yet
 		s = &Session{Record: rec}
-		s.at = l.order.PushFront(s)
+		s.element = l.order.PushFront(s)
 		l.of[rec.Identity.ID] = s
 	}
 	l.use(s, now)
@@ -144,7 +144,7 @@ func (l *live) sweep(now time.Time, p progress) {
 // progress tells which sessions may leave memory.
 type progress struct {
 	delivered int64 // newest flush that the backend has
-	spilled   int64 // newest flush whose rows may be in the outbox alone
+	inOutbox  int64 // newest flush whose rows may be in the outbox alone
 }
 
 // thin looks at up to step sessions, the least recently used first, and removes sessions beyond
@@ -165,12 +165,12 @@ func (l *live) thin(step, most int, idle time.Time, p progress) {
 		switch at := s.put.Load(); {
 		case s.pins.Load() > 0:
 			if many {
-				l.order.MoveToFront(s.at)
+				l.order.MoveToFront(s.element)
 			}
-		case s.dirty.Load() || s.later.Load() || s.mute.Load() && !many:
+		case s.dirty.Load() || s.later.Load() || s.silent.Load() && !many:
 		case at <= p.delivered:
 			l.drop(s)
-		case many && at <= p.spilled:
+		case many && at <= p.inOutbox:
 			l.blind.Store(max(l.blind.Load(), at))
 			l.drop(s)
 		}
@@ -180,7 +180,7 @@ func (l *live) thin(step, most int, idle time.Time, p progress) {
 // drop removes a session. The caller holds mu.
 func (l *live) drop(s *Session) {
 	delete(l.of, s.Record.Identity.ID)
-	l.order.Remove(s.at)
+	l.order.Remove(s.element)
 }
 
 // forget removes a session from memory, and reports whether the session was there. A request that
@@ -192,7 +192,7 @@ func (l *live) forget(tenant string, id session.ID) bool {
 	if s == nil || s.Record.Identity.Tenant != tenant {
 		return false
 	}
-	s.gone.Store(true)
+	s.forgotten.Store(true)
 	l.drop(s)
 	return true
 }
@@ -203,7 +203,7 @@ func (l *live) forgetTenant(tenant string) (n int) {
 	defer l.mu.Unlock()
 	for _, s := range l.of {
 		if s.Record.Identity.Tenant == tenant {
-			s.gone.Store(true)
+			s.forgotten.Store(true)
 			l.drop(s)
 			n++
 		}

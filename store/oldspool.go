@@ -81,7 +81,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	switch {
 	case note == spoolDone:
 	case note == "":
-		err = o.takeOver()
+		err = o.adoptState()
 	default:
 		_, err = fmt.Sscan(note, &o.at.Segment, &o.at.Offset, &o.base)
 	}
@@ -99,8 +99,8 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// takeOver takes over the account, the turns in progress and the marks of opt-outs.
-func (o *oldSpool) takeOver() error {
+// adoptState takes over the account, the turns in progress and the marks of opt-outs.
+func (o *oldSpool) adoptState() error {
 	o.base = o.box.Account().Admitted
 	var cursor struct {
 		Boot            string
@@ -123,7 +123,7 @@ func (o *oldSpool) takeOver() error {
 	a := outbox.Account{Admitted: ack.Admitted - int64(len(ack.Open)), Incomplete: ack.Incomplete, Dropped: ack.Dropped}
 	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.place()}, Carried: &a}
 	for _, s := range ack.Open {
-		f.Begun = append(f.Begun, s.begun())
+		f.Begun = append(f.Begun, s.start())
 	}
 	if _, err := o.box.Append(&f); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (o *oldSpool) takeOver() error {
 
 func (o *oldSpool) place() string { return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base) }
 
-// begun returns the start of a turn. Tenant and session are in the document.
-func (s *spoolStub) begun() outbox.Begun {
+// start returns the start of a turn. Tenant and session are in the document.
+func (s *spoolStub) start() outbox.Begun {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
@@ -277,7 +277,7 @@ func (b *batch) readOld(kind byte, p []byte) (err error) {
 	case 'B':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
-		b.begun = []outbox.Begun{s.begun()}
+		b.begun = []outbox.Begun{s.start()}
 	case 'V':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)

@@ -35,9 +35,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	live := newLive(o.Sessions, volatile, o.Replica)
 
 	// The parts that requests call.
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, hold: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
-	s.waiting = &waiting{held: map[string][]session.Echo{}}
-	s.touched = &touched{of: map[session.Ref]bool{}}
+	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
+	s.waiting = &waiting{heldByRequest: map[string][]session.Echo{}}
+	s.touched = &touched{refs: map[session.Ref]bool{}}
 	s.optOuts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, clean: o.Content.CleanTexts}
 	s.sessions = &sessions{
 		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
@@ -54,15 +54,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	// The parts that bring turns to the backend.
 	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
-	handoff := &handoff{outbox: box, tools: with, hold: o.Queue.MemoryBytes}
+	handoff := &handoff{outbox: box, tools: with, maxBytes: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
-		in: s.inbox, waiting: s.waiting, out: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
+		inbox: s.inbox, waiting: s.waiting, optouts: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
 		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
 		be: o.Backend, handoff: handoff, tools: with,
 		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Hooks.Failed},
-		limits: shipperLimits{hold: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
+		limits: shipperLimits{bytes: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
 		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, late: s.poster.late, tombs: tombs, shipper: s.shipper,

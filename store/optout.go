@@ -36,7 +36,7 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 	out := rules != nil && (slices.ContainsFunc(answered, rules.Hits) || rules.Named(x))
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
-			o.judged(ses, x, out)
+			o.recordJudgement(ses, x, out)
 			ses.pins.Add(-1)
 		}
 	}
@@ -44,8 +44,8 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 	return out
 }
 
-// judged records the judgement of a turn in its session.
-func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
+// recordJudgement records the judgement of a turn in its session.
+func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if n := min(x.Given, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
@@ -56,14 +56,14 @@ func (o *optouts) judged(ses *Session, x *sample.Exchange, out bool) {
 	if !out {
 		o.keepUnit(ses)
 	}
-	if ses.veiled.Swap(false) { // the row was written before the judgement
+	if ses.unjudged.Swap(false) { // the row was written before the judgement
 		o.waiting.requeue(ses)
 	}
 }
 
-// silent reports whether all turns of a session opted out, so that feedback is ignored. A turn that
+// isSilent reports whether all turns of a session opted out, so that feedback is ignored. A turn that
 // is not judged yet is waited for, a moment.
-func (o *optouts) silent(ctx context.Context, tenant string, id session.ID) bool {
+func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bool {
 	const step, most = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
@@ -107,13 +107,13 @@ func (o *optouts) keepUnit(ses *Session) {
 	if !news {
 		return
 	}
-	unit.mute.Store(false)
+	unit.silent.Store(false)
 	o.waiting.requeue(unit)
 }
 
 // keepMarks writes new marks to the disk and to the other replicas. What fails is repeated.
 func (o *optouts) keepMarks(ctx context.Context) {
-	if err := errors.Join(o.marks.keep(), o.marks.announce(ctx)); err != nil {
+	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
 		o.failed(label.StepOptOut, err)
 	}
 }

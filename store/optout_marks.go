@@ -36,10 +36,10 @@ type optOutMarks struct {
 	secret []byte
 	fleet  optOutKeeper // nil: the backend is this process' own
 
-	mu    sync.Mutex
-	of    map[uint64]outbox.Mark
-	order []uint64      // the names, oldest first
-	fresh []outbox.Mark // marks that the outbox lacks
+	mu      sync.Mutex
+	of      map[uint64]outbox.Mark
+	order   []uint64      // the names, oldest first
+	unsaved []outbox.Mark // marks that the outbox lacks
 
 	unannounced map[session.ID]session.OptOutMark // marks that the fleet lacks
 }
@@ -91,7 +91,7 @@ func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.set(m) {
-		h.fresh = append(h.fresh, m)
+		h.unsaved = append(h.unsaved, m)
 	}
 	return true
 }
@@ -112,21 +112,21 @@ func (h *optOutMarks) recall(rec *session.Record) {
 	rec.OptOut.Asked = true
 }
 
-// keep writes new marks to the outbox.
-func (h *optOutMarks) keep() error {
+// save writes new marks to the outbox.
+func (h *optOutMarks) save() error {
 	h.mu.Lock()
-	fresh := h.fresh
-	h.fresh = nil
+	marks := h.unsaved
+	h.unsaved = nil
 	h.mu.Unlock()
-	if len(fresh) == 0 {
+	if len(marks) == 0 {
 		return nil
 	}
-	err := h.outbox.KeepMarks(fresh, mostMarks)
+	err := h.outbox.KeepMarks(marks, mostMarks)
 	if err != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.fresh = append(fresh, h.fresh...)
-		h.fresh = h.fresh[:min(len(h.fresh), mostMarks)]
+		h.unsaved = append(marks, h.unsaved...)
+		h.unsaved = h.unsaved[:min(len(h.unsaved), mostMarks)]
 	}
 	return err
 }

@@ -179,7 +179,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, of *subject, e fee
 		if len(of.Candidates) > 1 && !f.sessions.live.has(id) {
 			continue // a backend look-up per candidate would be slow; joinByKey needs one look-up
 		}
-		member, ok, err := f.sessions.known(ctx, tenant, id)
+		member, ok, err := f.sessions.member(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err
 		}
@@ -191,7 +191,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, of *subject, e fee
 		return p, err
 	}
 	for _, id := range of.Otherwise {
-		if member, ok, err := f.sessions.known(ctx, tenant, id); ok || err != nil {
+		if member, ok, err := f.sessions.member(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
 			}
@@ -223,7 +223,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 		ids = found[key]
 	}
 	for _, id := range ids {
-		member, ok, err := f.sessions.known(ctx, tenant, id)
+		member, ok, err := f.sessions.member(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, false, err
 		}
@@ -238,7 +238,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 // join adds feedback to a session and to the session's unit.
 func (f *poster) join(ctx context.Context, tenant string, of session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: of.Name, Run: of.Run, Status: Joined}
-	if f.out.silent(ctx, tenant, of.ID) {
+	if f.out.isSilent(ctx, tenant, of.ID) {
 		p.Status = Ignored
 		return p, nil
 	}

@@ -105,7 +105,7 @@ func (f *poster) optedOut(ctx context.Context, tenant string, of *subject) bool 
 	if id, ok := f.waiting.find(of.Key); ok {
 		ids = append(ids, id)
 	}
-	return slices.ContainsFunc(ids, func(id session.ID) bool { return f.out.silent(ctx, tenant, id) })
+	return slices.ContainsFunc(ids, func(id session.ID) bool { return f.out.isSilent(ctx, tenant, id) })
 }
 
 // deliverLate posts the late posts in the order of their receipt, within lateLimit, if ready. The

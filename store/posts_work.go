@@ -111,7 +111,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 				commits = append(commits, hashes...)
 			})
 			if err == nil && ok && shows && of.Unit != (session.ID{}) {
-				if unit, ok, failed := f.sessions.known(ctx, tenant, of.Unit); ok || failed != nil {
+				if unit, ok, failed := f.sessions.member(ctx, tenant, of.Unit); ok || failed != nil {
 					of, err = unit, failed
 				}
 			}

@@ -67,14 +67,14 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 			rows = append(rows, row)
 		}
 	}
-	b.soon(x.RequestID, waited, func(ctx context.Context) error {
+	b.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
 		return b.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
 
-// soon starts a write to the backend, and waits for the end of the write within the limit of a
+// writeSoon starts a write to the backend, and waits for the end of the write within the limit of a
 // request. The write continues afterwards.
-func (b *publisher) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
+func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
 	there := make(chan struct{})
 	b.writes.Go(func() {
 		defer close(there)
@@ -116,7 +116,7 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if row, ok := b.out.row(b.out.newRedactor(), ses); ok {
 		w.Rows = []session.Row{row}
 	}
-	b.soon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
+	b.writeSoon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
 		if len(w.Rows) == 0 {
 			return b.out.marks.announce(ctx)
 		}

@@ -14,9 +14,9 @@ import (
 // recorder moves the data of requests into the outbox, without opted-out and unredacted content.
 // The lock of the handoff guards its own lists.
 type recorder struct {
-	in        *inbox
+	inbox     *inbox
 	waiting   *waiting
-	out       *optouts
+	optouts   *optouts
 	tombs     *tombstones
 	handoff   *handoff
 	guard     *guard.Guard
@@ -33,9 +33,9 @@ type recorder struct {
 
 // startedTurns are the turns in progress, as the recorder knows them.
 type startedTurns struct {
-	spare []*Begun // list for the next swap with the started turns
-	open  []*Begun // turns in progress at the last flush
-	fresh []*Begun // turns whose start is in the next batch
+	spare     []*Begun // list for the next swap with the started turns
+	open      []*Begun // turns in progress at the last flush
+	unwritten []*Begun // turns whose start is in the next batch
 }
 
 // record writes new turns to the outbox: a crash costs at most the turns since the last call.
@@ -48,11 +48,11 @@ func (r *recorder) record(now time.Time, all bool) {
 	for more := true; more; {
 		more = r.admitSome()
 		r.collect(now, all)
-		if r.handoff.waits(now) {
+		if r.handoff.isPaused(now) {
 			continue
 		}
 		r.addPending()
-		r.begun(r.handoff.commit(now))
+		r.markStarts(r.handoff.commit(now))
 	}
 }
 
@@ -60,10 +60,10 @@ func (r *recorder) record(now time.Time, all bool) {
 // a list instead of a channel, because waking the recorder for each turn costs the request more
 // than the offer. The caller holds the lock of the handoff.
 func (r *recorder) admitSome() (more bool) {
-	r.in.mu.Lock()
-	turns, gone, open := r.in.piece(r.spare[:0]), r.in.lost, r.in.open
-	r.in.lost, r.in.open, more = nil, r.started.spare[:0], len(r.in.queue) > 0
-	r.in.mu.Unlock()
+	r.inbox.mu.Lock()
+	turns, gone, open := r.inbox.piece(r.spare[:0]), r.inbox.abandoned, r.inbox.open
+	r.inbox.abandoned, r.inbox.open, more = nil, r.started.spare[:0], len(r.inbox.queue) > 0
+	r.inbox.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
 		turns[i] = Turn{}
@@ -73,7 +73,7 @@ func (r *recorder) admitSome() (more bool) {
 		r.handoff.next.endTurn(l.begun, l.reason)
 	}
 	for _, t := range open {
-		if !t.over.Load() {
+		if !t.done.Load() {
 			r.started.open = append(r.started.open, t)
 		}
 	}
@@ -88,7 +88,7 @@ func (r *recorder) admit(t Turn) {
 	defer t.pin(-1)
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
-		r.state.held.Add(-t.Size)
+		r.state.heldBytes.Add(-t.Size)
 		r.handoff.next.endTurn(t.Begun, reason)
 		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
 			r.handoff.next.scrub = true // the start of the turn must leave the outbox, too
@@ -108,12 +108,12 @@ func (r *recorder) admit(t Turn) {
 	}()
 	x := t.Exchange
 	r.guard.Before(label.StepRecord, refOf(x).ID, x.ID)
-	if r.tombs.cover(x.Tenant, x.Session, x.At) || r.out.OptedOut(x, t.Answered) {
+	if r.tombs.cover(x.Tenant, x.Session, x.At) || r.optouts.OptedOut(x, t.Answered) {
 		r.tally.OptedOut.Add(1)
 		gone(droppedOptOut)
 		return
 	}
-	r.out.redactTurn(r.redactor, x)
+	r.optouts.redactTurn(r.redactor, x)
 	if r.kept != nil {
 		r.kept(x)
 	}
@@ -138,7 +138,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
 			var row session.Row
-			if row, encoded = r.out.row(r.redactor, ses); encoded {
+			if row, encoded = r.optouts.row(r.redactor, ses); encoded {
 				r.handoff.next.rows = append(r.handoff.next.rows, row)
 			}
 		})
@@ -160,24 +160,24 @@ func (r *recorder) collect(now time.Time, all bool) {
 func (r *recorder) SetPersonal(on bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
-	r.out.personal.Store(on)
-	r.redactor = r.out.newRedactor()
+	r.optouts.personal.Store(on)
+	r.redactor = r.optouts.newRedactor()
 }
 
 // addPending adds the starts of turns in progress to the next batch.
 func (r *recorder) addPending() {
-	if !r.in.stubs {
+	if !r.inbox.stubs {
 		return
 	}
 	still := r.started.open[:0]
 	for _, t := range r.started.open {
-		if t.over.Load() {
+		if t.done.Load() {
 			continue // the queue has the end, or the end is recorded
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
 			r.handoff.next.begun = append(r.handoff.next.begun, r.stub(t.x))
 			t.put = true
-			r.started.fresh = append(r.started.fresh, t)
+			r.started.unwritten = append(r.started.unwritten, t)
 		}) {
 			continue // the end is recorded later
 		}
@@ -187,14 +187,14 @@ func (r *recorder) addPending() {
 	r.started.open = still
 }
 
-// begun notes whether the outbox has the starts that begin added. Otherwise the next begin adds the
+// markStarts notes whether the outbox has the starts that begin added. Otherwise the next begin adds the
 // starts again.
-func (r *recorder) begun(written bool) {
-	for _, t := range r.started.fresh {
+func (r *recorder) markStarts(written bool) {
+	for _, t := range r.started.unwritten {
 		t.put = written
 	}
-	clear(r.started.fresh)
-	r.started.fresh = r.started.fresh[:0]
+	clear(r.started.unwritten)
+	r.started.unwritten = r.started.unwritten[:0]
 }
 
 // stub returns the start of a turn for the outbox.

@@ -109,19 +109,19 @@ func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
-	if ses.gone.Load() {
+	if ses.forgotten.Load() {
 		return session.Row{}, false
 	}
-	ses.veiled.Store(len(ses.Record.OptOut.Unjudged) > 0)
+	ses.unjudged.Store(len(ses.Record.OptOut.Unjudged) > 0)
 	if ses.Record.Unit.IsRun && !ses.Record.OptOut.Kept { // all turns so far opted out, or are not judged
-		ses.mute.Store(true)
+		ses.silent.Store(true)
 		return session.Row{}, false
 	}
 	silent := ses.Record.Silent()
 	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.Asked && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
-	ses.mute.Store(silent && !(ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)))
+	ses.silent.Store(silent && !(ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)))
 	if silent || !ses.Record.Visible() {
 		return session.Row{}, false
 	}

@@ -115,8 +115,8 @@ func (s *Store) drain() error {
 	}
 	s.guard.Keep(ctx, s.options.Backend)
 	s.optOuts.keepMarks(ctx)
-	if n := s.unwritten(); n > 0 {
+	if n := s.countInMemory(); n > 0 {
 		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
 	}
-	return errors.Join(putErr, d.err, d.shut())
+	return errors.Join(putErr, d.err, d.close())
 }

@@ -33,8 +33,8 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 		if a.hidesExchange(e) {
 			continue
 		}
-		for _, said := range append(r.Request(e), r.Reply(e)...) {
-			h.search(e.Turn, &said)
+		for _, message := range append(r.Request(e), r.Reply(e)...) {
+			h.search(e.Turn, &message)
 		}
 		if e.Reply.Error != "" {
 			h.failure.record(e.Turn, "upstream", e.Reply.Error)

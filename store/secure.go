@@ -19,7 +19,7 @@ type safety struct {
 	age    time.Duration // age at which a synced row is safe
 	marks  []mark
 	synced int64  // the last row at the last sync
-	upTo   int64  // rows up to here are safe
+	row    int64  // rows up to here are safe
 	epoch  string // epoch of the backend
 }
 
@@ -51,13 +51,13 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight
 	var err error
 	if !now.Before(d.due.keep) || full || d.phase == stopping {
 		d.due.keep = now.Add(keepEvery)
-		err = box.Release(d.safe.upTo)
+		err = box.Release(d.safe.row)
 	}
 	if err == nil && due {
 		err = box.Tidy()
 	}
 	if tight {
-		box.GiveWay()
+		box.YieldDisk()
 	}
 	if err != nil && failed == nil {
 		failed = &stepError{label.StepSpool, err}
@@ -77,21 +77,21 @@ func (d *shipper) sync(ctx context.Context, now time.Time) error {
 		s.marks = append(s.marks, mark{now, to})
 	}
 	for len(s.marks) > 0 && now.Sub(s.marks[0].at) >= s.age {
-		s.upTo, s.marks = s.marks[0].to, s.marks[1:]
+		s.row, s.marks = s.marks[0].to, s.marks[1:]
 	}
 	return nil
 }
 
-// shut stores the delivery position, and closes the outbox.
-func (d *shipper) shut() error {
+// close stores the delivery position, and closes the outbox.
+func (d *shipper) close() error {
 	if d.handoff.outbox == nil {
 		return nil
 	}
-	return errors.Join(d.handoff.outbox.Release(d.safe.upTo), d.handoff.outbox.Close())
+	return errors.Join(d.handoff.outbox.Release(d.safe.row), d.handoff.outbox.Close())
 }
 
-// behind returns the reason why some rows cannot be deleted yet; nil: none.
-func (d *shipper) behind() error {
+// lagReason returns the reason why some rows cannot be deleted yet; nil: none.
+func (d *shipper) lagReason() error {
 	lagging, putErr := d.handoff.trouble()
 	switch {
 	case errors.Is(d.err, ErrVolatile):
@@ -125,7 +125,7 @@ func (d *shipper) bypass(ctx context.Context) error {
 		return nil
 	}
 	err := d.writer.write(ctx, &b)
-	d.handoff.bypassed(&b, err)
+	d.handoff.endBypass(&b, err)
 	if err != nil {
 		return err
 	}

@@ -42,26 +42,26 @@ type sessions struct {
 	failed func(step label.Step, err error)
 }
 
-func (s *sessions) shared() bool { return s.fleet != nil }
+func (s *sessions) hasFleet() bool { return s.fleet != nil }
 
 func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
 	}
-	rec, _, err := s.stored(ctx, tenant, id)
+	rec, _, err := s.fetch(ctx, tenant, id)
 	switch {
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.inTheDark() // the row may be on the disk alone
+		return nil, s.mayBeOnDisk() // the row may be on the disk alone
 	}
 	ses = s.live.put(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // without a place in memory: the session exists, and cannot be used
 }
 
-// stored reads a session's record from the backend, within the look-up limit, and reports whether
+// fetch reads a session's record from the backend, within the look-up limit, and reports whether
 // the session is closed. The record is nil if there is none.
-func (s *sessions) stored(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
+func (s *sessions) fetch(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
 	row, ok, err := s.be.Session(ctx, tenant, id)
@@ -78,7 +78,7 @@ func (s *sessions) stored(ctx context.Context, tenant string, id session.ID) (re
 	return rec, row.Closed, err
 }
 
-func (s *sessions) resident(id session.ID) *Session { return s.live.get(id, s.now()) }
+func (s *sessions) inMemory(id session.ID) *Session { return s.live.get(id, s.now()) }
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.recall(rec)
@@ -103,10 +103,10 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 	for k, ids := range found {
 		found[k] = ids[:min(len(ids), mostCandidates)]
 	}
-	return found, len(found) == 0 && s.inTheDark()
+	return found, len(found) == 0 && s.mayBeOnDisk()
 }
 
-func (s *sessions) known(ctx context.Context, tenant string, id session.ID) (of session.Member, ok bool, err error) {
+func (s *sessions) member(ctx context.Context, tenant string, id session.ID) (of session.Member, ok bool, err error) {
 	ok, err = s.read(ctx, tenant, id, func(rec *session.Record) { of = rec.Member() })
 	return of, ok, err
 }
@@ -136,21 +136,21 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 	return true, nil
 }
 
-// inTheDark reports that a session may exist although neither memory nor the backend has it: its
+// mayBeOnDisk reports that a session may exist although neither memory nor the backend has it: its
 // row is on the disk alone.
-func (s *sessions) inTheDark() bool {
+func (s *sessions) mayBeOnDisk() bool {
 	return s.state.blind.Load() || s.live.blind.Load() > s.state.delivered.Load()
 }
 
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	rec, _, err := s.stored(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
+	rec, _, err := s.fetch(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
 	if err != nil {
 		return
 	}
 	if rec == nil {
-		ses.unsure.Store(s.inTheDark())
+		ses.unsure.Store(s.mayBeOnDisk())
 		s.recallAgain(ctx, ses)
 		return
 	}
@@ -168,15 +168,15 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 }
 
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
-	if !s.shared() && !unit.Unsure() {
+	if !s.hasFleet() && !unit.Unsure() {
 		return
 	}
-	rec, closed, err := s.stored(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
+	rec, closed, err := s.fetch(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
 	if err != nil {
 		return
 	}
 	if rec == nil {
-		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
+		unit.unsure.Store(unit.unsure.Load() && s.mayBeOnDisk())
 		return
 	}
 	rec.State.Closed = rec.State.Closed || closed
@@ -192,7 +192,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 }
 
 func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
-	if !s.shared() || items <= 0 {
+	if !s.hasFleet() || items <= 0 {
 		return
 	}
 	doubt := session.OptOutMark{Turns: 1, Items: items}
@@ -219,7 +219,7 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.Silent()
 	ses.Record.Mutex.Unlock()
-	if !silent || !s.shared() {
+	if !silent || !s.hasFleet() {
 		return
 	}
 	m, ok, err := s.fleet.OptOutOf(ctx, ses.Record.Identity.ID)
@@ -242,7 +242,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if here != nil && !here.State.StandIn && !s.shared() { // no other process writes rows
+	if here != nil && !here.State.StandIn && !s.hasFleet() { // no other process writes rows
 		return here
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}

@@ -20,17 +20,17 @@ type tools struct {
 
 // state is the progress of recorder and shipper, for readers that must not wait for their locks.
 type state struct {
-	delivered atomic.Int64 // newest flush that the backend has
-	durable   atomic.Int64 // newest flush that the outbox has
-	lagging   atomic.Bool  // feedback of some sessions is in the outbox alone
-	blind     atomic.Bool  // some sessions are in the outbox alone, not in memory
-	held      atomic.Int64 // bytes of exchanges in memory
-	since     atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
-	bytes     atomic.Int64 // bytes of the rows of the outbox
-	reread    atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
-	down      atomic.Bool  // the last write to the backend failed
-	unspooled atomic.Bool  // the last write to the outbox failed
-	recovered func()       // called when the backend takes a write after a failed one; may be nil
+	delivered    atomic.Int64 // newest flush that the backend has
+	durable      atomic.Int64 // newest flush that the outbox has
+	lagging      atomic.Bool  // feedback of some sessions is in the outbox alone
+	blind        atomic.Bool  // some sessions are in the outbox alone, not in memory
+	heldBytes    atomic.Int64 // bytes of exchanges in memory
+	since        atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
+	bytes        atomic.Int64 // bytes of the rows of the outbox
+	reread       atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
+	down         atomic.Bool  // the last write to the backend failed
+	outboxFailed atomic.Bool  // the last write to the outbox failed
+	recovered    func()       // called when the backend takes a write after a failed one; may be nil
 }
 
 // healthy notes the result of a write to the backend.
@@ -45,7 +45,7 @@ func (s *state) healthy(ok bool) {
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.down.Load() {
-		p.spilled = s.durable.Load()
+		p.inOutbox = s.durable.Load()
 	}
 	return p
 }

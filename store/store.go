@@ -96,7 +96,7 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 }
 
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
-func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.unspooled.Load() }
+func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
 
 // Drained returns a channel that is closed when Run has ended.
 func (s *Store) Drained() <-chan struct{} { return s.drained.opened }
@@ -105,7 +105,7 @@ func (s *Store) Drained() <-chan struct{} { return s.drained.opened }
 func (s *Store) Sessions() int { return s.sessions.live.count() }
 
 // Shared reports whether other replicas serve the same sessions.
-func (s *Store) Shared() bool { return s.sessions.shared() }
+func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 
 // Acquire pins the session with that id: from memory, else from the backend, within
 // Options.Lookup. The caller ends the pin with Release. ses is nil if there is no such session.
@@ -116,7 +116,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 }
 
 // Resident pins a session that is in memory; nil: the session is not in memory.
-func (s *Store) Resident(id session.ID) *Session { return s.sessions.resident(id) }
+func (s *Store) Resident(id session.ID) *Session { return s.sessions.inMemory(id) }
 
 // Room reports whether a new session may begin. Memory is full when limits.sessions sessions are in
 // memory and none of them can leave, because requests use them or the backend does not have their
@@ -164,7 +164,7 @@ func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKe
 
 // Known returns the name and the unit of a session, and reports whether the tenant has the session.
 func (s *Store) Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
-	return s.sessions.known(ctx, tenant, id)
+	return s.sessions.member(ctx, tenant, id)
 }
 
 // Newest returns the record of a session that closes. A record in memory is newer than its row,

@@ -105,7 +105,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	if err != nil {
 		return t, err
 	}
-	t.Rewarded = a.rewarded(&l, entries)
+	t.Rewarded = a.rewardOf(&l, entries)
 	ex, err := a.exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err
@@ -129,8 +129,8 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewarded returns the reward of a session by its feedback.
-func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
+// rewardOf returns the reward of a session by its feedback.
+func (a *Archive) rewardOf(l *session.Listed, entries []feedback.Entry) Rewarded {
 	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier

@@ -24,9 +24,9 @@ type waiting struct {
 	laterAt time.Time      // last time the sessions in later were taken
 	echoes  []session.Echo // which go with the next flush
 	moving  moving         // which a flush took, and the backend does not have yet
-	// held are keys by request, until the exchange of the request is judged.
-	held    map[string][]session.Echo
-	holding int // number of keys in held
+	// heldByRequest holds keys, until the exchange of the request is judged.
+	heldByRequest map[string][]session.Echo
+	heldCount     int // number of keys in heldByRequest
 }
 
 // Change is the effect of a turn on the record of a session.
@@ -42,7 +42,7 @@ const (
 // Release ends the pin of a session, and queues a changed session.
 func (w *waiting) Release(ses *Session, c Change) {
 	w.mu.Lock()
-	if ses.gone.Load() {
+	if ses.forgotten.Load() {
 		c = Unchanged
 	}
 	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
@@ -75,20 +75,20 @@ func (w *waiting) Note(echoes ...session.Echo) {
 func (w *waiting) HoldKeys(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.holding+len(echoes) > maxEchoes {
+	if w.heldCount+len(echoes) > maxEchoes {
 		return
 	}
-	w.holding += len(echoes)
-	w.held[request] = append(w.held[request], echoes...)
+	w.heldCount += len(echoes)
+	w.heldByRequest[request] = append(w.heldByRequest[request], echoes...)
 }
 
 // ReleaseKeys ends HoldKeys: the keys of the request are written if keep is true, else dropped.
 func (w *waiting) ReleaseKeys(request string, keep bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	echoes := w.held[request]
-	delete(w.held, request)
-	w.holding -= len(echoes)
+	echoes := w.heldByRequest[request]
+	delete(w.heldByRequest, request)
+	w.heldCount -= len(echoes)
 	if keep && len(w.echoes) < maxEchoes {
 		w.echoes = append(w.echoes, echoes...)
 	}
@@ -98,7 +98,7 @@ func (w *waiting) ReleaseKeys(request string, keep bool) {
 func (w *waiting) heldKeys(request string) []session.Echo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]session.Echo(nil), w.held[request]...)
+	return append([]session.Echo(nil), w.heldByRequest[request]...)
 }
 
 // drain returns the changes for a flush: sessions with decisions, all keys, and after laterEvery or
@@ -124,7 +124,7 @@ func (w *waiting) drain(now time.Time, all bool, flush, delivered int64) ([]*Ses
 func (w *waiting) find(key session.EchoKey) (session.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, echoes := range w.held {
+	for _, echoes := range w.heldByRequest {
 		if id, ok := latest(echoes, key); ok {
 			return id, true
 		}
@@ -152,7 +152,7 @@ func (w *waiting) findAll(key session.EchoKey) (ids []session.ID) {
 			}
 		}
 	}
-	for _, echoes := range w.held {
+	for _, echoes := range w.heldByRequest {
 		add(echoes)
 	}
 	add(w.echoes)
@@ -186,7 +186,7 @@ func (w *waiting) forget(of func(session.Echo) bool) {
 	w.forgetHeld(of)
 }
 
-// expire drops keys that are held since before a time: their requests are lost.
+// expire drops the held keys from before a time: their requests are lost.
 func (w *waiting) expire(before time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,11 +195,11 @@ func (w *waiting) expire(before time.Time) {
 
 // forgetHeld drops the held keys that of selects. The caller holds mu.
 func (w *waiting) forgetHeld(of func(session.Echo) bool) {
-	for request, echoes := range w.held {
+	for request, echoes := range w.heldByRequest {
 		left := slices.DeleteFunc(echoes, of)
-		w.holding -= len(echoes) - len(left)
-		if w.held[request] = left; len(left) == 0 {
-			delete(w.held, request)
+		w.heldCount -= len(echoes) - len(left)
+		if w.heldByRequest[request] = left; len(left) == 0 {
+			delete(w.heldByRequest, request)
 		}
 	}
 }

@@ -54,15 +54,15 @@ func (w *writer) put(ctx context.Context, b session.Batch) error {
 	defer func() { w.cache.wrote(b.Exchanges, stored) }() // also after an error: the end of ctx leaves the result open
 	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
-		err = w.sift(ctx, b)
+		err = w.writeEach(ctx, b)
 	}
 	stored = err == nil
 	return err
 }
 
-// sift writes each piece of a batch alone, because some piece can never be stored. Pieces that are
+// writeEach writes each piece of a batch alone, because some piece can never be stored. Pieces that are
 // refused or panic are dropped, and all other pieces are stored.
-func (w *writer) sift(ctx context.Context, b session.Batch) error {
+func (w *writer) writeEach(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
 		if _, err := w.writeAlone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {

@@ -136,7 +136,7 @@ func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
 	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
 	share := 1.0 // share of the picks with a reward
-	told, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
+	rewarded, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
 	case f.Outcome != "":
 		if row.Told > 0 {
@@ -144,8 +144,8 @@ func (f *Forecast) cost(r *Report, row *Row) {
 		}
 	case row.Picked > 0 && row.Told > 0:
 		share = math.Min(1, float64(row.Told)/float64(row.Picked))
-	case told > 0 && assigned > 0:
-		share = math.Min(1, float64(told)/float64(assigned))
+	case rewarded > 0 && assigned > 0:
+		share = math.Min(1, float64(rewarded)/float64(assigned))
 	}
 	sessions := n / share
 	f.Sessions = int64(math.Ceil(sessions))

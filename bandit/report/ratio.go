@@ -97,12 +97,12 @@ func reportingLog(strata []trial.Stratum) float64 {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		told, mute := whoReports(s)
+		rewarded, mute := whoReports(s)
 		tiers := []float64{mute}
 		for tier := range s.RewardedAtClose[0] {
 			tiers = append(tiers, ratio(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
 		}
-		logEs = append(logEs, meanLog(combine(told, mute), combine(tiers...)))
+		logEs = append(logEs, meanLog(combine(rewarded, mute), combine(tiers...)))
 	}
 	return combine(logEs...)
 }
@@ -133,8 +133,8 @@ func whoReports(s trial.Stratum) (told, mute float64) {
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			told, mute := whoReports(s)
-			logE += told + mute
+			rewarded, mute := whoReports(s)
+			logE += rewarded + mute
 		}
 	}
 	return logE
@@ -186,11 +186,11 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var least, most [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {
-		told := float64(s.ToldOn(arm))
-		n := math.Max(float64(s.Assigned[arm]), told)
+		rewarded := float64(s.ToldOn(arm))
+		n := math.Max(float64(s.Assigned[arm]), rewarded)
 		if least[arm], most[arm] = 0, 1; n > 0 {
-			y := math.Min(s.Y[arm], told)
-			least[arm], most[arm] = y/n, (y+n-told)/n
+			y := math.Min(s.Y[arm], rewarded)
+			least[arm], most[arm] = y/n, (y+n-rewarded)/n
 		}
 	}
 	return least[1] - most[0], most[1] - least[0]

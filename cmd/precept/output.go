@@ -121,20 +121,20 @@ func wrapped(text string, columns int) string {
 // table writes rows in columns; the first row is the heading. Columns that do not fit follow below
 // their row.
 func table(out io.Writer, rows [][]string, columns int) error {
-	beside := len(rows[0])
-	for ; beside > 1; beside-- {
-		if aligned := align(rows, beside); !slices.ContainsFunc(aligned, func(line string) bool { return wideness(line) > columns }) {
+	inRow := len(rows[0])
+	for ; inRow > 1; inRow-- {
+		if aligned := align(rows, inRow); !slices.ContainsFunc(aligned, func(line string) bool { return wideness(line) > columns }) {
 			break
 		}
 	}
 	var b strings.Builder
-	for i, line := range align(rows, beside) {
+	for i, line := range align(rows, inRow) {
 		b.WriteString(line + "\n")
-		if beside == len(rows[i]) {
+		if inRow == len(rows[i]) {
 			continue
 		}
 		for _, part := range broken(
-			[]rune(strings.Join(rows[i][beside:], "  ")), max(columns-beneath, 1),
+			[]rune(strings.Join(rows[i][inRow:], "  ")), max(columns-beneath, 1),
 		) {
 			b.WriteString(strings.Repeat(" ", beneath) + part + "\n")
 		}

@@ -33,17 +33,17 @@ type pointing struct {
 // the routes would choose another one.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
-	said := "agent=" + escape(p.agent)
+	name := "agent=" + escape(p.agent)
 	if p.run != "" {
-		said += ",run=" + escape(p.run)
+		name += ",run=" + escape(p.run)
 	}
 	if p.session != "" {
-		said += ",session=" + escape(p.session)
+		name += ",session=" + escape(p.session)
 	}
 	if upstream != "" {
-		said += ",upstream=" + escape(upstream)
+		name += ",upstream=" + escape(upstream)
 	}
-	return p.data + "/p/" + said
+	return p.data + "/p/" + name
 }
 
 // point sets the variables that any program may read, and the settings that the agent needs.

@@ -146,19 +146,19 @@ func printVerified(console io.Writer, v *verified, dry bool) {
 		}
 		return
 	}
-	fresh, known := 0, 0
+	added, known := 0, 0
 	for i := range v.Results {
 		switch v.Results[i].Status {
 		case ledger.Recorded:
-			fresh++
+			added++
 		case ledger.Duplicate:
 			known++
 		case ledger.Failed:
 		}
 	}
-	if fresh+known > 0 {
+	if added+known > 0 {
 		fmt.Fprintf(
-			console, "precept: %s recorded in %s, %d already recorded\n", amount(fresh, "failure"),
+			console, "precept: %s recorded in %s, %d already recorded\n", amount(added, "failure"),
 			v.Results[0].Ledger, known,
 		)
 	}

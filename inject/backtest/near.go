@@ -45,9 +45,9 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s
 				note(e.Lesson.Slug, why)
 			}
 		}
-		said := wordsOf(strings.Join(q.Words, " "))
+		words := wordsOf(strings.Join(q.Words, " "))
 		for _, k := range r.scattered {
-			if holdsAll(said, k.words) {
+			if holdsAll(words, k.words) {
 				note(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
 			}
 		}

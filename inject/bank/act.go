@@ -186,19 +186,19 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 			return Change{}, err
 		}
 		l = old
-		var fresh []lesson.Evidence
+		var added []lesson.Evidence
 		for _, e := range evidence {
-			if !slices.ContainsFunc(slices.Concat(old.Evidence, fresh), func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
-				fresh = append(fresh, e)
+			if !slices.ContainsFunc(slices.Concat(old.Evidence, added), func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
+				added = append(added, e)
 			}
 		}
-		count = max(count, old.Support(), min(len(old.Evidence)+len(fresh), math.MaxInt32))
-		fresh = fresh[:max(0, min(len(fresh), maxEvidence-len(old.Evidence)))]
-		if len(fresh) == 0 && count == old.Support() {
+		count = max(count, old.Support(), min(len(old.Evidence)+len(added), math.MaxInt32))
+		added = added[:max(0, min(len(added), maxEvidence-len(old.Evidence)))]
+		if len(added) == 0 && count == old.Support() {
 			return Change{}, nil
 		}
 		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
-			l.Evidence = append(l.Evidence, fresh...)
+			l.Evidence = append(l.Evidence, added...)
 			if l.EvidenceCount = count; count == len(l.Evidence) {
 				l.EvidenceCount = 0
 			}

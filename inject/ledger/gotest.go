@@ -117,16 +117,16 @@ func (p *goPackage) line(at int, text string) {
 // below reads a message that begins on the line below the place, the form of assertion libraries:
 // "Error: Not equal:", followed by expected and actual value.
 func (p *goPackage) below(text string) {
-	said, ok := p.said[p.test]
+	output, ok := p.said[p.test]
 	switch {
 	case !ok || text == "" || strings.HasPrefix(text, "Error Trace:"):
 		return
-	case said.text == "":
-		said.text = strings.TrimSpace(strings.TrimPrefix(text, "Error:"))
-	case strings.HasSuffix(said.text, ":"), strings.HasPrefix(text, "actual") && strings.HasPrefix(said.text, "Not equal:"):
-		said.text += " " + text
+	case output.text == "":
+		output.text = strings.TrimSpace(strings.TrimPrefix(text, "Error:"))
+	case strings.HasSuffix(output.text, ":"), strings.HasPrefix(text, "actual") && strings.HasPrefix(output.text, "Not equal:"):
+		output.text += " " + text
 	}
-	p.said[p.test] = said
+	p.said[p.test] = output
 }
 
 // end adds the failures of a package and resets the state.
@@ -136,16 +136,16 @@ func (p *goPackage) end(at int, name, outcome string) {
 		if p.hasFailedPart(test) {
 			continue
 		}
-		said := p.said[test]
+		output := p.said[test]
 		switch {
-		case said.text != "":
-			said.file = path.Join(dir, said.file)
+		case output.text != "":
+			output.file = path.Join(dir, output.file)
 		case p.panics != "":
-			said = goSaid{cmp.Or(p.stack, dir), p.panics}
+			output = goSaid{cmp.Or(p.stack, dir), p.panics}
 		default:
-			said = goSaid{dir, wordless}
+			output = goSaid{dir, wordless}
 		}
-		p.r.add(p.failed[test], failedTest("go test", said.file, test, said.text))
+		p.r.add(p.failed[test], failedTest("go test", output.file, test, output.text))
 	}
 	if len(p.order) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
 		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: titled("the package failed", cmp.Or(p.panics, p.last))})

@@ -36,7 +36,7 @@ func (r *reading) pytest() {
 			continue
 		}
 		found = true
-		said := ""
+		message := ""
 		key := strings.ReplaceAll(m[3], "::", ".")
 		if m[3] == "" {
 			key = "ERROR collecting " + m[2]
@@ -44,11 +44,11 @@ func (r *reading) pytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				said, s.name = s.message, "" // a second section with the same name belongs to another file
+				message, s.name = s.message, "" // a second section with the same name belongs to another file
 				break
 			}
 		}
-		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(said, m[4], "it cannot be collected")))
+		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], "it cannot be collected")))
 	}
 	if found {
 		return

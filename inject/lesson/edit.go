@@ -104,9 +104,9 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	if i < 0 {
 		last := len(m.keys) - 1
 		at := ed.end(m, last, stop)
-		fresh := node{kind: kindMap}
-		graft(&fresh, path, *v)
-		ed.replace(at, at, renderMap(&fresh, ed.indent(m.keys[0].line)))
+		added := node{kind: kindMap}
+		graft(&added, path, *v)
+		ed.replace(at, at, renderMap(&added, ed.indent(m.keys[0].line)))
 		return
 	}
 	p := &m.keys[i]

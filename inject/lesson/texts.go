@@ -46,7 +46,7 @@ func NewTexts(from string, secrets ...Secrets) *Texts {
 func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
-	var fresh []*entry
+	var added []*entry
 	for name, text := range texts {
 		if !IsLessonPath(name) {
 			if old, ok := strings.CutPrefix(name, ArchiveDir+"/"); ok {
@@ -64,10 +64,10 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 			e.lesson, e.held = old.lesson, old.held
 		}
 		next[name] = e
-		fresh = append(fresh, e)
+		added = append(added, e)
 	}
 	unread = t.keep(next, unread)
-	t.parseAll(fresh)
+	t.parseAll(added)
 	changed = t.entries == nil || !maps.Equal(t.entries, next) || !maps.Equal(t.archived, archived) ||
 		!slices.EqualFunc(t.unread, unread, func(x, y Problem) bool { return x.Error() == y.Error() })
 	if changed {

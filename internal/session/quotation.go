@@ -41,7 +41,7 @@ func (w *quotationSearch) read(req *wire.Request) {
 // tools, the text must show a dialogue. A request for JSON without tools needs a single quote,
 // because such a request judges or sorts.
 func (w *quotationSearch) about(x *fingerprint) bool {
-	asked, said := false, false
+	asked, answered := false, false
 	for _, s := range w.texts {
 		a, inA := earliest(x.userWords[:], s.text, 0)
 		b, inB := latest(x.answers, s.text)
@@ -58,9 +58,9 @@ func (w *quotationSearch) about(x *fingerprint) bool {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
-		said = said || inB && s.role == wire.RoleAssistant
+		answered = answered || inB && s.role == wire.RoleAssistant
 	}
-	return w.bare && x.tooled && asked && said
+	return w.bare && x.tooled && asked && answered
 }
 
 // match is the position of a part of a conversation in a text.

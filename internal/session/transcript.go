@@ -62,9 +62,9 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 func seamsOf(text string) (seams [transcriptSeams]seam) {
 	end := len(text)
 	for i := range seams {
-		behind := strings.TrimSpace(text[end:])
+		after := strings.TrimSpace(text[end:])
 		before := strings.TrimRight(text[:end], " \t\r\n")
-		seams[i] = seam{len(before), xxhash.Sum64String(before), xxhash.Sum64String(behind), len(behind)}
+		seams[i] = seam{len(before), xxhash.Sum64String(before), xxhash.Sum64String(after), len(after)}
 		if end = strings.LastIndexByte(before, '\n'); end <= 0 {
 			break
 		}

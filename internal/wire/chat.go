@@ -31,8 +31,8 @@ func (r *Request) decodeChat(it *Item, at span) {
 		if it.Text = answerText(b, parts); it.Text == "" {
 			it.Text = text(b, refusal)
 		}
-		if heard := text(b, member(b, audio, "id")); heard != "" {
-			it.Served = []string{heard}
+		if id := text(b, member(b, audio, "id")); id != "" {
+			it.Served = []string{id}
 		}
 		it.Calls = chatCalls(b, calls, legacy)
 		nameCalls(it.Calls, r.scan.base+it.Index)

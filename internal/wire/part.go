@@ -93,11 +93,11 @@ func joinText(b []byte, parts []part) string {
 
 // answerText returns the text of an answer, or of the refusal in place of an answer.
 func answerText(b []byte, parts []part) string {
-	said := joinText(b, parts)
-	for i := 0; said == "" && i < len(parts); i++ {
-		said = text(b, member(b, parts[i].at, "refusal"))
+	content := joinText(b, parts)
+	for i := 0; content == "" && i < len(parts); i++ {
+		content = text(b, member(b, parts[i].at, "refusal"))
 	}
-	return said
+	return content
 }
 
 // userText fills the text fields of a user item from the parts.

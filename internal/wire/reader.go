@@ -258,17 +258,17 @@ func (r *ReplyReader) Reply() *Reply {
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
-		said := s.joined()
+		content := s.joined()
 		if r.dialect == Chat && s.index < textSlot {
 			if len(rep.others) < maxOthers {
-				rep.others = appendKey(rep.others, "t:", EchoText(said))
+				rep.others = appendKey(rep.others, "t:", EchoText(content))
 			}
 			continue
 		}
-		if s.isCall && (s.id != "" || s.name != "" || said != "") {
-			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: said})
-		} else if !s.isCall && said != "" {
-			rep.texts = append(rep.texts, said)
+		if s.isCall && (s.id != "" || s.name != "" || content != "") {
+			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: content})
+		} else if !s.isCall && content != "" {
+			rep.texts = append(rep.texts, content)
 		}
 	}
 	rep.Text = strings.Join(rep.texts, "\n")

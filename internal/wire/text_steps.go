@@ -93,7 +93,7 @@ func scratchpad(text string) (asked string, steps []step, ok bool) {
 	observing := false
 	for at := 0; at < len(text); number++ {
 		line, _, _ := strings.Cut(text[at:], "\n")
-		label, said := stepLabel(line)
+		label, content := stepLabel(line)
 		if begin >= 0 && observing && label != "" && label != observationLabel {
 			steps[len(steps)-1].observed = strings.TrimSpace(text[from:at])
 			observing, from = false, at
@@ -104,12 +104,12 @@ func scratchpad(text string) (asked string, steps []step, ok bool) {
 		case begin < 0 && (label == "Thought" || label == "Action"):
 			begin, from = at, at
 		case begin >= 0 && label == observationLabel && !observing:
-			head := line[:len(line)-len(said)]
+			head := line[:len(line)-len(content)]
 			steps = append(steps, step{number: len(steps), action: text[from:at], line: number, label: head})
 			observing, from = true, at+len(head)
 		}
 		if label == "Thought" {
-			ok = strings.TrimSpace(said) == "" && len(steps) > 0
+			ok = strings.TrimSpace(content) == "" && len(steps) > 0
 		}
 		at += len(line) + 1
 	}
@@ -120,14 +120,14 @@ func scratchpad(text string) (asked string, steps []step, ok bool) {
 }
 
 // stepLabel returns the label of a line, numbered or not, and the text after the label.
-func stepLabel(line string) (label, said string) {
-	head, said, ok := strings.Cut(line, ":")
+func stepLabel(line string) (label, content string) {
+	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
 		return "", ""
 	}
 	switch label = strings.TrimRight(head, " 0123456789"); label {
 	case "Thought", "Action", "Action Input", observationLabel:
-		return label, said
+		return label, content
 	}
 	return "", ""
 }
@@ -135,7 +135,7 @@ func stepLabel(line string) (label, said string) {
 // withoutThought returns a text without the empty thought at its end.
 func withoutThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
-	if label, said := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(said) == "" {
+	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {
 		return strings.TrimSpace(s[:at])
 	}
 	return s

@@ -58,10 +58,10 @@ func (c *counts) newer(than *counts) bool {
 	return c.Admitted > than.Admitted || c.Sequence > than.Sequence
 }
 
-func (c *counts) equal(d *counts) bool { return maps.Equal(c.named(), d.named()) }
+func (c *counts) equal(d *counts) bool { return maps.Equal(c.byName(), d.byName()) }
 
-// named returns the counts by their names in the table.
-func (c *counts) named() map[string]int64 {
+// byName returns the counts by their names in the table.
+func (c *counts) byName() map[string]int64 {
 	m := map[string]int64{
 		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
 		"sequence": c.Sequence, "delivered": c.Delivered, "released": c.Released, "posts": c.Posts,
@@ -108,8 +108,8 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 
 // writeCounts writes the counts that differ from kept, the counts in the file.
 func writeCounts(c *sqlite.Conn, kept, now *counts) error {
-	have := kept.named()
-	for name, n := range now.named() {
+	have := kept.byName()
+	for name, n := range now.byName() {
 		if have[name] == n {
 			continue
 		}

@@ -64,20 +64,20 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := errors.Join(b.append(&b.owed), fn()); err != nil {
+		if err := errors.Join(b.append(&b.deferred), fn()); err != nil {
 			return err
 		}
-		b.counts.Admitted += b.passed
-		b.counts.Stored += b.passed
-		return writeCounts(b.writer, &b.kept, &b.counts)
+		b.counts.Admitted += b.deferredExchanges
+		b.counts.Stored += b.deferredExchanges
+		return writeCounts(b.writer, &b.storedCounts, &b.counts)
 	}()
 	if err == nil {
-		b.kept = b.counts.clone()
+		b.storedCounts = b.counts.clone()
 		b.posts.Store(b.counts.Posts)
-		for _, id := range b.owed.Ended {
+		for _, id := range b.deferred.Ended {
 			delete(b.begun, id)
 		}
-		b.owed, b.passed = Flush{}, 0
+		b.deferred, b.deferredExchanges = Flush{}, 0
 		b.writeHint()
 	}
 	return err

@@ -26,11 +26,11 @@ func (b *Outbox) replace(damage error) (err error) {
 	defer b.reading.Unlock()
 	memory := b.counts // counts in memory: newer than those of the file, if the file was open
 	_ = b.close()      // closing a damaged file may fail
-	fresh := b.path + ".new"
+	replacement := b.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(fresh + suffix) // left by a replacement during a crash
+		_ = os.Remove(replacement + suffix) // left by a replacement during a crash
 	}
-	if b.writer, err = connect(fresh); err != nil {
+	if b.writer, err = connect(replacement); err != nil {
 		return classify(err)
 	}
 	lost, err := b.salvage(b.path, &memory)
@@ -39,7 +39,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	}
 	aside, err := setAside(b.path, b.now())
 	if err == nil {
-		err = os.Rename(fresh, b.path)
+		err = os.Rename(replacement, b.path)
 	}
 	if err == nil {
 		err = b.open()
@@ -105,7 +105,7 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 		n = hint
 	}
 	begun := map[string]bool{}
-	b.kept = counts{}
+	b.storedCounts = counts{}
 	err = b.transact(func() error {
 		if oldErr == nil {
 			for _, copyTable := range []string{"meta", "optout_marks"} {
@@ -258,15 +258,15 @@ func copyBegun(from, to *sqlite.Conn, found map[string]bool) error {
 	}})
 }
 
-// aside lists the files that were set aside.
-func (b *Outbox) aside() []string {
+// asideFiles lists the files that were set aside.
+func (b *Outbox) asideFiles() []string {
 	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
 // TidyAside deletes files that were set aside before the given time; the zero time deletes all.
 func (b *Outbox) TidyAside(before time.Time) (err error) {
-	for _, name := range b.aside() {
+	for _, name := range b.asideFiles() {
 		info, e := os.Stat(name)
 		if e != nil || !before.IsZero() && !info.ModTime().Before(before) {
 			continue

@@ -17,7 +17,7 @@ func (b *Outbox) writeHint() {
 	if !b.ballast {
 		return
 	}
-	text, err := json.Marshal(b.kept.named())
+	text, err := json.Marshal(b.storedCounts.byName())
 	if err != nil || len(text) >= hintBytes {
 		return
 	}

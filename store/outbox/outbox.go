@@ -100,15 +100,15 @@ type Outbox struct {
 	now     func() time.Time
 	damaged func(err error)
 
-	mu      sync.Mutex // guards the fields below; a holder may wait for the disk
-	writer  *sqlite.Conn
-	counts  counts          // current counts
-	kept    counts          // counts as stored in the file
-	begun   map[string]bool // turns in progress by the ids of their exchanges; nil until the file is loaded
-	ballast bool            // whether the ballast exists
-	scrub   bool            // deleted text may be left in unused pages of the file
-	owed    Flush           // flush of the last call of Pass, for the next write
-	passed  int64           // number of exchanges of the last calls of Pass, for the next write
+	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
+	writer            *sqlite.Conn
+	counts            counts          // current counts
+	storedCounts      counts          // counts as stored in the file
+	begun             map[string]bool // turns in progress by the ids of their exchanges; nil until the file is loaded
+	ballast           bool            // whether the ballast exists
+	scrub             bool            // deleted text may be left in unused pages of the file
+	deferred          Flush           // flush of the last call of Pass, for the next write
+	deferredExchanges int64           // number of exchanges of the last calls of Pass, for the next write
 
 	posts atomic.Int64 // counts.Posts as stored in the file, for readers that must not wait for mu
 
@@ -168,7 +168,7 @@ func (b *Outbox) load() error {
 	if b.counts, err = readCounts(b.writer); err != nil {
 		return err
 	}
-	b.kept = b.counts.clone()
+	b.storedCounts = b.counts.clone()
 	boot, err := b.meta("boot")
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (b *Outbox) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var err error
-	if b.writer != nil && (!b.counts.equal(&b.kept) || !b.owed.Empty() || b.passed > 0) {
+	if b.writer != nil && (!b.counts.equal(&b.storedCounts) || !b.deferred.Empty() || b.deferredExchanges > 0) {
 		err = classify(b.transact(func() error { return nil }))
 	}
 	return errors.Join(err, b.close())

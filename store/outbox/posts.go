@@ -43,7 +43,7 @@ func (b *Outbox) KeepPost(p Post) error {
 	if err := b.reserve(); err != nil {
 		return err
 	}
-	used, err := b.used()
+	used, err := b.usedBytes()
 	if err != nil {
 		return classify(err)
 	}

@@ -40,13 +40,13 @@ func (b *Outbox) LoseIncomplete(turns int64) {
 func (b *Outbox) Pass(exchanges int64, f *Flush) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.passed += exchanges
-	b.owed.Ended = append(b.owed.Ended, f.Ended...)
+	b.deferredExchanges += exchanges
+	b.deferred.Ended = append(b.deferred.Ended, f.Ended...)
 	for reason, n := range f.Dropped {
-		if b.owed.Dropped == nil {
-			b.owed.Dropped = map[string]int64{}
+		if b.deferred.Dropped == nil {
+			b.deferred.Dropped = map[string]int64{}
 		}
-		b.owed.Dropped[reason] += n
+		b.deferred.Dropped[reason] += n
 	}
 	b.scrub = b.scrub || f.Scrub
 	_ = b.write(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
@@ -57,7 +57,7 @@ func (b *Outbox) Pass(exchanges int64, f *Flush) {
 func (b *Outbox) Release(safe int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if safe <= b.counts.Released && b.counts.equal(&b.kept) && b.owed.Empty() && b.passed == 0 {
+	if safe <= b.counts.Released && b.counts.equal(&b.storedCounts) && b.deferred.Empty() && b.deferredExchanges == 0 {
 		return nil
 	}
 	free := func() error {

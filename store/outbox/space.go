@@ -41,9 +41,9 @@ func (b *Outbox) Scrub() {
 	b.scrub = true
 }
 
-// GiveWay leaves the room of a full disk to the store: GiveWay gives up the ballast and frees every
+// YieldDisk leaves the room of a full disk to the store: YieldDisk gives up the ballast and frees every
 // unused page.
-func (b *Outbox) GiveWay() {
+func (b *Outbox) YieldDisk() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropBallast()
@@ -120,7 +120,7 @@ func (b *Outbox) reserve() error {
 
 // room reports whether a flush may be written. The caller has mu.
 func (b *Outbox) room(f *Flush) error {
-	used, err := b.used()
+	used, err := b.usedBytes()
 	if err != nil {
 		return classify(err)
 	}
@@ -138,8 +138,8 @@ func (b *Outbox) room(f *Flush) error {
 	return nil
 }
 
-// used returns the number of bytes in used pages. The caller holds mu.
-func (b *Outbox) used() (int64, error) {
+// usedBytes returns the number of bytes in used pages. The caller holds mu.
+func (b *Outbox) usedBytes() (int64, error) {
 	all, err := number(b.writer, "PRAGMA page_count")
 	if err != nil {
 		return 0, err
@@ -155,7 +155,7 @@ func (b *Outbox) Bytes() int64 {
 	if b.writer == nil {
 		return 0
 	}
-	n, err := b.used()
+	n, err := b.usedBytes()
 	if err != nil {
 		return 0
 	}

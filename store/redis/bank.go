@@ -36,7 +36,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	err = b.s.do(ctx, "lessons", func(c client) error {
 		// One transaction, so that version and texts match.
 		pipe := c.TxPipeline()
-		all, v := pipe.HGetAll(ctx, b.s.shared("lessons")), pipe.Get(ctx, b.s.shared("lessons-version"))
+		all, v := pipe.HGetAll(ctx, b.s.commonKey("lessons")), pipe.Get(ctx, b.s.commonKey("lessons-version"))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 
 // Version returns the version of the set, without the texts.
 func (b *Bank) Version(ctx context.Context) (string, error) {
-	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.shared("lessons-version")).Result() })
+	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.commonKey("lessons-version")).Result() })
 }
 
 // lessonFits returns an error for a name or a text that no replica accepts.
@@ -68,11 +68,11 @@ func lessonFits(name string, text []byte) error {
 // change runs the script and returns the script's answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
-		return b.s.script(ctx, c, "lessons", b.s.shared(""), args...).Text()
+		return b.s.script(ctx, c, "lessons", b.s.commonKey(""), args...).Text()
 	})
 }
 
-func (b *Bank) channel() string { return b.s.shared("lessons") }
+func (b *Bank) channel() string { return b.s.commonKey("lessons") }
 
 // Times of a Watcher: a published change is active within a second, another change after the next
 // poll.
@@ -240,14 +240,14 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	text, _, err := b.s.value(ctx, "lessons", b.s.shared("lessons"), lesson.IndexFile)
+	text, _, err := b.s.value(ctx, "lessons", b.s.commonKey("lessons"), lesson.IndexFile)
 	return string(text), err
 }
 
 // Tail implements bank.Place.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
 	lines, err := ask(ctx, b.s, "lessons", func(c client) ([]string, error) {
-		return c.LRange(ctx, b.s.shared("lessons-log"), int64(-n), -1).Result()
+		return c.LRange(ctx, b.s.commonKey("lessons-log"), int64(-n), -1).Result()
 	})
 	for _, line := range lines {
 		var e lesson.Event

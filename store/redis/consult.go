@@ -20,7 +20,7 @@ func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.C
 	for slug, m := range met {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
-	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.shared(""), args...).Err() })
+	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.commonKey(""), args...).Err() })
 }
 
 // Consultations returns the counts of lessons. Lessons without a consultation are left out.
@@ -31,7 +31,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	}
 	err := s.do(ctx, "consultations", func(c client) error {
 		pipe := c.Pipeline()
-		counts, last := pipe.HMGet(ctx, s.shared("consulted"), slugs...), pipe.HMGet(ctx, s.shared("consulted-last"), slugs...)
+		counts, last := pipe.HMGet(ctx, s.commonKey("consulted"), slugs...), pipe.HMGet(ctx, s.commonKey("consulted-last"), slugs...)
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ const counterReads = 4
 // last sessions may be counted in some rows only.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
-		before, err := s.moved(ctx, c, tenant)
+		before, err := s.counterPosition(ctx, c, tenant)
 		for range counterReads {
 			if err != nil {
 				return err
@@ -31,7 +31,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 				return err
 			}
 			var after string
-			if after, err = s.moved(ctx, c, tenant); err == nil && after == before {
+			if after, err = s.counterPosition(ctx, c, tenant); err == nil && after == before {
 				break
 			}
 			before = after
@@ -42,7 +42,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 	return list, err
 }
 
-func (s *Store) moved(ctx context.Context, c client, tenant string) (string, error) {
+func (s *Store) counterPosition(ctx context.Context, c client, tenant string) (string, error) {
 	v, err := c.HGet(ctx, s.base(tenant)+"t", "moved").Result()
 	if absent(err) {
 		return "", nil
@@ -167,7 +167,7 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 
 // Meta returns one of precept's own values.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	return s.value(ctx, "meta", s.shared("values"), key)
+	return s.value(ctx, "meta", s.commonKey("values"), key)
 }
 
 // value returns a field of a hash.
@@ -186,9 +186,9 @@ func (s *Store) value(ctx context.Context, op, key, field string) (value []byte,
 // replica has set the value. InitMeta returns the active value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	return ask(ctx, s, "init meta", func(c client) ([]byte, error) {
-		if err := c.HSetNX(ctx, s.shared("values"), key, value).Err(); err != nil {
+		if err := c.HSetNX(ctx, s.commonKey("values"), key, value).Err(); err != nil {
 			return nil, err
 		}
-		return c.HGet(ctx, s.shared("values"), key).Bytes()
+		return c.HGet(ctx, s.commonKey("values"), key).Bytes()
 	})
 }

@@ -53,7 +53,7 @@ func explain(ctx context.Context, err error) error {
 		return explainReply(err, reply.Error())
 	case isClassified(err):
 		return err
-	case distrusts(err):
+	case isCertificateError(err):
 		return fmt.Errorf("%w: %w", ErrTLS, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrDown, err)

@@ -83,7 +83,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
-func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
+func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
@@ -91,11 +91,11 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
-		heard = integer(n.Val())
+		state = integer(n.Val())
 		list, err = unpackEntries(values.Val())
 		return err
 	})
-	return list, heard, err
+	return list, state, err
 }
 
 // Unsettled returns closed sessions with feedback or exchanges after their settlement, at most
@@ -128,7 +128,7 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 // OpenFeedback returns at most limit open sessions of a tenant with feedback, and all feedback of
 // each. The sessions are in the order of their newest feedback, oldest first, from the place after
 // on: 0, or the place last of the previous call.
-func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
+func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, entries [][]feedback.Entry, last int64, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		key := s.base(tenant) + "told"
 		last = after
@@ -145,7 +145,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, li
 				return err
 			}
 		}
-		rows, said, err = s.openFeedback(ctx, c, tenant, list)
+		rows, entries, err = s.openFeedback(ctx, c, tenant, list)
 		switch {
 		case err != nil:
 		case len(list) < limit: // the last page: later places belong to sessions that left the list
@@ -155,7 +155,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, li
 		}
 		return err
 	})
-	return rows, said, last, err
+	return rows, entries, last, err
 }
 
 func openBehind(after int64, limit int) *goredis.ZRangeBy {
@@ -165,7 +165,7 @@ func openBehind(after int64, limit int) *goredis.ZRangeBy {
 // openFeedback returns the rows and the feedback of sessions. Sessions without a row are left out,
 // as are sessions with unreadable feedback: the closing reports unreadable feedback, and other
 // sessions must not wait.
-func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
+func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
 	values := make([]*goredis.StringSliceCmd, len(list))
@@ -187,11 +187,11 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 		if !ok {
 			continue
 		}
-		if entries, err := unpackEntries(values[i].Val()); err == nil {
-			rows, said = append(rows, r), append(said, entries)
+		if ofRow, err := unpackEntries(values[i].Val()); err == nil {
+			rows, entries = append(rows, r), append(entries, ofRow)
 		}
 	}
-	return rows, said, nil
+	return rows, entries, nil
 }
 
 // Settled reports, for each session, whether the counters contain the session.

@@ -25,7 +25,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 			return "", err
 		}
 		// The first replica marks an empty Redis, with the time of the server.
-		key := s.shared("epoch")
+		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
 			return "", err
 		}
@@ -64,7 +64,7 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 	}
 	return ask(ctx, s, "announce", func(c client) (string, error) {
 		return c.XAdd(ctx, &goredis.XAddArgs{
-			Stream: s.shared("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
+			Stream: s.commonKey("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
 			Values: []any{"t", e.Tenant, "i", ids.String(), "at", micros(e.At)},
 		}).Result()
 	})
@@ -78,7 +78,7 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 		from = "(" + after
 	}
 	entries, err := ask(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
-		return c.XRangeN(ctx, s.shared("erasures"), from, "+", most).Result()
+		return c.XRangeN(ctx, s.commonKey("erasures"), from, "+", most).Result()
 	})
 	for _, m := range entries {
 		list = append(list, erasure(m))
@@ -117,7 +117,7 @@ func optOutName(id session.ID) string {
 // KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the
 // mark with more items stays, so that a late mark hides no less.
 func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	p, base := newPlan("optout"), s.shared("")
+	p, base := newPlan("optout"), s.commonKey("")
 	for id, m := range marks {
 		p.add(base, optOutName(id), strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
 	}
@@ -127,7 +127,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 // OptOutOf returns the mark of a session.
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
-		text, err := c.Get(ctx, s.shared(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
+		text, err := c.Get(ctx, s.commonKey(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 }
 
 func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
-	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", s.shared(""), args...).Int() })
+	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", s.commonKey(""), args...).Int() })
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -21,8 +21,8 @@ func (s *Store) base(tenant string) string {
 	return s.prefix + ":{" + hex.EncodeToString(sum[:8]) + "}:"
 }
 
-// shared returns a key that belongs to no tenant.
-func (s *Store) shared(name string) string { return s.prefix + ":{" + common + "}:" + name }
+// commonKey returns a key that belongs to no tenant.
+func (s *Store) commonKey(name string) string { return s.prefix + ":{" + common + "}:" + name }
 
 // digest returns the 8 bytes by which a text id is stored: 64 bits of SHA-256 do not collide by
 // accident within one session.

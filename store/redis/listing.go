@@ -20,7 +20,7 @@ const (
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first.
 // Only the heads of sessions outside of the time range are read.
 func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", of, 1, s.listed, func(c client, before string) ([]ref, error) {
+	return newest(ctx, s, "list sessions", of, 1, s.readListed, func(c client, before string) ([]ref, error) {
 		by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: listedBatch}
 		list, err := c.ZRevRangeByScoreWithScores(ctx, s.base(tenant)+"order", by).Result()
 		if err != nil {
@@ -78,9 +78,9 @@ type list struct {
 	most     int
 	chosen   []ref
 	last     place // position of the last entry
-	looked   int
+	scanned  int
 	more     bool // more entries may follow last
-	ended    bool
+	atEnd    bool
 }
 
 func newList(of session.Stretch) *list {
@@ -89,13 +89,13 @@ func newList(of session.Stretch) *list {
 	return l
 }
 
-func (l *list) done() bool { return l.ended || len(l.chosen) == l.most || l.looked >= listedScan }
+func (l *list) done() bool { return l.atEnd || len(l.chosen) == l.most || l.scanned >= listedScan }
 
 // add adds references that are in the time range. all reports that no references follow.
 func (l *list) add(refs []ref, all bool) {
 	for i, r := range refs {
 		l.last = r.place
-		l.looked++
+		l.scanned++
 		if r.at >= l.from && r.at < l.to {
 			l.chosen = append(l.chosen, r)
 		}
@@ -105,6 +105,6 @@ func (l *list) add(refs []ref, all bool) {
 		}
 	}
 	if all {
-		l.more, l.ended = false, true
+		l.more, l.atEnd = false, true
 	}
 }

@@ -92,7 +92,7 @@ func (s *Store) Close() error {
 
 // Ping asks once whether Redis accepts precept, without regard to the breaker.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.ended("ping", &s.slow, explain(ctx, s.client.Ping(ctx).Err()))
+	return s.endCall("ping", &s.slow, explain(ctx, s.client.Ping(ctx).Err()))
 }
 
 // do runs an operation of the recorder, a verb or a dashboard, which may take a moment.
@@ -129,12 +129,12 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	if b == &s.quick && s.slow.open(now) || !b.allow(now) {
 		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
 	}
-	return s.ended(op, b, explain(ctx, fn(s.client)))
+	return s.endCall(op, b, explain(ctx, fn(s.client)))
 }
 
-// ended reports the end of a call to the breaker, and wraps the error. A successful call of the
+// endCall reports the end of a call to the breaker, and wraps the error. A successful call of the
 // recorder closes the breaker of look-ups as well.
-func (s *Store) ended(op string, b *breaker, err error) error {
+func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
 	if !errors.Is(err, context.Canceled) { // a caller that gave up says nothing about Redis
 		b.note(s.opt.Now(), failed)

@@ -53,7 +53,7 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := c.SAdd(ctx, s.shared("tenants"), anys(missing)...).Err(); err != nil {
+	if err := c.SAdd(ctx, s.commonKey("tenants"), anys(missing)...).Err(); err != nil {
 		return err
 	}
 	s.known.add(missing)
@@ -66,7 +66,7 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 }
 
 func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
-	names, err := c.SMembers(ctx, s.shared("tenants")).Result()
+	names, err := c.SMembers(ctx, s.commonKey("tenants")).Result()
 	slices.Sort(names)
 	return names, err
 }

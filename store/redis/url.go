@@ -230,8 +230,8 @@ func (y *secrecy) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// distrusts reports whether an error is a refused certificate, of precept or of the server.
-func distrusts(err error) bool {
+// isCertificateError reports whether an error is a refused certificate, of precept or of the server.
+func isCertificateError(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}

@@ -207,7 +207,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 // EachSession calls fn with sessions in the same way, by start, each with the settlement.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
-		s: s, op: "walk over sessions", load: s.listed,
+		s: s, op: "walk over sessions", load: s.readListed,
 		list: func(ctx context.Context, c client, tenant string, after place) ([]ref, error) {
 			list, err := c.ZRangeByScoreWithScores(ctx, s.base(tenant)+"order", &goredis.ZRangeBy{Min: "(" + after.String(), Max: "+inf", Count: pageRefs}).Result()
 			if err != nil {
@@ -238,8 +238,8 @@ func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list [
 	return refs, err
 }
 
-// listed returns the sessions of references.
-func (s *Store) listed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
+// readListed returns the sessions of references.
+func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
 	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
 	})

@@ -42,7 +42,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	}
 	return s.change(ctx, "write", slices.Collect(maps.Keys(w.bases)), func(c client) error {
 		// All tenants share one order of writes.
-		end, err := c.IncrBy(ctx, s.shared("seq"), int64(len(w.items))).Result()
+		end, err := c.IncrBy(ctx, s.commonKey("seq"), int64(len(w.items))).Result()
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	if err != nil {
 		return false, err
 	}
-	place, err := c.Incr(ctx, s.shared("seq")).Result()
+	place, err := c.Incr(ctx, s.commonKey("seq")).Result()
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +171,7 @@ func (w *writing) encode(b *session.Batch) error {
 		w.add(m.Tenant, false, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
 			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
-	w.whole(b)
+	w.addWhole(b)
 	return nil
 }
 
@@ -190,8 +190,8 @@ func fits(what string, bytes int) error {
 	return nil
 }
 
-// whole adds the sessions with all samples in the batch.
-func (w *writing) whole(b *session.Batch) {
+// addWhole adds the sessions with all samples in the batch.
+func (w *writing) addWhole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
 		m := &b.Samples[i]

@@ -25,7 +25,7 @@ type victim struct {
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
-		if sid = t.db.session(t.known(tenant), id); sid != 0 {
+		if sid = t.db.session(t.tenantNumber(tenant), id); sid != 0 {
 			t.drop(sid)
 		}
 	})
@@ -86,7 +86,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 // schema 2, which names no tenant.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
-		if n := t.known(tenant); n != 0 {
+		if n := t.tenantNumber(tenant); n != 0 {
 			t.db.exec("DELETE FROM notes WHERE tenant = ?", n)
 			t.totals[totalParked] -= t.db.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
 		}

@@ -207,15 +207,15 @@ func (t *tx) tenant(name string) int64 {
 	if ok {
 		return id
 	}
-	if id = t.known(name); id == 0 {
+	if id = t.tenantNumber(name); id == 0 {
 		id = t.db.insert("INSERT INTO tenants(name) VALUES(?)", name)
 	}
 	t.tenants[name] = id
 	return id
 }
 
-// known returns the number of a tenant without adding one, 0 for an unknown tenant.
-func (t *tx) known(name string) int64 {
+// tenantNumber returns the number of a tenant without adding one, 0 for an unknown tenant.
+func (t *tx) tenantNumber(name string) int64 {
 	if id, ok := t.s.tenants.get(name); ok {
 		return id
 	}

@@ -82,17 +82,17 @@ func unsettled(t tester, s Store) []session.Unsettled {
 // unheard tests that feedback on a closed session, however it arrives, makes the session unsettled
 // until a settlement includes the feedback.
 func unheard(t tester, s Store) {
-	heard := func(n int) int64 {
+	state := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), us, id(n))
 		must(t, err)
 		return m
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2), row(them, 1, 1)}})
-	equal(t, "nothing was said", heard(1), int64(0))
+	equal(t, "nothing was said", state(1), int64(0))
 	add(t, s, us, 1, entry("a", 1, 1))
 	equal(t, "still open", len(unsettled(t, s)), 0)
 	first := step(us, 1, 0)
-	first.FeedbackState = heard(1)
+	first.FeedbackState = state(1)
 	settle(t, s, first, step(them, 1, 0))
 	equal(t, "heard", len(unsettled(t, s)), 0)
 
@@ -101,13 +101,13 @@ func unheard(t tester, s Store) {
 	add(t, s, us, 1, entry("b", 2, 0))
 	equal(t, "a correction", unsettled(t, s), ours)
 	next := step(us, 1, 1)
-	next.FeedbackState = heard(1)
+	next.FeedbackState = state(1)
 	add(t, s, us, 1, entry("b", 3, .5))
 	settle(t, s, next)
 	equal(t, "one more meanwhile", unsettled(t, s), ours)
 	add(t, s, us, 1, entry("b", 3, .5))
 	next = step(us, 1, 2)
-	next.FeedbackState = heard(1)
+	next.FeedbackState = state(1)
 	stale := step(us, 1, 1)
 	stale.FeedbackState = next.FeedbackState
 	equal(t, "a stale step", settle(t, s, stale), []bool{false})
@@ -117,7 +117,7 @@ func unheard(t tester, s Store) {
 
 	// Before the first step, and by way of the parking.
 	closing := step(us, 2, 0)
-	closing.FeedbackState = heard(2)
+	closing.FeedbackState = state(2)
 	add(t, s, us, 2, entry("a", 1, 1))
 	settle(t, s, closing)
 	equal(t, "while it closed", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(2)}})

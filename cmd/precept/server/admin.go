@@ -19,7 +19,7 @@ import (
 func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
 	base := localURL(l.Addr())
 	if len(s.cfg.Admin.Tokens) == 0 {
-		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
+		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
 		if token == "" {
 			return err
 		}
@@ -27,7 +27,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			s.log.Warn("the admin token cannot be stored", "error", err)
 		}
 		s.token = token
-		if fresh && s.options.Ready == nil {
+		if created && s.options.Ready == nil {
 			kept := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
 				kept = "it holds until precept stops"

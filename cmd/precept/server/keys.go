@@ -60,14 +60,14 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 	}
 	k := &keys{known: true}
 	for name, value := range map[string]*string{"salt": &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
-		fresh, err := tools.freshKey()
+		key, err := tools.freshKey()
 		if err != nil {
 			return nil, err
 		}
-		if *value = fresh; !stores {
+		if *value = key; !stores {
 			continue
 		}
-		kept, err := store.InitMeta(ctx, name, []byte(fresh))
+		kept, err := store.InitMeta(ctx, name, []byte(key))
 		if err != nil {
 			return nil, fmt.Errorf("keep the %s: %w", name, err)
 		}

@@ -68,12 +68,12 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 	if err != nil {
 		return false, err
 	}
-	var fresh []bank.Proposal
+	var proposals []bank.Proposal
 	for _, l := range all {
 		if _, known := book.Get(l.Slug); known || book.Archived(l.Slug) {
 			continue
 		}
-		fresh = append(fresh, bank.Proposal{
+		proposals = append(proposals, bank.Proposal{
 			Lesson: l, Source: "ledger", By: cfg.Ledger.File, Own: cfg.Ledger.Trust == "own",
 			Scope: lesson.Scope{Tenant: cfg.Ledger.Tenant, Agent: cfg.Ledger.Agent},
 		})
@@ -84,8 +84,8 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 			lessons.log.Info("entries of the ledger became lessons", "count", taken)
 		}
 	}()
-	for len(fresh) > 0 && ctx.Err() == nil {
-		results, err := lessons.writer.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
+	for len(proposals) > 0 && ctx.Err() == nil {
+		results, err := lessons.writer.ProposeAll(ctx, proposals[:min(len(proposals), ledgerBatch)])
 		if err != nil {
 			return true, err
 		}
@@ -96,10 +96,10 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 			case errors.Is(r.Err, bank.ErrTooMany):
 				return true, nil
 			default:
-				lessons.log.Warn("an entry of the ledger is not a lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
+				lessons.log.Warn("an entry of the ledger is not a lesson", "slug", proposals[i].Lesson.Slug, "fault", r.Err)
 			}
 		}
-		fresh = fresh[len(results):]
+		proposals = proposals[len(results):]
 	}
 	return false, nil
 }
