@@ -98,6 +98,6 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 		t.Error("GET retires")
 	}
 	if keeper.asked != "" {
-		t.Errorf("it was asked: %q", keeper.asked)
+		t.Errorf("got the calls %q", keeper.asked)
 	}
 }

@@ -316,7 +316,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		t.Errorf("after a while: %d", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
-		t.Errorf("the second line does not tell how many there were:\n%s", f.log)
+		t.Errorf("the second line does not have the number:\n%s", f.log)
 	}
 }
 
@@ -417,7 +417,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 		t.Errorf(`got %+v, want cookie.Name = "precept_session", cookie.HttpOnly = true, cookie.SameSite = http.SameSiteStrictMode and cookie.Path = "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Error("the cookie must be a random id of its own")
+		t.Error("the cookie is not a new random id")
 	}
 	again, _ := f.browser(t)
 	if again.Value == cookie.Value {

@@ -79,7 +79,7 @@ func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 			t.Errorf(`%s: got status %d, text %.300s, want status %d and text without "canary"`, target, res.StatusCode, text, c.status)
 		}
 		if n := strings.Count(f.log.String(), c.cause); n != 1 {
-			t.Errorf("%s: the log tells it %d times: %s", target, n, f.log)
+			t.Errorf("%s: the log has the cause %d times, want once: %s", target, n, f.log)
 		}
 	}
 }

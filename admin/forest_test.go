@@ -86,7 +86,7 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 				t.Fatalf("got %+v, want p.lo <= %v, p.lo >= 0, p.hi <= 240, p.truth >= 0, p.truth <= 240, p.at >= %v and p.at <= %v", p, p.hi, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.at) {
-				t.Fatalf("an effect lies beyond its axis: %+v", p)
+				t.Fatalf("an effect is outside of its axis: %+v", p)
 			}
 		}
 	})

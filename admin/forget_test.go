@@ -77,6 +77,6 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		t.Error("GET forgets")
 	}
 	if forgetter.asked != "" {
-		t.Errorf("it was asked to forget %q", forgetter.asked)
+		t.Errorf("got the forgotten sessions %q", forgetter.asked)
 	}
 }

@@ -30,7 +30,7 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	} {
 		unasked, _, _ := strings.Cut(asked, "?")
 		if page := get(asked); !strings.Contains(page, box+" checked>") {
-			t.Errorf("%s does not show that it was asked", asked)
+			t.Errorf("%s does not show the confirmation", asked)
 		}
 		if page := get(unasked); !strings.Contains(page, box+">") {
 			t.Errorf("%s is ticked and was not asked", unasked)

@@ -278,7 +278,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
-		t.Error("the newest stands first")
+		t.Error("the newest is not the first")
 	}
 	page = queue("/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson

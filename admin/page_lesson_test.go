@@ -165,11 +165,11 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		t.Error("another lesson's history, or an action that changes nothing")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the backtest is not told")
+		t.Error("the page does not show the backtest")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("what is missing is not said")
+		t.Error("the page does not name the missing part")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
 		t.Errorf("no such lesson: %d", res.StatusCode)
@@ -209,15 +209,15 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
 	if page := see(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
-		t.Error("nothing is said of what was done")
+		t.Error("the page has no notice of the action")
 	}
 	if strings.Contains(see(), `role="status">`) {
-		t.Error("it is said twice")
+		t.Error("the notice is shown twice")
 	}
 	keeper.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
 	if !strings.Contains(see(), "helpful is unchanged: it expired") {
-		t.Error("a refusal is not told")
+		t.Error("the page does not show the refusal")
 	}
 }
 

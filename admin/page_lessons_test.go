@@ -89,11 +89,11 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		}
 	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
-		t.Error("an empty filter teaches nothing")
+		t.Error("an empty result of a filter has no hint")
 	}
 	f.reports.report = report.Report{}
 	if page := get(""); !strings.Contains(page, "precept lessons new") {
-		t.Error("a newcomer is not told how to get a lesson")
+		t.Error("the empty page does not explain how to get a lesson")
 	}
 }
 

@@ -28,7 +28,7 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("a plain turn has a mark, or tokens that nobody told:\n%s", page)
+		t.Errorf("a plain turn has a mark, or tokens without usage:\n%s", page)
 	}
 	for want, change := range map[string]func(*store.TurnItem){
 		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
@@ -81,7 +81,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		}
 		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
 			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
-			t.Errorf("%s says what is not so:\n%s", e.Kind, page)
+			t.Errorf("%s shows a false statement:\n%s", e.Kind, page)
 		}
 	}
 }

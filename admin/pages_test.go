@@ -48,7 +48,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 	page := get("?price=3")
 	if strings.Contains(page, rejected.Slug) {
-		t.Error("a lesson that was rejected before anybody got it stands in the table")
+		t.Error("the table has a rejected lesson without sessions")
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">An active lesson harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
@@ -63,7 +63,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
-		t.Error("a gain is told of numbers that cannot be trusted")
+		t.Error("the page shows a gain of an invalid experiment")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestBreakdown(t *testing.T) {
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
-		t.Error("an empty page teaches nothing")
+		t.Error("an empty page has no hint")
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
@@ -138,11 +138,11 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `id="candidate-helpful"`) {
-		t.Error("a lesson in force waits")
+		t.Error("an active lesson is in the queue")
 	}
 	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
-		t.Error("an empty queue teaches nothing")
+		t.Error("an empty queue has no hint")
 	}
 }
 

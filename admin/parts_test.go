@@ -148,7 +148,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	now = now.Add(sessionAge)
 	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
-		t.Errorf("what is over was not dropped: %d, %v", len(s.byID), err)
+		t.Errorf("expired entries were not dropped: %d, %v", len(s.byID), err)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	// A link of another site: the browser keeps the strict cookie back, and is asked once more.
 	far := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", far)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
-		t.Error("a link of another site asks for the token of somebody who is logged in")
+		t.Error("a link of another site asks a logged-in browser for the token")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	for _, at := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: its forms do not say what was seen", at)
+			t.Errorf("%s: the forms do not contain the hash of the shown text", at)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
@@ -137,7 +137,7 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("a filter that somebody fills in is emptied")
+		t.Error("a refresh empties a filter while a person types")
 	}
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
 		t.Error("the page takes itself for used")

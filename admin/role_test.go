@@ -81,15 +81,15 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("%s shows a viewer what only operators can do", target)
+			t.Errorf("%s shows a viewer the actions of operators", target)
 		}
 	}
 	list := page("/sessions")
 	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
-		t.Error("the list leads a viewer to what was said")
+		t.Error("the list links a viewer to the texts of sessions")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
-		t.Error("a viewer reads a session, or is not told why not")
+		t.Error("a viewer reads a session, or gets no explanation")
 	}
 	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)
@@ -130,6 +130,6 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Errorf("taken away: %d", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{lookToken}}); err == nil {
-		t.Error("nobody can act any more")
+		t.Error("no token can change the configuration")
 	}
 }

@@ -91,7 +91,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 			t.Errorf("the newer one: %d, old %v", n, old)
 		}
 		if n := b.made.Load(); n != 2 {
-			t.Errorf("it was made %d times for 103 who asked", n)
+			t.Errorf("computed %d times for 103 requests", n)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
-			t.Errorf("before it was ever made: %v", err)
+			t.Errorf("before the first computation: %v", err)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
@@ -125,7 +125,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 			t.Errorf("made %s ago, the other one %s", now, other)
 		}
 		if n := b.made.Load(); n > 24*60+61 {
-			t.Errorf("it was made %d times in a day", n)
+			t.Errorf("computed %d times in a day", n)
 		}
 		for i := range 100 {
 			if _, _, err := s.get(t.Context(), strings.Repeat("x", i), 0); err != nil {
@@ -161,7 +161,7 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		cancel()
 		b.takes = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("somebody who left: %v", err)
+			t.Errorf("a canceled request: %v", err)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 				t.Errorf("%s renders %d rows, %d are enough", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s does not say when it was counted", path)
+				t.Errorf("%s does not show the time of the report", path)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
@@ -228,7 +228,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			get("/api/report")
 		}
 		if n := slow.made.Load() - before; n < 3 {
-			t.Errorf("the API gave %d reports of its own for 3 questions", n)
+			t.Errorf("the API computed %d reports for 3 requests", n)
 		}
 		cancel()
 		owners.Wait()

@@ -34,7 +34,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {
-		t.Errorf("a verdict that nobody knows: %+v", got)
+		t.Errorf("an unknown verdict: %+v", got)
 	}
 }
 

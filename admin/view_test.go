@@ -40,7 +40,7 @@ func TestDemoPageShowsTrueEffect(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the true effect of one lesson is not beside its estimate")
+		t.Error("the true effect of a lesson is not next to its estimate")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestPageNotesOldRewardDefinition(t *testing.T) {
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Error("the table leaves out what it does not say")
+		t.Error("the table omits a column without a notice")
 	}
 	f.reports.report = report.Report{Elsewhere: f.reports.report.Elsewhere}
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
@@ -63,7 +63,7 @@ func TestPageWarnings(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("a broken experiment must be told")
+		t.Error("the page does not report a broken experiment")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "No lesson has matched yet") {
-		t.Error("a newcomer is not told what to do")
+		t.Error("the empty page does not say what to do")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
-			t.Errorf("%s stands there with its quote", text)
+			t.Errorf("%s is in the page with its quote", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
 			t.Errorf("%s: JSON holds a bare <", text)

@@ -84,15 +84,15 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
-		t.Errorf("told in another order: %+v, want %+v", got, want)
+		t.Errorf("in another order: %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(hadA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
-		t.Errorf("an open session told: %+v, want %+v", got, want)
+		t.Errorf("a rewarded open session: %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Error("the chooser has learned nothing of the open session")
+		t.Error("the chooser ignores the reward of the open session")
 	}
 }
 

@@ -135,7 +135,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	before := c.Posterior(lesson("a")).Mean
 	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.One), delta("a@1", "s1", 7, -10*trial.One)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
-		t.Errorf("what was added is not seen: %v -> %v", before, after)
+		t.Errorf("the added session changes no belief: %v -> %v", before, after)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 		t.Errorf("40 lessons with an effect of 6 points: %+v", p)
 	}
 	if c.Priors().Version != 0 {
-		t.Error("a refit is in force before it was published")
+		t.Error("a refit is used before its publication")
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {
@@ -229,7 +229,7 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	}
 	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
-		t.Errorf("nonsense is in force: %+v", got)
+		t.Errorf("invalid priors are used: %+v", got)
 	}
 }
 

@@ -321,7 +321,7 @@ func TestObjectives(t *testing.T) {
 			a := trial.Assignment{}
 			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
-					t.Fatal("all with epsilon 0 withholds nothing, whatever else is in force")
+					t.Fatal("objective all with epsilon 0 withholds a lesson")
 				}
 				out[p.Slug]++
 			}
@@ -395,7 +395,7 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Error("a later decision moved what was frozen")
+		t.Error("a later decision changed the frozen baseline")
 	}
 }
 
@@ -431,10 +431,10 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 				t.Fatal("a pick moved")
 			}
 			if len(a.Picks)-len(was.Picks) != len(ps) {
-				t.Fatal("what is returned is not what is new")
+				t.Fatal("the returned picks are not the new picks")
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("the same turn again decided something")
+				t.Fatal("a repeated turn made a decision")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}

@@ -63,10 +63,10 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.Add(all[i].a.Looked(all[i].name, all[i].y))
 	}
 	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Looks()[0].Taken {
-		t.Error("open sessions end it for the chooser, and for nobody else")
+		t.Error("open sessions must end the trial for the chooser only")
 	}
 	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Told != 40 {
-		t.Error("a copy knows what closed")
+		t.Error("a copy lacks the closed sessions")
 	}
 	fresh := bandit.New()
 	fresh.Inherit(c)
@@ -76,7 +76,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
-		t.Error("what was taken back still counts")
+		t.Error("a withdrawn reward still counts")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}

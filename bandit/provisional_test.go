@@ -54,14 +54,14 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			fresh := c.Clone()
 			fresh.Inherit(c)
 			if c = fresh; !reflect.DeepEqual(snapshot(c), during) {
-				t.Fatal("reading the counters anew lost what is known here alone")
+				t.Fatal("a reload of the counters lost the provisional rewards")
 			}
 		}
 		for _, e := range rapid.Permutation(open).Draw(t, "order") {
 			c.DropProvisional(e)
 		}
 		if after := snapshot(c); !reflect.DeepEqual(after, before) {
-			t.Fatalf("something is left: %+v, was %+v", after, before)
+			t.Fatalf("a provisional reward is left: %+v, was %+v", after, before)
 		}
 	})
 }

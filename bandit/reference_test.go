@@ -115,7 +115,7 @@ func TestRefitIsThreeStepsOfEM(t *testing.T) {
 		same(t, "t02", got.T02, want.T02)
 		same(t, "w2", got.W2, want.W2)
 		if got.Version != 1 || c.Priors().Version != 0 {
-			t.Fatalf("version %d, %d in force", got.Version, c.Priors().Version)
+			t.Fatalf("version %d, used version %d", got.Version, c.Priors().Version)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("of a lesson that nobody met: %v", got)
+		t.Errorf("belief about an unknown lesson: %v", got)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
-		t.Fatalf("two of two picks are told of: %+v", p)
+		t.Fatalf("two rewarded picks of two do not end the trial: %+v", p)
 	}
 	again := bandit.New()
 	again.Inherit(c)

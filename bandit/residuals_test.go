@@ -74,7 +74,7 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("the deltas of %q do not stand together", d.Key.Scope)
+			t.Fatalf("the deltas of %q are not consecutive", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
@@ -90,7 +90,7 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
-		t.Error("an excluded session adds something")
+		t.Error("an excluded session has deltas")
 	}
 }
 

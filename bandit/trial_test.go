@@ -43,6 +43,6 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Error("a trial without a width ends when somebody ends it")
+		t.Error("a trial without a width ended without a person")
 	}
 }

@@ -69,10 +69,10 @@ debug_headers: maybe
 		delete(want, f.Key)
 	}
 	for key := range want {
-		t.Errorf("%s was not told", key)
+		t.Errorf("%s was not reported", key)
 	}
 	if !twice {
-		t.Error("inject.k given twice was not told")
+		t.Error("the repeated inject.k was not reported")
 	}
 	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
 		t.Errorf("the error begins %.60q", err)

@@ -102,7 +102,7 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Fatalf("waiting: %q", waiting)
 	}
 	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
-		t.Errorf("in force: %+v", got)
+		t.Errorf("active: %+v", got)
 	}
 	if next.Listen != "127.0.0.1:1" {
 		t.Error("the one that was read is changed")

@@ -57,14 +57,14 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	told := map[string]configs.Fault{}
 	for _, f := range faults {
 		if told[f.Key].Key != "" {
-			t.Errorf("%s is told twice", f.Key)
+			t.Errorf("%s is reported twice", f.Key)
 		}
 		told[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
 			t.Errorf("a password is shown: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("it is not said so: %s", f)
+			t.Errorf("the fault has another text: %s", f)
 		}
 	}
 	for i, l := range lines {
@@ -108,6 +108,6 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
-		t.Errorf("a route that nobody named, of two: %v", err)
+		t.Errorf("the unnamed route of two: %v", err)
 	}
 }

@@ -202,7 +202,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	}
 	told := faultsOf(t, configs.Sources{File: []byte(server)})
 	if len(told) < 8 {
-		t.Errorf("a server is told %v", told)
+		t.Errorf("a server reports %v", told)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {

@@ -197,7 +197,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("too much is said: %v", err)
+		t.Errorf("got more findings than expected: %v", err)
 	}
 	for name, in := range map[string]string{
 		"nothing": "", "white space": " \n\t", "a torn array": "[" + good + ",{", "no array": "[" + good + " 3]", "a torn line": good + "\n{", "words": "hello",

@@ -92,7 +92,7 @@ func TestInspectIndices(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("%+v stands at a message of %v", f, role)
+			t.Errorf("%+v is at a message of %v", f, role)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())

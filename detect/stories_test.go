@@ -153,7 +153,7 @@ func play(tb testing.TB, d wire.Dialect, story []did) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("loop %+v does not stand where its result is", l)
+				tb.Errorf("loop %+v is not at its result", l)
 			}
 		}
 		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {

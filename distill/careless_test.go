@@ -140,7 +140,7 @@ func learned(t *testing.T, cases []taught) {
 	equal(t, "lessons", strings.Join(b.slugs(), "\n"), strings.Join(want, "\n"))
 	for _, l := range b.lessons() {
 		if text := l.Raw; strings.Contains(text, "W77812") || strings.Contains(text, "evil.example") || len(l.Evidence) != 2 {
-			t.Errorf("the lesson holds what is a session's, or not both sessions:\n%s", text)
+			t.Errorf("the lesson has private text, or lacks a session:\n%s", text)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 			t.Errorf("question %d: %+v", i, a)
 		}
 		if all := a.System + a.User; strings.Contains(all, "SECRET-SYSTEM") || strings.Contains(all, "INSERTED") {
-			t.Errorf("question %d holds what it must not:\n%s", i, all)
+			t.Errorf("question %d contains private text:\n%s", i, all)
 		}
 	}
 	var id [16]byte

@@ -119,7 +119,7 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 			}
 		}
 		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
-			t.Errorf("%s lacks something:\n%s", l.Slug, l.Raw)
+			t.Errorf("%s is incomplete:\n%s", l.Slug, l.Raw)
 		}
 	}
 	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {

@@ -40,7 +40,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		words, result := turnsOf(d)
 		first := h.pass(t, lesson.NewBook(nil), d, words)
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
-			t.Errorf("%s: the commands are not told before the words:\n%s", d, first)
+			t.Errorf("%s: the list of commands is not before the user's words:\n%s", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.pass(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
@@ -49,10 +49,10 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		}
 		second := h.pass(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
-			t.Errorf("%s: the answers are not told before the result:\n%s", d, second)
+			t.Errorf("%s: the answers are not before the result:\n%s", d, second)
 		}
 		if third := h.pass(t, lesson.NewBook(nil), d, result); third != second {
-			t.Errorf("%s: the turn once more is\n%s\nand was\n%s", d, third, second)
+			t.Errorf("%s: the repeated turn is\n%s\nwant\n%s", d, third, second)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 					t.Fatalf("%s: the first inserts nothing: %s", d, one)
 				}
 				if two := second.pass(t, chainBook("shared"), d, one); two != one {
-					t.Errorf("%s, %s: the second changes what the first sent:\n%s\n%s", d, style, one, two)
+					t.Errorf("%s, %s: the second precept changes the request of the first:\n%s\n%s", d, style, one, two)
 				}
 				both := newHop("c", inject.Advice).pass(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {

@@ -154,7 +154,7 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 		r.a.says("ok")
 	}
 	if n := len(r.rec.Assignment.Picks); n != 3 {
-		t.Errorf("%d picks: what was passed over once has had its turn", n)
+		t.Errorf("%d picks: a pick that was skipped once is inserted later", n)
 	}
 	if n := len(r.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d matched", n)
@@ -212,7 +212,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
 		}
 		if p := r.plan(said("deploy")); p.Skip != "" {
-			t.Fatalf("it is not inserted: %q", p.Skip)
+			t.Fatalf("the warning is not inserted: %q", p.Skip)
 		}
 		r.replied()
 		if p := r.plan(said("go on")); p.Skip != SkipEarlier {

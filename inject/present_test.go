@@ -51,7 +51,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("%s beside %d others:\n%s\nand before:\n%s", slug, n, got, first[slug])
+					t.Errorf("%s with %d other lessons:\n%s\nalone:\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}

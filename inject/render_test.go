@@ -82,11 +82,11 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("%q stands free in\n%s", part, block)
+					t.Fatalf("%q is outside of the block in\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {
-				t.Fatalf("closed more than once:\n%s", block)
+				t.Fatalf("the block is closed more than once:\n%s", block)
 			}
 			if strings.ContainsAny(block, "\r\v\f\u0085\u2028\u2029\u202e\u200b\x1b\x00") {
 				t.Fatalf("got %q, want strings.ContainsAny(block, \"\\r\\v\\f\\u0085\\u2028\\u2029\\u202e\\u200b\\x1b\\x00\") = false", block)

@@ -416,7 +416,7 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.closeDue(r.ctx())
 	for _, op := range r.be.asked() {
 		if op == "unsettled" {
-			t.Error("nobody else writes here, and it is asked again")
+			t.Error("the only writer looks for writes of other replicas")
 		}
 	}
 }

@@ -176,6 +176,6 @@ func TestPanicAtTheStartUsesThePriors(t *testing.T) {
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("told: %v", got)
+		t.Errorf("reported: %v", got)
 	}
 }

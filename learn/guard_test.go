@@ -150,7 +150,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					t.Errorf("the bad one is closed: %v", !c.closed)
 				}
 				if !slices.Contains(r.failed(), "panic "+string(c.step)) {
-					t.Error("nobody was told")
+					t.Error("the failure was not reported")
 				}
 			})
 		})
@@ -317,7 +317,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("it was forgotten in the middle: %v", err)
+			t.Errorf("the session was forgotten during the closing: %v", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectEvery):
 		}

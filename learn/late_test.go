@@ -45,7 +45,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(events(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Error("the first day's sample is gone")
+			t.Error("the sample of the first day is missing")
 		}
 	}
 	same(t, "the reward", r.applied(id).Reward, 1)

@@ -25,13 +25,13 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	r.resettle(r.ctx())
 	up := mean()
 	if up <= prior {
-		t.Fatalf("a success was told: %v, was %v", up, prior)
+		t.Fatalf("after a success: %v, was %v", up, prior)
 	}
 	same(t, "counters of an open session", r.counters(us), none)
 	r.tell(us, id, score("f2", 2, 0))
 	r.resettle(r.ctx())
 	if down := mean(); down >= prior {
-		t.Fatalf("it was a failure: %v, was %v", down, prior)
+		t.Fatalf("after a failure: %v, was %v", down, prior)
 	}
 	r.age()
 	same(t, "open sessions", r.OpenRewards(), 0)
@@ -95,7 +95,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	b.resettle(b.ctx())
 	told := beliefs(b)
 	if told.Mean <= prior.Mean {
-		t.Fatalf("a success was told: %v, was %v", told.Mean, prior.Mean)
+		t.Fatalf("after a success: %v, was %v", told.Mean, prior.Mean)
 	}
 	follow(a)
 	alike("when the other follows")
@@ -108,7 +108,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	both.Wait()
 	alike("after a correction")
 	if beliefs(b).Mean >= prior.Mean {
-		t.Errorf("it was a failure: %v, was %v", beliefs(b).Mean, prior.Mean)
+		t.Errorf("after a failure: %v, was %v", beliefs(b).Mean, prior.Mean)
 	}
 	a.age()
 	b.clk.add(closeAge + time.Second)

@@ -51,14 +51,14 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
 		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
 		if again.Unit.ID != "" {
-			t.Fatal("the same task once more is tied to the first")
+			t.Fatal("a repeated task is assigned to the first session")
 		}
 		h := http.Header{}
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+ask+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
-			t.Fatal("what two sessions ask for is tied to one of them, or counts")
+			t.Fatal("a task of two sessions is assigned to one of them, or counts")
 		}
 		ask = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, ask), nil)
@@ -76,7 +76,7 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 			t.Error("a session is tied to one of which nothing may be kept")
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Error("what nobody asked for is tied to one")
+			t.Error("an unrequested task is assigned to a session")
 		}
 	}
 	if len(arms) < 2 {

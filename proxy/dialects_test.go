@@ -101,7 +101,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 		if n := strings.Count(previous, want); n != 1 {
-			t.Errorf("%s stands %d times in the last list:\n%s", want, n, previous)
+			t.Errorf("%s is %d times in the last list:\n%s", want, n, previous)
 		}
 	}
 }

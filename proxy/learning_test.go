@@ -125,7 +125,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 			}
 			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 				if n := strings.Count(previous, want); n != 1 {
-					t.Errorf("%s stands %d times in the last list:\n%s", want, n, previous)
+					t.Errorf("%s is %d times in the last list:\n%s", want, n, previous)
 				}
 			}
 		})

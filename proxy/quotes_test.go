@@ -198,7 +198,7 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 		t.Error("another summary is the session's")
 	}
 	if got := session(shortened(line)); got != first {
-		t.Errorf("%s goes on as %s", first, got)
+		t.Errorf("%s continues as %s", first, got)
 	}
 }
 

@@ -221,7 +221,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
 		if n := strings.Count(sent, text); n != want {
-			t.Errorf("request %d: %s stands in it %d times, not %d:\n%s", i, text, n, want, sent)
+			t.Errorf("request %d: %s occurs %d times, want %d:\n%s", i, text, n, want, sent)
 		}
 	}
 	if got, want := stripped(t, sent), stripped(t, string(rec.Body)); got != want {

@@ -111,7 +111,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-		t.Errorf("the session itself goes on: %s", sent)
+		t.Errorf("the parent session does not continue: %s", sent)
 	}
 	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop
@@ -163,7 +163,7 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 		}
 		unit := unitOf(t, r, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("%d: it is called %q", i, unit.Identity.Name)
+			t.Errorf("%d: got the name %q", i, unit.Identity.Name)
 		}
 		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
 		if strings.Contains(c.name, "\xff") {
@@ -219,10 +219,10 @@ func TestRunsAreSeparate(t *testing.T) {
 	said := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, said)
 	if own := send("a", "", next); own != failed {
-		t.Errorf("the conversation goes on as %s, was %s", own, failed)
+		t.Errorf("the conversation continues as %s, was %s", own, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
-		t.Error("a conversation that goes on in another run is the first run's")
+		t.Error("a conversation that continues in another run belongs to the first run")
 	}
 	unitOf(t, r, session.RunKey("default", "c"), 1)
 }
@@ -239,7 +239,7 @@ func TestOptOutOfARunMember(t *testing.T) {
 		}
 		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, words))
 		if !strings.Contains(string(up.last(t).body), "[one]") {
-			t.Error("who opts out of learning gets lessons all the same")
+			t.Error("an agent that opts out of learning gets no lessons")
 		}
 	}
 	send("silent-canary-1", "off", "x")

@@ -156,7 +156,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 				before, name = got, p.session
 				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(strings.Join(got, "\n"), what); n != want {
-						t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
 					}
 				}
 				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
@@ -189,12 +189,12 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, before) {
-			t.Errorf("step %d: what was sent is not there any more:\n%s\n%s", i, before, got)
+			t.Errorf("step %d: sent text is missing:\n%s\n%s", i, before, got)
 		}
 		before, name = kept, p.session
 		for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, what); n != want {
-				t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
 			}
 		}
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
@@ -241,12 +241,12 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
-					t.Errorf("step %d: what was sent is not there any more:\n%s\n%s", i, before, got)
+					t.Errorf("step %d: sent text is missing:\n%s\n%s", i, before, got)
 				}
 				session, before = p.session, strings.TrimSuffix(kept, `","role":"user"}`)
 				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(got, what); n != want {
-						t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {

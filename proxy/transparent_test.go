@@ -147,7 +147,7 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
-			t.Errorf("%s tells an agent its arm", k)
+			t.Errorf("%s reveals the arm to an agent", k)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (p *scene) holds(what string, list []string, text string, want ...int) {
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		p.t.Errorf("%s: %s stands in the items %v, want %v: %s", what, text, got, want, list)
+		p.t.Errorf("%s: %s is in the items %v, want %v: %s", what, text, got, want, list)
 	}
 }
 

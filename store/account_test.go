@@ -236,7 +236,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
-		t.Error("an account without what waits in the old spool")
+		t.Error("the account lacks the exchanges of the old spool")
 	}
 	r := openRig(t, dir, &clock{at: when}, nil)
 	r.deliver()

@@ -67,7 +67,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		other := r.begin(us, "quiet", picked(true))
 		r.deliver()
 		if len(files(t, r.dir, word)) == 0 {
-			t.Fatal("no file holds the word before it is forgotten: this test cannot fail")
+			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("forgot %d, %v", n, err)

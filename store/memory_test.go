@@ -186,7 +186,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), us, idOf("s0")); ses != nil || !late {
-		t.Errorf("it is on the disk alone: %v %v", ses, late)
+		t.Errorf("the session is on the disk alone: %v %v", ses, late)
 	}
 	r.backend.up()
 	r.wait(2 * time.Second)

@@ -111,7 +111,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 		}
 	}
 	if !strings.Contains(last, "3001") || !strings.Contains(last, "2003") {
-		t.Errorf("text of the turns that are kept is gone, too: %s", last)
+		t.Errorf("text of the kept turns is missing: %s", last)
 	}
 	list, err := r.backend.Exchanges(t.Context(), us, c.id)
 	if err != nil || len(list) != 2 {

@@ -29,7 +29,7 @@ func (r *rig) parked(p feedback.Post) {
 	r.t.Helper()
 	got, err := r.store.Rate(r.t.Context(), us, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
-		r.t.Fatalf("while the backend is away: %+v, error %v, want parked", got, err)
+		r.t.Fatalf("with an unavailable backend: %+v, error %v, want parked", got, err)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Errorf("another tenant forgot %d, %v", n, err)
 				}
 				if len(files(t, r.dir, word)) == 0 {
-					t.Fatal("no file holds the word before it is forgotten: this test cannot fail")
+					t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 				}
 				if n, err := forget(r); n != 1 || err != nil {
 					t.Errorf("forgot %d, %v", n, err)

@@ -82,7 +82,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("while it is open", contents(t, r.dir))
 	check("read back", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
-		t.Error("harmless text is gone, too")
+		t.Error("harmless text is missing")
 	}
 	if r.store.Tally.Redactions.Load() == 0 {
 		t.Error("no redaction was counted")

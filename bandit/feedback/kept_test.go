@@ -88,7 +88,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 				t.Fatalf("at %d %+v and %+v", i, set[i], other[i])
 			}
 			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
-				t.Fatalf("%+v stands behind %+v", set[i], set[i-1])
+				t.Fatalf("%+v comes after %+v", set[i], set[i-1])
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func TestWorthOfTypesAndLabels(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
 		if got := feedback.ScoreOf(kind); got != want {
-			t.Errorf("%s is worth %v, want %v", kind, got, want)
+			t.Errorf("%s: reward %v, want %v", kind, got, want)
 		}
 	}
 	for body, want := range map[string]float64{
@@ -108,7 +108,7 @@ func TestWorthOfTypesAndLabels(t *testing.T) {
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
-			t.Errorf("%s is worth %+v, want %v; %v", body, posts, want, err)
+			t.Errorf("%s: reward %+v, want %v; %v", body, posts, want, err)
 		}
 	}
 }

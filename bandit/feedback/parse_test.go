@@ -100,7 +100,7 @@ func TestParseBulk(t *testing.T) {
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
-		t.Errorf("the good ones must stand: %+v", posts)
+		t.Errorf("the valid entries are missing: %+v", posts)
 	}
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {

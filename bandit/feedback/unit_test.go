@@ -22,7 +22,7 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	ids := map[string]bool{}
 	for _, e := range list {
 		if ids[e.ID] = true; e.Via != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
-			t.Errorf("a member hears %+v", e)
+			t.Errorf("a member gets %+v", e)
 		}
 	}
 	if len(ids) != 32 || entries[2].OfUnit("another").ID == list[0].ID {
@@ -42,7 +42,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	}
 	for seat, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
 		if got := feedback.ForUnit("m1", seat, own); len(got) != want {
-			t.Errorf("of member %d the unit hears %+v", seat, got)
+			t.Errorf("member %d: the unit gets %+v", seat, got)
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)

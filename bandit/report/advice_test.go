@@ -28,10 +28,10 @@ func TestVerdictBesideZeroHasAReason(t *testing.T) {
 		inside := report.Row{Verdict: a.Verdict, Lo: new(-.01), Hi: new(.02)}
 		outside := report.Row{Verdict: a.Verdict, Lo: new(.01), Hi: new(.02)}
 		if got := inside.ZeroNote(); (got != "") != measured {
-			t.Errorf("%s beside an interval that contains 0: %q", a.Verdict, got)
+			t.Errorf("%s with an interval that contains 0: %q", a.Verdict, got)
 		}
 		if got := outside.ZeroNote(); got != "" {
-			t.Errorf("%s beside an interval above 0: %q", a.Verdict, got)
+			t.Errorf("%s with an interval above 0: %q", a.Verdict, got)
 		}
 	}
 }

@@ -570,7 +570,7 @@ func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
-		t.Errorf("before the upstream told anything: %+v", r)
+		t.Errorf("without usage of the upstream: %+v", r)
 	}
 	for _, injected := range []bool{true, false, false} {
 		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}

@@ -88,7 +88,7 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 		}
 		for i := range got {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Errorf("%+v moved what was measured of %v:\n%v\n%v", x, got[i]["slug"], got[i], want[i])
+				t.Errorf("the belief %+v changed the measurement of %v:\n%v\n%v", x, got[i]["slug"], got[i], want[i])
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	mute := bandit.New()
 	put(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
-		t.Errorf("a third is told: %q", r.Sooner)
+		t.Errorf("got a third advice: %q", r.Sooner)
 	}
 	helps := bandit.New()
 	put(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})

@@ -27,7 +27,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
+		t.Errorf("%s differs (go test -update rewrites the file):\n%s", name, got)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: the smallest p was %v, it is %v now", l.Slug, e.Smallest, *e.P)
+				t.Errorf("%s: the smallest p was %v, is %v", l.Slug, e.Smallest, *e.P)
 			}
 		}
 	}

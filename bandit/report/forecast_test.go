@@ -110,7 +110,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("an unknown lesson: %v", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 		in.Chooser = half{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
-			t.Errorf("%s in force: %+v %v", arms[0], f, err)
+			t.Errorf("%s active: %+v %v", arms[0], f, err)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			0.85,
 		); soon.Verdict == report.Helps || soon.Verdict == report.Harms ||
 			soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: it is %s after 85%% of %d picks", a, soon.Verdict, r.NeedsPicks)
+			t.Errorf("%+v: state %s after 85%% of %d picks", a, soon.Verdict, r.NeedsPicks)
 		}
 	}
 	// The day follows from the present rate of picks.

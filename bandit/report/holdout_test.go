@@ -203,7 +203,7 @@ func TestHoldoutsKeepTheirPromises(t *testing.T) {
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims false",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpers), 100*found, x.helpers, x.falsely, x.claims)
 		if others := 20*worlds - x.helpers; x.falsely > 2+others/100 {
-			t.Errorf("%s: %d of %d lessons that do not help are called something else", rule, x.falsely, others)
+			t.Errorf("%s: %d of %d lessons without a benefit have a wrong verdict", rule, x.falsely, others)
 		}
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]

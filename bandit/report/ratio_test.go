@@ -111,7 +111,7 @@ func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		told := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if tellers(r, 3000, told, told) {
-			t.Errorf("run %d, told %v: false alarm", run, told)
+			t.Errorf("run %d, rewarded %v: false alarm", run, told)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		told := []float64{1, 0.5, 0.1}[run/3%3]
 		if coins(r, 3000, eps, eps, told, told, func(s trial.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, told %v: false alarm", run, eps, told)
+			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm", run, eps, told)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !tellingFails(s) {
-		t.Error("the tiers changed and nobody noticed")
+		t.Error("the check missed a change of the tiers")
 	}
 }
 

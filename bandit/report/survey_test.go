@@ -62,7 +62,7 @@ func TestSurvey(t *testing.T) {
 		t.Errorf("rewards: %+v", r)
 	}
 	if s.Rewards("nobody") != nil || s.Sessions != 4000 {
-		t.Error("it counts what it did not see")
+		t.Error("the survey counts sessions that it did not read")
 	}
 }
 
@@ -98,6 +98,6 @@ func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 		}
 	}
 	if wrong > 22 {
-		t.Errorf("%d of 200 surveys of nothing claim something", wrong)
+		t.Errorf("%d of 200 surveys without an effect have a claim", wrong)
 	}
 }

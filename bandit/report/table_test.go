@@ -64,7 +64,7 @@ func TestTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != string(want) {
-			t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
+			t.Errorf("%s differs (go test -update rewrites the file):\n%s", name, got)
 		}
 	}
 }

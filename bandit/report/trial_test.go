@@ -128,7 +128,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
-		t.Error("nobody has no forecast")
+		t.Error("an unknown lesson has a forecast")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 		}
 	}
 	if err := r.Explain(&text, "nobody", 1000); err == nil {
-		t.Error("nobody is explained")
+		t.Error("an unknown lesson has an explanation")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {

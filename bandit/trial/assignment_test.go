@@ -86,7 +86,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Errorf("got m %+v, ok %v, want ok = true and m.Del = 0.05", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error("what only matched is not a pick")
+		t.Error("a match without a pick counts as a pick")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
 		t.Error("a warning did not match")
@@ -94,7 +94,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 	b := a.Clone()
 	b.Matched[0].Del, b.Picks[0].Injected = 9, false
 	if !reflect.DeepEqual(a, sampleAssignment()) {
-		t.Errorf("the copy changed what it was made of: %+v", a)
+		t.Errorf("a change of the copy changed the original: %+v", a)
 	}
 	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
 		if a.Enters() != want {
@@ -128,7 +128,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 			t.Fatalf("%+v is not decided as %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
-			t.Fatalf("%+v forgets what happened", x)
+			t.Fatalf("%+v lost a decision", x)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
 			t.Fatalf("%+v of %+v and %+v", x, head, other)

@@ -103,7 +103,7 @@ func TestControlSessions(t *testing.T) {
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
-		t.Error("a session in which nothing matched says nothing of lessons, and is one that was told of")
+		t.Error("a session without a match must have no deltas of lessons, and counts as rewarded")
 	}
 }
 
@@ -165,7 +165,7 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	}
 	a.Excluded = true
 	if a.Closing() != nil || a.Contribution(1, 1) != nil {
-		t.Error("an excluded session adds something")
+		t.Error("an excluded session has deltas")
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
 		t.Errorf("a session for which nothing was decided: %v", got)

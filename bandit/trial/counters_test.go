@@ -190,7 +190,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 		k.Advance(c.today)
 		if got := k.Stats("a@1").Recent; math.Abs(got-c.day) > 1e-9 {
-			t.Errorf("%+v: %v told picks a day", c, got)
+			t.Errorf("%+v: %v rewarded picks per day", c, got)
 		}
 		if got := k.ClosedPerDay(c.today); math.Abs(got-c.close) > 1e-9 {
 			t.Errorf("%+v: %v closings a day", c, got)
@@ -209,7 +209,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
-		t.Errorf("%v told picks a day, of a day that nobody knows", got)
+		t.Errorf("%v rewarded picks per day for sessions without a day", got)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
 	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 || trial.Told(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
-		t.Errorf("%d told, %d closed", trial.Told(ds), trial.Closed(ds))
+		t.Errorf("%d rewarded, %d closed", trial.Told(ds), trial.Closed(ds))
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 {

@@ -104,7 +104,7 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 			t.Fatalf("after %d: proven is %v with odds of %v", n, is, math.Exp(s.Proof.LogUp))
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("it was proven at %d, and now at %d", before, s.Proof.ProvenAt)
+			t.Fatalf("the proof moved from %d to %d", before, s.Proof.ProvenAt)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {

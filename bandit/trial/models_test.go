@@ -102,7 +102,7 @@ func TestModelNamesAreBounded(t *testing.T) {
 	}
 	for what, counters := range map[string]*trial.Counters{"read from the store": copied, "a clone": c.Clone()} {
 		if counters.AdmitModel("new") != trial.OtherModels || counters.AdmitModel("model-7") != "model-7" {
-			t.Errorf("%s: a new model has a name of its own, or a known model has none", what)
+			t.Errorf("%s: a new model has a separate name, or a known model has none", what)
 		}
 	}
 }

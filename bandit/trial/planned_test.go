@@ -69,7 +69,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
 			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatal("it was taken too soon")
+				t.Fatal("the evaluation came before the last pick")
 			}
 			c.Add(all[i].a.Looked(all[i].name, all[i].y))
 		}
@@ -148,7 +148,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Error("it is of one lesson and one plan")
+		t.Error("the evaluation belongs to another lesson or plan")
 	}
 	if l := c.Clone().Looks(); len(l) != 1 || l[0].Told != 40 {
 		t.Errorf("a copy: %+v", l)
@@ -171,7 +171,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	told(700, 0.5)
 	if !c.Progress("a@1", 0.1, "", 0).Reached || c.Progress("a@1", 0, "", 0).Reached {
-		t.Error("1200 are, for who asked for a width")
+		t.Error("want the state ended after 1,200 picks for a trial with a width")
 	}
 	told(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
@@ -184,7 +184,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	fresh = c.Clone()
 	fresh.Inherit(c)
 	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("reading the counters anew forgot it")
+		t.Error("a reload of the counters lost the evaluation")
 	}
 }
 
@@ -339,7 +339,7 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
-				t.Fatalf("until %v: after %d picks it has ended: %v", until, i, got)
+				t.Fatalf("until %v: after %d picks, ended = %v", until, i, got)
 			}
 			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
 				t.Fatal("a trial that no width was asked of")

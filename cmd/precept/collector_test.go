@@ -19,7 +19,7 @@ func TestCollectorShareFollowsTheLiveHeap(t *testing.T) {
 
 	tuneCollector(func(string) (string, bool) { return "", false })
 	if l := debug.SetMemoryLimit(-1); l != limit {
-		t.Fatalf("a limit of %d: a limit just above what is live collects without end", l)
+		t.Fatalf("a limit of %d: just above the live heap, the collector runs without end", l)
 	}
 	high := untilShare(t, func(p uint64) bool { return p > 100 })
 	load := make([]byte, 300<<20)

@@ -69,7 +69,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	told := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(told, want) {
-			t.Errorf("%q is not told: %s", want, told)
+			t.Errorf("%q is not in the result: %s", want, told)
 		}
 	}
 	for i := range 100 { // as many reasons as phrases
@@ -89,7 +89,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {
-			t.Errorf("%+v, which stands in both", why)
+			t.Errorf("%+v, which is in both lists", why)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	cut := said("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
-		t.Errorf("beside an item that was cut: %+v", qs)
+		t.Errorf("next to a truncated item: %+v", qs)
 	}
 	odd := said("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
@@ -126,7 +126,7 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 		t.Errorf("a call of the same turn: %+v", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
-		t.Errorf("what succeeded: %+v", qs)
+		t.Errorf("a successful call matched: %+v", qs)
 	}
 }
 

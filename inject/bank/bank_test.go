@@ -42,14 +42,14 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
-		t.Errorf("in force: %s, after %d commits", got, len(m.commits))
+		t.Errorf("active: %s, after %d commits", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
-		t.Errorf("the index is of what was read first:\n%s", m.index)
+		t.Errorf("the index belongs to the first read:\n%s", m.index)
 	}
 	m.between = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("what somebody else took away: %v", err)
+		t.Errorf("after the removal by another writer: %v", err)
 	}
 	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
@@ -143,12 +143,12 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 {
-		t.Error("something was written by who could not know how much was")
+		t.Error("a writer with an unknown quota wrote an entry")
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("somebody who left: %v", err)
+		t.Errorf("a canceled request: %v", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	}
 	l, _ := book.Get("one")
 	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
-		t.Errorf("evidence that stands there: %v", err)
+		t.Errorf("evidence that exists: %v", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
 		t.Errorf("the same texts: %v, %v", changed, err)
@@ -255,7 +255,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("a revision: %v", err)
 	}
 	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
-		t.Errorf("what is taken back needs no room: %v", err)
+		t.Errorf("a withdrawal was refused for lack of room: %v", err)
 	}
 	colleague := proposed("ff")
 	colleague.Scope.Agent = "reviewer"

@@ -114,7 +114,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 		t.Errorf("the index is %s, %v", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("it is not an event: %s", got)
+		t.Errorf("the entry is not an event: %s", got)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "" {
-		t.Errorf("in force: %s", got)
+		t.Errorf("active: %s", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
 		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
@@ -142,7 +142,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a missing lesson: %v", err)
 	}
 	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
 		t.Errorf("the log says %s, want %s", got, want)
@@ -179,17 +179,17 @@ func TestReplaceAllOrNothing(t *testing.T) {
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: %v, %v, in force %s", what, changed, err, slugs(t, b))
+			t.Errorf("%s: %v, %v, active %s", what, changed, err, slugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("%v, %v, in force %s", changed, err, slugs(t, b))
+		t.Errorf("%v, %v, active %s", changed, err, slugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
-		t.Error("somebody who left")
+		t.Error("a canceled caller")
 	}
 }
 

@@ -74,7 +74,7 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		for _, made := range ledger.Lessons(after) {
 			for _, p := range made.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
-					t.Fatalf("the pattern %q does not stand in %q", p, got[0].Entry.Error)
+					t.Fatalf("the pattern %q is not in %q", p, got[0].Entry.Error)
 				}
 			}
 		}

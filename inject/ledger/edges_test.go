@@ -121,7 +121,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
-		t.Errorf("where nobody knows the folder: %+v", got)
+		t.Errorf("with an unknown folder: %+v", got)
 	}
 }
 

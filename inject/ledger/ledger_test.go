@@ -207,7 +207,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	got := text(t, l)
 	for n := range 50 {
 		if c := strings.Count(got, fmt.Sprintf("    - **Error Summary:** the sum is %d\n", n)); c != 1 {
-			t.Errorf("entry %d stands there %d times", n, c)
+			t.Errorf("the ledger has entry %d %d times", n, c)
 		}
 	}
 	if c := strings.Count(got, "the sum is 1000\n"); c != 1 {
@@ -274,7 +274,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 			t.Fatalf("got %+v, want r[0].Status = %q and a non-empty r[0].Message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Error("it was given up after", took)
+			t.Error("the lock was given up after", took)
 		}
 	})
 	line := trace(t, l)[0]
@@ -328,7 +328,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	record(t, l, entry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Fatal("the link is gone", err)
+		t.Fatal("the link was replaced", err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)

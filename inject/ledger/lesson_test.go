@@ -42,7 +42,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		got := ledger.Lessons([]byte(text(t, l)))
 		if c.keyword == "" && c.pattern == "" {
 			if len(got) != 0 {
-				t.Errorf("%s: what cannot fire became a lesson", c.file)
+				t.Errorf("%s: an entry without a trigger became a lesson", c.file)
 			}
 			continue
 		}

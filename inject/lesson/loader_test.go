@@ -78,7 +78,7 @@ func TestLoad(t *testing.T) {
 	got := messages(problems)
 	slices.Sort(got)
 	if !slices.Equal(got, wantTold) {
-		t.Errorf("told %q", got)
+		t.Errorf("got the report %q", got)
 	}
 	if s := problems[0].Error(); !strings.Contains(s, problems[0].Path) || !strings.Contains(s, "lesson_invalid") {
 		t.Errorf("a problem reads %q", s)

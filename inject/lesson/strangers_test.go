@@ -97,9 +97,9 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		}
 		switch {
 		case c.fault == "" && (book.Len() != 2 || told != ""):
-			t.Errorf("%s is not in force: %s", c.name, told)
+			t.Errorf("%s is not active: %s", c.name, told)
 		case c.fault != "" && (book.Len() != 1 || !strings.Contains(told, c.fault) || !strings.HasPrefix(told, filepath.Join(dir, c.name)) || strings.Contains(told, "stays in force")):
-			t.Errorf("%s: told %q, want %q", c.name, told, c.fault)
+			t.Errorf("%s: got the problem %q, want %q", c.name, told, c.fault)
 		}
 	}
 }
@@ -144,13 +144,13 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 		told = append(told, p.Error())
 	}
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
-		t.Errorf("in force are %s", got)
+		t.Errorf("the active lessons are %s", got)
 	}
 	if len(told) != 2 || !strings.Contains(told[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(told[1], "cannot be read; repair or remove the file") {
-		t.Errorf("told %q", told)
+		t.Errorf("got the report %q", told)
 	}
 	if strings.Contains(strings.Join(told, ""), "stays in force") {
-		t.Errorf("told of a version before, which was not there: %q", told)
+		t.Errorf("the report names an old version that does not exist: %q", told)
 	}
 }
 

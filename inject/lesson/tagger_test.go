@@ -68,7 +68,7 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 	}
 	a, b := mk("one", lesson.Scope{}), mk("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
-		t.Error("what was approved for one tenant is approved for all")
+		t.Error("an approval of one tenant applies to all")
 	}
 }
 

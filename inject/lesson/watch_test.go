@@ -177,7 +177,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		silent(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := await(t, updates, "Again"); len(u.problems) > 0 {
-			t.Errorf("it is back: %v", u.problems)
+			t.Errorf("the lesson is active again: %v", u.problems)
 		}
 	})
 }
@@ -281,13 +281,13 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 			select {
 			case <-updates:
 				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("what changes all the time is in force after %s", took)
+					t.Errorf("a file that changes all the time is active after %s", took)
 				}
 				return
 			default:
 			}
 		}
-		t.Error("what changes all the time is never in force")
+		t.Error("a file that changes all the time is never active")
 	})
 }
 
@@ -373,7 +373,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { put(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(told, []string{"poison"}) {
-			t.Errorf("called back %d times, told %q", calls.Load(), told)
+			t.Errorf("%d callbacks, got %q", calls.Load(), told)
 		}
 	})
 }

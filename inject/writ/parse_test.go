@@ -88,7 +88,7 @@ func TestParseFaults(t *testing.T) {
 		t.Errorf("twenty commands: %+v", got)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
-		t.Errorf("a lesson without an end is told %q", got[0].Fault)
+		t.Errorf("a lesson without an end gets the fault %q", got[0].Fault)
 	}
 	// A lesson without an end is ignored, and the following commands are read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {

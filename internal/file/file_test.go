@@ -61,7 +61,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
-		t.Error("no error where a folder stands in the way")
+		t.Error("no error for a folder in the place of the file")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {

@@ -67,6 +67,6 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Errorf("a lock that was given back: %v", err)
 	}
 	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrHeld) {
-		t.Errorf("a file that is closed has no lock, and nobody holds it: %v", err)
+		t.Errorf("a closed file still has a lock: %v", err)
 	}
 }

@@ -140,7 +140,7 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 func TestReplacementsAreCountedByKind(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
-		t.Error("something is counted in a new one")
+		t.Error("a new redactor has counts")
 	}
 	r.Text("a@b.io a@b.io 203.0.113.7")
 	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))

@@ -406,7 +406,7 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 			}
 			words := m.Input["user_text"].(string)
 			if told[m.ID] || told[words] {
-				t.Errorf("after %d exchanges %q is told twice", n, words)
+				t.Errorf("after %d exchanges, %q is in two events", n, words)
 			}
 			told[m.ID], told[words] = true, true
 			if old := where[words]; old != "" && old != m.ID {

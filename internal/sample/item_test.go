@@ -188,7 +188,7 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, say("user", "count"))
 	if _, told := sample.Build(c.s)[0].Meta["choices"]; told {
-		t.Error("a reply of one choice tells of choices")
+		t.Error("a reply with one choice lists choices")
 	}
 }
 

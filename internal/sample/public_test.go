@@ -177,7 +177,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			}
 		}
 		if calls != asked {
-			t.Fatalf("%d calls of %d are told", calls, asked)
+			t.Fatalf("%d of %d calls are in the sample", calls, asked)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				case sample.EventUser:
 					words += said.Words
 				default:
-					t.Fatalf("turn %d tells again what the model said: %+v", i, said)
+					t.Fatalf("turn %d repeats the reply of the model: %+v", i, said)
 				}
 			}
 			if results != len(story[i].results) || words != story[i].words {

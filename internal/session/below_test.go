@@ -63,7 +63,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 		t.Fatal("the name is not the session above")
 	}
 	if _, ok := th.Below(parent, c, false, begun, nil); ok {
-		t.Error("what nothing ties to a sub-agent is one")
+		t.Error("an unrelated request is taken for a sub-agent")
 	}
 	sub, ok := th.Below(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {

@@ -197,7 +197,7 @@ func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 		t.Errorf("silent %v, visible %v: %s", r.Silent(), r.Visible(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
-		t.Error("an old mark hides what came later")
+		t.Error("an old mark hides later turns")
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
 		t.Error("the session's own mark hides nothing")

@@ -211,7 +211,7 @@ func TestTruncatedHistoryAfterARestart(t *testing.T) {
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
 	if on := d.open(session.Claim{}, cut); on.ID == r.ID || !on.New {
-		t.Errorf("two sessions began so, and it is one of them: %s by %s", on.ID, on.Method)
+		t.Errorf("an ambiguous beginning was assigned to a session: %s by %s", on.ID, on.Method)
 	}
 }
 
@@ -293,10 +293,10 @@ func TestTwinsContinueInTheirOrder(t *testing.T) {
 	for i, r := range all {
 		on := d.open(session.Claim{}, words("go"), calls("call_1"), result("call_1", "ok"))
 		if on.ID != r.ID {
-			t.Errorf("the %dth to go on is %s, want %s", i+1, on.ID, r.ID)
+			t.Errorf("continuation %d is session %s, want %s", i+1, on.ID, r.ID)
 		}
 		if want := len(all) - i; want > 1 && len(on.Doubt) != want || want == 1 && len(on.Doubt) > 0 {
-			t.Errorf("the %dth to go on may be any of %d, want %d", i+1, len(on.Doubt), want)
+			t.Errorf("continuation %d has %d candidates, want %d", i+1, len(on.Doubt), want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestBoundedProperties(t *testing.T) {
 			t.Fatalf("%d bytes", len(b))
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
-			t.Fatalf("%q cannot stand in a header line", b)
+			t.Fatalf("%q is invalid in a header line", b)
 		}
 		if Bounded(b) != b {
 			t.Fatalf("Bounded(%q) = %q: not a fixed point", b, Bounded(b))

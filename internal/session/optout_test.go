@@ -88,7 +88,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
-			t.Errorf("%s: the record itself has lost something", name)
+			t.Errorf("%s: the record in memory was changed", name)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 		longer.Begin(ask(t, append(messages, words("more"), words("and more"))...), begun)
 		longer.Hide(mark)
 		if longer.Silent() {
-			t.Fatal("a mark of fewer items hides a record of more")
+			t.Fatal("a mark with fewer items hides a record with more items")
 		}
 	})
 }

@@ -134,7 +134,7 @@ func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 		t.Error("the next side call is none")
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
-		t.Error("it is known for too long")
+		t.Error("the quotation is remembered for too long")
 	}
 	if _, ok := q.About(someone, agentRequest(t, "x", nil, words("Sort this: "+made)), begun); ok {
 		t.Error("one that wants no JSON is about it")

@@ -36,10 +36,10 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
 	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteLife-1)) {
-		t.Error("what goes on is not known")
+		t.Error("a continued quotation is not recognised")
 	}
 	if about(one, 0, now.Add(quoteLife)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
-		t.Error("it is known for too long, or to others")
+		t.Error("the quotation is remembered for too long, or by other sessions")
 	}
 	for n := 1; n <= quoteTalks; n++ {
 		play(one, n)

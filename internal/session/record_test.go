@@ -355,7 +355,7 @@ func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
 	}
 	c := w.open(chat(t, with(past, user("a third way"))...))
 	if !c.New {
-		t.Errorf("a branch of what two sessions share must be a session of its own: %+v", c)
+		t.Errorf("a branch of a common history is no new session: %+v", c)
 	}
 }
 

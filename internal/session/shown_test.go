@@ -89,7 +89,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			ask(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("%s beside 200 of %s: known %v, the newest %v, the oldest %v", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("%s with 200 of %s: known %v, the newest %v, the oldest %v", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
@@ -135,6 +135,6 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
 	again := append(append([]string{}, back...), answer("thanks"), words("more"))
 	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, again...), session.Claim{}, session.Signs{}); side {
-		t.Errorf("the one that worked may not go on: %s", reason)
+		t.Errorf("the session that worked must not continue: %s", reason)
 	}
 }

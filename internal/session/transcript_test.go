@@ -111,7 +111,7 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	list := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("%v and %v go on as %v and %v, in doubt of %v", a.ID, b.ID, c.ID, d.ID, c.Doubt)
+		t.Errorf("%v and %v continue as %v and %v, in doubt %v", a.ID, b.ID, c.ID, d.ID, c.Doubt)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestUnitCounts(t *testing.T) {
 		t.Errorf("got id %v, ok %v, want ok = true and id = %v", id, ok, above.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
-		t.Error("a session of its own has a unit")
+		t.Error("a session outside of a run has a unit")
 	}
 	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf(`got %+v, want m.Unit = %v, m.MemberNo = 1, m.Name = "one" and an empty m.Run`, m, above.Identity.ID)

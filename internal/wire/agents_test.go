@@ -73,7 +73,7 @@ func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	const said = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if EchoText(said) != EchoText(back) {
-		t.Error("the answer is not known again")
+		t.Error("the answer is not recognised")
 	}
 	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
 		if EchoText(said) == EchoText(other) {

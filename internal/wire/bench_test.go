@@ -222,7 +222,7 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 		}
 		for b.Loop() {
 			if items, answered, ok := parseWithGJSON(d, body); !ok || len(items) != want.Len() || answered == 0 {
-				b.Fatal("it finds something else")
+				b.Fatal("the comparison finds other items")
 			}
 		}
 	})

@@ -95,10 +95,10 @@ func TestDecodeEncodings(t *testing.T) {
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
-				t.Errorf("%s: truncated, and nobody says so", encoding)
+				t.Errorf("%s: truncated, without a report", encoding)
 			}
 			if _, err := decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); err == nil {
-				t.Errorf("%s: not compressed, and nobody says so", encoding)
+				t.Errorf("%s: not compressed, without a report", encoding)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestRolesOfResponsesItems(t *testing.T) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: role %d, what is new begins at %d", kind, r.Role(1), r.New())
+				t.Errorf("%s: role %d, the new items begin at %d", kind, r.Role(1), r.New())
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
 	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
-		t.Error("tools are not told apart by their names")
+		t.Error("the hash ignores the names of tools")
 	}
 }
 
@@ -273,7 +273,7 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.MediaHash(0) == 0 || r.MediaHash(1) != 0 || r.MediaHash(2) != 0 {
-		t.Errorf("beside the words: %x %x %x", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
+		t.Errorf("content next to the words: %x %x %x", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
 		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))

@@ -40,7 +40,7 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 		r.Drop()
 		feed(k.many[len(k.many)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
-			t.Errorf("%s: %d held after all was let go", name, held)
+			t.Errorf("%s: %d bytes held after the release of all", name, held)
 		}
 		feed(k.whole)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
@@ -75,7 +75,7 @@ func TestLongCopies(t *testing.T) {
 			t.Errorf("%s: %d bytes held of %d", name, held, pieces*piece)
 		}
 		if k.size >= 0 && grown > 1 {
-			t.Errorf("%s: grew %d times to a length that was told", name, grown)
+			t.Errorf("%s: grew %d times, although the length was announced", name, grown)
 		}
 		if k.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {

@@ -97,12 +97,12 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	for _, e := range edits {
 		rest, ok := without(left, e.Text)
 		if !ok {
-			t.Fatalf("%q does not stand once in %s", e.Text, left)
+			t.Fatalf("%q is not exactly once in %s", e.Text, left)
 		}
 		left = rest
 	}
 	if !bytes.Equal(left, body) {
-		t.Fatalf("without the texts it is\n%s\nnot\n%s", left, body)
+		t.Fatalf("without the texts the body is\n%s\nwant\n%s", left, body)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 	var got []string
 	for i, it := range k.Read() {
 		if it.Index != i {
-			t.Errorf("item %d says that it is %d", i, it.Index)
+			t.Errorf("item %d has the index %d", i, it.Index)
 		}
 		got = append(got, it.Words)
 	}
@@ -140,7 +140,7 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
-				t.Fatalf("%s does not stand in %s", call, item)
+				t.Fatalf("%s is not in %s", call, item)
 			}
 		}
 	})

@@ -30,7 +30,7 @@ func counted(t *testing.T, m *Memory) (conversations int) {
 	for _, list := range m.kept {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].n > k.n && list[i-1].start == k.start {
-				t.Errorf("%d bytes stand before %d", list[i-1].n, k.n)
+				t.Errorf("%d bytes before %d", list[i-1].n, k.n)
 			}
 		}
 		conversations += len(list)
@@ -56,7 +56,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	for n := range 10 {
 		r := parse(grown("one", n))
 		if have := counted(t, m); have != 1 {
-			t.Fatalf("after turn %d it is remembered %d times", n, have)
+			t.Fatalf("after turn %d, memory has %d copies", n, have)
 		}
 		if want := xxhash.Sum64(r.Body[r.at(0).start-1 : len(r.Body)-1]); r.ListHash != want {
 			t.Fatalf("turn %d: hash %x, want %x", n, r.ListHash, want)
@@ -64,7 +64,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 	parse(grown("one", 9)) // a retry
 	if have := counted(t, m); have != 1 {
-		t.Errorf("after a retry it is remembered %d times", have)
+		t.Errorf("after a retry, memory has %d copies", have)
 	}
 	branch := strings.Replace(string(grown("one", 9)), "go on 7", "go back", 1)
 	parse([]byte(branch))
@@ -75,15 +75,15 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	for n, body := range [][]byte{grown("one", 12), []byte(branch)} {
 		k := m.find(keyOf(m, 1, Chat, body), body)
 		if k == nil || k.n < len(grown("one", 9))-2 || k.n > len(body) {
-			t.Errorf("body %d goes on from %+v", n, k)
+			t.Errorf("body %d continues from %+v", n, k)
 		}
 	}
 	shorter := grown("one", 3)
 	if k := m.find(keyOf(m, 1, Chat, shorter), shorter); k != nil {
-		t.Errorf("a body goes on from %d bytes and has %d", k.n, len(shorter))
+		t.Errorf("a body continues from %d bytes and has %d", k.n, len(shorter))
 	}
 	if k := m.find(keyOf(m, 2, Chat, shorter), grown("one", 12)); k != nil {
-		t.Error("another client's conversation is gone on with")
+		t.Error("the conversation of another client is continued")
 	}
 }
 

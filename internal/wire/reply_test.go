@@ -167,7 +167,7 @@ func TestEchoReplyIsMadeOnce(t *testing.T) {
 		t.Errorf("%v allocations for keys that are known", n)
 	}
 	if begun := EchoReply(rep, "it begins: "); len(begun) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
-		t.Errorf("keys %q, with what the client has begun %q", first, begun)
+		t.Errorf("keys %q, with a prefill %q", first, begun)
 	}
 }
 

@@ -238,9 +238,9 @@ func FuzzParse(f *testing.F) {
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatal("accepted what encoding/json refuses")
+			t.Fatal("accepted text that encoding/json refuses")
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatal("refused what encoding/json accepts")
+			t.Fatal("refused text that encoding/json accepts")
 		case err == nil:
 			walk(t, r)
 		}

@@ -425,7 +425,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 			r := chatOf(t, c.script)
 			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "\n"), "'''", "```")
 			if got := told(r); got != want {
-				t.Errorf("it is read as\n%s\nwant\n%s", got, want)
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			checkEchoes(t, r)
 			checkOwnResults(t, r)

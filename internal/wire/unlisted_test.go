@@ -44,7 +44,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
 	} {
 		if r := circling(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
-			t.Errorf("%s: it is taken for a call", name)
+			t.Errorf("%s: the text is read as a call", name)
 		}
 	}
 	counted := chatOf(t, `U find it
@@ -53,7 +53,7 @@ U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
 	if !counted.Item(4).ResultInferred() {
-		t.Error("what counts seconds is another answer each time")
+		t.Error("an answer that differs in seconds is no repetition")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
 			if taken += len(s.Text); !strings.Contains(k.text, s.Text) {
-				t.Errorf("%s: %q does not stand in it", name, s.Text)
+				t.Errorf("%s: %q is missing", name, s.Text)
 			}
 		}
 		if words != k.words || !slices.Equal(kinds, k.kinds) || taken > len(k.text) {

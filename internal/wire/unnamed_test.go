@@ -46,7 +46,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 			t.Errorf("result %d is found at %d, %d: %v (%+v)", i, item, block, ok, a)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("result %d is found at %d where it stood: %v", i, item, ok)
+			t.Errorf("result %d is found at %d, at its place = %v", i, item, ok)
 		}
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
@@ -69,7 +69,7 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	}
 	a, b := wire.EchoCall(&wire.Call{Name: "g", Args: " x "}), wire.EchoCall(&wire.Call{Name: "g", Args: "x"})
 	if a != b || a == wire.EchoCall(&wire.Call{Name: "g", Args: "y"}) || a == wire.EchoCall(&wire.Call{Name: "h", Args: "x"}) || !slices.Contains(keys, "t:"+a) {
-		t.Error("calls are told apart by other things than their names and arguments")
+		t.Error("calls differ by more than their names and arguments")
 	}
 }
 

@@ -219,7 +219,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		span.End(time.Unix(2, 0), &Facts{})
 	}
 	if always.Dropped() != 2 {
-		t.Errorf("nobody runs the tracer, and %d spans were dropped", always.Dropped())
+		t.Errorf("without Run, %d spans were dropped", always.Dropped())
 	}
 }
 
@@ -245,7 +245,7 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(told) == 0 {
-		t.Errorf("sent %d, dropped %d of %d, told %q", tr.Sent(), tr.Dropped(), all, told)
+		t.Errorf("sent %d, dropped %d of %d, logged %q", tr.Sent(), tr.Dropped(), all, told)
 	}
 }
 
@@ -304,10 +304,10 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("%d requests, sent %d, dropped %d, told %q", c.requests, tr.Sent(), tr.Dropped(), told)
+				t.Errorf("%d requests, sent %d, dropped %d, logged %q", c.requests, tr.Sent(), tr.Dropped(), told)
 			}
 			if (tc.told == "") != (len(told) == 0) || !strings.Contains(strings.Join(told, " "), tc.told) {
-				t.Errorf("told %q", told)
+				t.Errorf("got the report %q", told)
 			}
 		})
 	}
@@ -391,7 +391,7 @@ func TestFactsAreAttributes(t *testing.T) {
 				wanted = "chat " + c.facts.Request.Model
 			}
 			if got := c2.spans[0].GetName(); got != wanted {
-				t.Errorf("it is called %q, want %q", got, wanted)
+				t.Errorf("got the name %q, want %q", got, wanted)
 			}
 			if agent := c2.headers.Get("User-Agent"); agent != "precept" {
 				t.Errorf("the collector sees %q", agent)

@@ -481,7 +481,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		same(t, "posts", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: %+v with %d rows, told %v", round, a, len(rows), q.told)
+			t.Errorf("round %d: %+v with %d rows, reported %v", round, a, len(rows), q.told)
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.told) > 0 {
 			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.told)

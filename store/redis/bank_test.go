@@ -123,7 +123,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 			t.Errorf("%d lessons", b.Len())
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("nothing was told")
+		t.Fatal("no change was reported")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	w.Poll = 5 * time.Millisecond
 	w.Panicked = func(v any) {
 		if v != "one lesson" {
-			t.Errorf("told of %v", v)
+			t.Errorf("reported %v", v)
 		}
 		panics.Add(1)
 	}

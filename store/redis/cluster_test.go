@@ -39,7 +39,7 @@ func TestTenantKeysShareOneSlot(t *testing.T) {
 	}
 	for _, key := range keys {
 		if at := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); at != slot {
-			t.Errorf("%s lies in %s, and not in %s", key, at, slot)
+			t.Errorf("%s is in %s, want %s", key, at, slot)
 		}
 	}
 }

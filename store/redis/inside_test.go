@@ -23,7 +23,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	}
 	b.note(now, true)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.open(now) {
-		t.Error("an open one lets something through")
+		t.Error("an open breaker permits a call")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {

@@ -101,7 +101,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 		}
 	}
 	if have := seen(t, one); have != full {
-		t.Errorf("what the other one forgot:%s", differing(have, full))
+		t.Errorf("keys of the forgotten tenant:%s", differing(have, full))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
-		t.Fatalf("the session lies in %q", own)
+		t.Fatalf("the session is in %q", own)
 	}
 	tag, _, _ := strings.Cut(own[0], "}")
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~" + tag + "}:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
@@ -187,7 +187,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return ok
 	}
 	if !claim(one, "one", time.Hour) || claim(other, "other", time.Hour) {
-		t.Fatal("the first one has it, and nobody else")
+		t.Fatal("the first owner lacks the claim, or a second owner has it")
 	}
 	if !claim(one, "one", time.Millisecond) { // from now on
 		t.Fatal("its owner may have it for shorter")
@@ -199,13 +199,13 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("who came back late has it as well")
+		t.Error("an owner that returned late has the claim")
 	}
 	if err := one.Unclaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("who does not have it gave it back")
+		t.Error("another owner released the claim")
 	}
 }
 
@@ -229,6 +229,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(good)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("a change of what is lost: %v", err)
+		t.Errorf("a change of a lost session: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func closeAll(t *testing.T, s *redis.Store) (taken int) {
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
-		t.Skip("it is run by TestProcessesCloseEachSessionOnce")
+		t.Skip("TestProcessesCloseEachSessionOnce runs this test")
 	}
 	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
 }

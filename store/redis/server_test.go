@@ -112,7 +112,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	defer func() { <-ended }()
 	err := becomes(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
-		t.Errorf("Redis' own words are not told: %v", err)
+		t.Errorf("the error lacks the text of Redis: %v", err)
 	}
 	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
 	unavailable(t, "a look-up", err, redis.ErrBusy)
@@ -128,7 +128,7 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("it was taken")
+		t.Error("the value was accepted")
 	}
 	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
@@ -149,7 +149,7 @@ func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
-		t.Errorf("something was stored: %q", keys)
+		t.Errorf("stored keys: %q", keys)
 	}
 }
 

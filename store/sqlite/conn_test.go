@@ -23,7 +23,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		if x.db.exec(put, "a") != 1 || x.db.number("SELECT count(*) FROM meta") != 1 {
-			t.Error("what comes before the error is done")
+			t.Error("a statement before the error was stored")
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
@@ -31,7 +31,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 			rows++
 		}
 		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.number("SELECT 1") != 0 || x.db.value("SELECT x'01'") != nil || rows != 0 {
-			t.Error("something was done or read after the error")
+			t.Error("a statement after the error had an effect")
 		}
 		x.db.fail(errors.New("a later one"))
 	})
@@ -58,14 +58,14 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.number("SELECT 1") != 0 {
-			t.Error("it is read on")
+			t.Error("the rows continue after the error")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("half of it was stored: %v, %v", ok, err)
+		t.Errorf("a part of the transaction was stored: %v, %v", ok, err)
 	}
 }
 

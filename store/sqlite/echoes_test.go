@@ -116,7 +116,7 @@ func TestEchoGenerations(t *testing.T) {
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
 	if s.newest.number != newest.number || s.newest.number != 4 || s.newest.size == 0 {
-		t.Errorf("it goes on with %+v, and had come to %+v", s.newest, newest)
+		t.Errorf("continues with %+v after %+v", s.newest, newest)
 	}
 
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
@@ -217,7 +217,7 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		t.Fatalf("got %v, want error stop", err)
 	}
 	if s.newest.number != 0 {
-		t.Errorf("generation %d begins with what was taken back", s.newest.number)
+		t.Errorf("generation %d begins with a rolled-back echo", s.newest.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	}
 	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
 		if onDisk(t, s, needle) == 0 {
-			t.Fatalf("%q is not there before it is forgotten: this test finds nothing", needle)
+			t.Fatalf("%q is missing before the session is forgotten: the test cannot fail", needle)
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {

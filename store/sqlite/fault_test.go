@@ -57,7 +57,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p := hold(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !has(t, s, 1) {
-		t.Error("reading does not go on")
+		t.Error("reads do not continue")
 	}
 	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("a write without end: %v", err)
@@ -70,7 +70,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Error("something was lost")
+		t.Error("a row was lost")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	write(t, w, batch(2))
 	write(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !has(t, r, 1) || !has(t, r, 2) {
-		t.Error("the reader does not see what was written")
+		t.Error("the reader does not see the written row")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
 		t.Errorf("echo: %v, %v", found, err)
@@ -321,7 +321,7 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !has(t, s, 1) || s.Notice() != "" {
-		t.Error("the session is gone")
+		t.Error("the session is missing")
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
 		t.Errorf("echo: %v, %v", found, err)

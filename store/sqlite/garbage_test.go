@@ -50,7 +50,7 @@ func TestEmptyFileIsAFreshStore(t *testing.T) {
 	}
 	write(t, s, batch(1))
 	if !has(t, s, 1) {
-		t.Error("what was written is not there")
+		t.Error("the written row is missing")
 	}
 }
 
@@ -139,7 +139,7 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 	wantText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("it is gone: %v", err)
+		t.Errorf("the file is missing: %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	}
 	wantText(t, err, path, "restore a copy of the file", "start precept serve")
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, garbage) {
-		t.Errorf("it was touched: %v", err)
+		t.Errorf("the file was changed: %v", err)
 	}
 }
 

@@ -97,7 +97,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	for n := from; n <= last+1; n++ {
 		if !has(t, s, n) {
 			if n <= last {
-				t.Errorf("batch %d was acknowledged and is gone", n)
+				t.Errorf("the acknowledged batch %d is missing", n)
 			}
 			break
 		}

@@ -44,7 +44,7 @@ func TestPackRoundTrip(t *testing.T) {
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
 	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("what does not shrink was packed all the same: %d bytes, %v", len(packed), err)
+		t.Errorf("an incompressible value was packed: %d bytes, %v", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
 		t.Errorf("nothing became %q, %v", out, err)

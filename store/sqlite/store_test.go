@@ -31,7 +31,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("%q stands behind %q", c.field, *last)
+				t.Fatalf("%q comes after %q", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
 				t.Fatalf("%q: have %d, want %d", c.field, c.value, sum[c.field])
@@ -165,7 +165,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("half of it was stored: %v, %v", ok, err)
+		t.Errorf("a part of the transaction was stored: %v, %v", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)

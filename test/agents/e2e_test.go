@@ -109,7 +109,7 @@ func compare(t *testing.T, direct, through ran) {
 	last := through.mains[len(through.mains)-1].Raw
 	for _, want := range []string{"[check-the-target]", "Lessons from past experience:", "[LOOP DETECTED]"} {
 		if n := strings.Count(last, want); n != 1 {
-			t.Errorf("%q stands %d times in the last request, not once:\n%s", want, n, last)
+			t.Errorf("%q is %d times in the last request, want once:\n%s", want, n, last)
 		}
 	}
 	for _, a := range through.all {

@@ -80,7 +80,7 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 			t.Errorf("session %s: %d blocks in step %d", name, n, r.Step)
 		}
 		if !withoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
-			t.Errorf("session %s: step %d is not what the agent sent", name, r.Step)
+			t.Errorf("session %s: step %d differs from the agent's message", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {
 			loops[name] = true

@@ -159,7 +159,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("%d MiB before, %d MiB after", before>>20, after>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the stream beside: %v", err)
+		t.Errorf("the parallel stream: %v", err)
 	}
 	p.Stops()
 }
@@ -235,7 +235,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 			Error struct{ Type, Message string } `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
-			t.Errorf("while it is away: %d %s", status, text)
+			t.Errorf("while the backend is unavailable: %d %s", status, text)
 		}
 	}
 	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -246,7 +246,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	again.Start()
 	t.Cleanup(again.Close)
 	if status, text := ask(); status != http.StatusOK {
-		t.Errorf("when it is back: %d %s", status, text)
+		t.Errorf("after the backend returned: %d %s", status, text)
 	}
 	p.Stops()
 }

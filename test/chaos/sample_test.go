@@ -33,7 +33,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			t.Fatalf("got error %v, line %s, want no error", err, line)
 		}
 		if samples[m.ID] != nil {
-			t.Errorf("sample %s stands there twice", m.ID)
+			t.Errorf("sample %s exists twice", m.ID)
 		}
 		samples[m.ID] = m.Meta.Events
 	}

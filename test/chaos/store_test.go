@@ -97,7 +97,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	p.Eventually("a word of it", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.Trouble == "" {
-		t.Errorf("beside: %+v", d)
+		t.Errorf("next to the copy: %+v", d)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
@@ -111,7 +111,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 		t.Fatalf("the garbage was not set aside: %v %v", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
-		t.Errorf("what was set aside is not what was there: %d bytes, %v", len(b), err)
+		t.Errorf("the file that was set aside differs from the original: %d bytes, %v", len(b), err)
 	}
 	if have := harness.InFile(t, dir); len(have) == 0 {
 		t.Error("the new store is empty")
@@ -312,7 +312,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {
-			t.Errorf("it is kept as %+v", list[0])
+			t.Errorf("stored as %+v", list[0])
 		}
 	}
 }

@@ -51,12 +51,12 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 	for _, word := range []string{first, second, third} {
 		if len(harness.FilesWith(harness.Dump(t, server), word)) == 0 || len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("%s is nowhere before it is forgotten: this test finds nothing", word)
+			t.Fatalf("%s is missing before the session is forgotten: the test cannot fail", word)
 		}
 	}
 
 	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("beside the server: %s", out)
+		t.Errorf("with a running server: %s", out)
 	}
 	gone(first)
 	p.Signal(syscall.SIGTERM)
@@ -69,7 +69,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	gone(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
-		t.Error("the third session is gone, too")
+		t.Error("the third session is missing")
 	}
 	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("from another machine: %s", out)
@@ -140,7 +140,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			up := harness.Parrot(t, harness.Said("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
 			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
-				t.Errorf("beside a server: %s", got)
+				t.Errorf("with a running server: %s", got)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.Exit()

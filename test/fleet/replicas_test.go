@@ -105,7 +105,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(word)
 	fleet[1].Eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("another session is gone, too")
+		t.Error("another session is missing")
 	}
 	say(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("it is there again", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
@@ -128,7 +128,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Exit()
 	server.Thaw(t)
 	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
-		t.Fatalf("it was delivered: %v", left)
+		t.Fatalf("the forgotten session was delivered: %v", left)
 	}
 	forget(late)
 	forget(late + "-again")
@@ -136,7 +136,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("another session is gone, too")
+		t.Error("another session is missing")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
 		t.Errorf("got %+v, want d.Admitted = %d and d.Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)

@@ -428,7 +428,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 		return strings.Contains(model.last(who), lesson)
 	}
 	if turn(p, "early", true) {
-		t.Error("a coin was flipped with a salt of its own")
+		t.Error("a coin was drawn without the salt of the fleet")
 	}
 	p.Eventually("degraded", func() bool {
 		_, body := harness.Get(t, p.Data+"/readyz", "")

@@ -64,7 +64,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "the writ to be carried out", lists(2))
 	a.Said(note)
 	if l, _ := there.list("?q=parser"); len(l) != 1 {
-		t.Errorf("the other server does not list what was written: %q", l)
+		t.Errorf("the other server does not list the new lesson: %q", l)
 	}
 
 	ids, _ := there.list("")
@@ -122,7 +122,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			}
 			harness.Eventually(t, "half of them to be judged", func() bool { return asked.Load() > sessions/2 })
 			if _, told, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(told, "another distiller reads the new sessions of default") {
-				t.Errorf("a second one beside the first: %d %s", code, told)
+				t.Errorf("a second distiller during the first: %d %s", code, told)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)

@@ -112,7 +112,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Error("a lesson went where its author said:", ids)
+		t.Error("the author's claim about the scope was used:", ids)
 	}
 	for _, c := range []struct {
 		signature, text string
@@ -184,7 +184,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("got code %d, body %s, want status 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-		t.Error("it is still there:", code)
+		t.Error("the deleted lesson exists:", code)
 	}
 }
 

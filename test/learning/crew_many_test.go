@@ -55,7 +55,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
-			t.Fatalf("a draw of its own: %+v", c)
+			t.Fatalf("a separate coin: %+v", c)
 		case c.Coin == "holdout":
 			picks++
 		case c.Arm == "":

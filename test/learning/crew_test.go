@@ -346,7 +346,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("a draw of its own, outside of the runs: %+v", c)
+			t.Errorf("a coin outside of the runs: %+v", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -364,7 +364,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 				}
 			}
 			if *c.Outcome != want {
-				t.Errorf("%s is worth %v, want %v", c.Run, *c.Outcome, want)
+				t.Errorf("%s: reward %v, want %v", c.Run, *c.Outcome, want)
 			}
 		case c.Assigned == "injected":
 			byRun[c.Run].injected[c.Slug] = true
@@ -491,7 +491,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 	}
 	for i := 0; i < runs; i += 2 {
 		if n := len(sessions[fmt.Sprintf("ci-%d", i)]); n != 2 {
-			t.Errorf("what was said of run %d stands in the samples of %d sessions", i, n)
+			t.Errorf("the feedback on run %d is in the samples of %d sessions", i, n)
 		}
 	}
 }
@@ -612,7 +612,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	left("stays")
 	for name, text := range harness.Files(t, dir) {
 		if strings.Contains(text, "words on gone") {
-			t.Errorf("%s holds what was said of a run that is forgotten", name)
+			t.Errorf("%s contains feedback on a forgotten run", name)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.First == nil) != (c.FirstTier == 0) {
-				t.Fatalf("of what was told at the closing either the reward or its source is missing: %s", line)
+				t.Fatalf("the reward at the closing or its source is missing: %s", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++
@@ -177,10 +177,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
 	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Told != look.Told {
-		t.Errorf("the look moved: %+v, it was %+v", after, look)
+		t.Errorf("the evaluation changed: %+v, was %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.ToldTreated == before.Reporting.ToldTreated {
-		t.Errorf("who reports is asked at the closing: %+v, it was %+v", r.Reporting, before.Reporting)
+		t.Errorf("later feedback changed the counts at the closing: %+v, was %+v", r.Reporting, before.Reporting)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))

@@ -62,7 +62,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if trust == "own" {
 			harness.Eventually(t, "the agent's own lesson", cart)
 		} else if proposed("test-the-empty-cart-*.md"); cart() {
-			t.Fatal("what nobody approved reached the agent")
+			t.Fatal("an unapproved lesson reached the agent")
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {

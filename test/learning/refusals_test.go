@@ -79,7 +79,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Errorf("refused %d and %d of %+v, in all %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
 			}
 			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
-				t.Error("the dashboard does not tell of refusals")
+				t.Error("the dashboard does not show the refusals")
 			}
 		})
 	}

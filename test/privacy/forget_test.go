@@ -39,19 +39,19 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	metric(`precept_samples_total{outcome="sample_stored"} 2`)
 	for _, word := range []string{first, second} {
 		if len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("%s is in no file before it is forgotten: this test finds nothing", word)
+			t.Fatalf("%s is in no file before the session is forgotten: the test cannot fail", word)
 		}
 	}
 
 	out, complaints, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("beside the server: %d %s%s", code, out, complaints)
+		t.Fatalf("with a running server: %d %s%s", code, out, complaints)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
 		t.Errorf("the session is still in %v", found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Error("the other session is gone, too")
+		t.Error("the other session is missing")
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {

@@ -192,7 +192,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("%q is gone, too", stays)
+			t.Errorf("%q is missing", stays)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func interpolate(t *testing.T, text string) string {
 	return regexp.MustCompile(`\$\{(\w+)(?::\?[^}]*)?\}`).ReplaceAllStringFunc(text, func(form string) string {
 		name := regexp.MustCompile(`\w+`).FindString(form)
 		if given()[name] == "" {
-			t.Errorf("compose.yaml wants %s, of which its head does not tell", name)
+			t.Errorf("compose.yaml needs %s, which its head does not name", name)
 		}
 		return given()[name]
 	})

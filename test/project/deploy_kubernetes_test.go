@@ -212,7 +212,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	for _, e := range k.container().Env {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
-				t.Errorf("%s comes from %s/%s, of which secret.example.yaml does not tell", e.Name, ref.Name, ref.Key)
+				t.Errorf("%s comes from %s/%s, which secret.example.yaml does not name", e.Name, ref.Name, ref.Key)
 			}
 		}
 		env[e.Name] = e.Value

@@ -98,7 +98,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					t.Errorf("got file %s, b.line %d, error %v, want no error", file, b.line, err)
 				}
 			case "":
-				t.Errorf("%s:%d: a block that does not say what it is: sh, json, yaml or text", file, b.line)
+				t.Errorf("%s:%d: a block without a language: sh, json, yaml or text", file, b.line)
 			}
 		}
 		if ran += len(shell); len(shell) == 0 {

@@ -50,7 +50,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 		return
 	}
 	if want != string(text) {
-		t.Errorf("%s is not what the types say; go test ./test/project -run OpenAPI -update writes it anew", file)
+		t.Errorf("%s differs from the types; go test ./test/project -run OpenAPI -update rewrites the file", file)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
 	if !s.opens("first") {
-		t.Error("the old configuration is not in force")
+		t.Error("the old configuration is not active")
 	}
 	s.write("admin: {tokens: [second]}\n")
 	s.Eventually("what was written then", func() bool { return s.opens("second") })
@@ -93,13 +93,13 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		return out
 	}
 	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
-		t.Errorf("in force: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+		t.Errorf("active: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
 	}
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a new start: limits.sessions") {
-		t.Error("the dashboard does not tell it any more")
+		t.Error("the dashboard does not show the fault any more")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)

@@ -54,7 +54,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: %d", status)
 	} else if share := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); share == nil || share[1] == "100" {
-		t.Errorf("the collector's share of %v is Go's own: it is not set", share) // 250 or, of a larger heap, less
+		t.Errorf("GC percent %v is Go's default, so the limit is not set", share) // 250 or, of a larger heap, less
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
@@ -230,14 +230,14 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard does not tell the fault")
+		t.Error("the dashboard does not show the fault")
 	}
 
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fourth token", func() bool { return opens("fourth") })
 	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard still tells a fault that was mended")
+		t.Error("the dashboard still shows a repaired fault")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
 		t.Error("a token is in the log")
@@ -262,7 +262,7 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 		t.Errorf("the login link %q: %d", link, status)
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") {
-		t.Errorf("nothing is said of the directory:\n%s", p.Log.String())
+		t.Errorf("the log does not name the directory:\n%s", p.Log.String())
 	}
 }
 

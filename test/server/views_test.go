@@ -97,7 +97,7 @@ func lived(t *testing.T, flags []string) {
 		t.Errorf("forget: %d %s", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
-		t.Errorf("after it is forgotten: %d", code)
+		t.Errorf("after the session was forgotten: %d", code)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
-			t.Errorf("told is not %v: exit %d\n%s%s", want, code, out, complaints)
+			t.Errorf("want reported = %v: exit %d\n%s%s", want, code, out, complaints)
 		}
 	}
 	told(true)

@@ -182,7 +182,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "samples.parquet")
 	if out := exported(t, dir, "--format", "parquet", "--output", path); out != "" {
-		t.Errorf("written to standard output, too: %q", out)
+		t.Errorf("also written to standard output: %q", out)
 	}
 	file, err := os.ReadFile(path)
 	if err != nil {

@@ -142,7 +142,7 @@ func verdictOf(t *testing.T, dir, data string) {
 			}
 			if json.Unmarshal([]byte(line), &row) == nil && row.Closed && row.Tier == 2 && row.Outcome != nil {
 				if *row.Outcome != 0 {
-					t.Error("a failed verification is worth", *row.Outcome)
+					t.Error("a failed verification has the reward", *row.Outcome)
 				}
 				return true
 			}

@@ -113,7 +113,7 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 			mean += s / float64(len(b.scores))
 		}
 		if len(b.scores) != 320 || mean < rate-.06 || mean > rate+.06 || b.poisoned != 20 {
-			t.Errorf("%q: %d told, %.2f on average; %d errors were poisoned", c.block, len(b.scores), mean, b.poisoned)
+			t.Errorf("%q: %d rewarded, %.2f on average; %d errors with a block", c.block, len(b.scores), mean, b.poisoned)
 		}
 		for _, body := range b.bodies {
 			if strings.Contains(body, "session_id") || !strings.Contains(body, `"book_room"`) {

@@ -103,7 +103,7 @@ func TestFleetPlays(t *testing.T) {
 			t.Errorf("%d of %d done, %d went well instead of %d", done, c.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantTold || len(s.feedback) != wantTold || len(s.faults) > 0 {
-			t.Errorf("%d requests instead of %d, %d told instead of %d, %v", s.turns, wantTurns+wantTold, len(s.feedback), wantTold, s.faults)
+			t.Errorf("%d requests, want %d; %d rewarded, want %d; error %v", s.turns, wantTurns+wantTold, len(s.feedback), wantTold, s.faults)
 		}
 		for _, fb := range s.feedback {
 			want := 0.0

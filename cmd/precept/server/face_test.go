@@ -66,7 +66,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
 	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
-		t.Error("a lesson's page does not tell in which of the 4 sessions it would have fired")
+		t.Error("the page of a lesson does not list the matches in the 4 sessions")
 	}
 	eventually(t, "the survey of the stored sessions", func() bool {
 		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
@@ -83,7 +83,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	}
 	for path, gone := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
 		if strings.Contains(l.page(path), gone) {
-			t.Errorf("%s still tells of what was forgotten", path)
+			t.Errorf("%s still shows the forgotten session", path)
 		}
 	}
 	if err := l.ends(); err != nil {
@@ -102,7 +102,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // s-3 is gone since
 			if !strings.Contains(served, line) {
-				t.Errorf("%s: the verb writes what the server did not: %s", format, line)
+				t.Errorf("%s: the verb writes an entry that the server lacks: %s", format, line)
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
@@ -132,7 +132,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	eventually(t, "the sample", func() bool { return samples("shy") == 1 })
 	reloads("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
-		t.Error("what was kept before is still given away")
+		t.Error("an exchange from before the opt-out is still exported")
 	}
 	who := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
@@ -144,7 +144,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	l.asks("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "the sample after it", func() bool { return samples("shy") == 2 })
 	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
-		t.Error("something is kept of the time in between")
+		t.Error("an exchange of the opted-out time is stored")
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)
@@ -167,14 +167,14 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 	looks := func() int { return get(t, l.admin+"/api/report", "viewer") }
 	if looks() != http.StatusUnauthorized {
-		t.Error("a viewer comes in whom nobody has named")
+		t.Error("an unlisted viewer token is accepted")
 	}
 	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if looks() != http.StatusOK {
 		t.Error("the viewer does not come in")
 	}
 	if !strings.Contains(l.page("/"), "needs a new start: limits.sessions") {
-		t.Error("the overview does not tell what waits")
+		t.Error("the overview does not show the waiting change")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("a viewer deletes: %d", status)
@@ -184,7 +184,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Error("the viewer's token is good after its end")
 	}
 	if strings.Contains(l.page("/"), "needs a new start") {
-		t.Error("the overview tells of what waits no more")
+		t.Error("the overview still shows the applied change")
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)
@@ -226,7 +226,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "a word that no span holds") {
-		t.Error("a span holds what was said")
+		t.Error("a span contains text of the conversation")
 	}
 	refuses.Store(true)
 	again := starts(t, flags(t, options))
@@ -236,7 +236,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
 	if n := again.console.times("traces were not delivered"); n != 1 {
-		t.Errorf("it is told %d times", n)
+		t.Errorf("logged %d times, want once", n)
 	}
 	if err := again.ends(); err != nil {
 		t.Error(err)
@@ -273,7 +273,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 	eventually(t, "the fault in the log", func() bool { return l.console.says("a lesson file has no effect") })
 	if !taught() {
-		t.Error("the text before is not in force any more")
+		t.Error("the previous text is not active any more")
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 	tools := outside()
 	if db, err := tools.OpenStored(t.Context(), loaded(t, source)); err == nil {
-		t.Error("a verb opens a Redis that is away", db.Close())
+		t.Error("a verb opens an unavailable Redis", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
 	if taught() {
-		t.Error("a lesson came from a bank that is away")
+		t.Error("a lesson came from an unavailable bank")
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

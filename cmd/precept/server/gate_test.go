@@ -51,7 +51,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("it is %s now, not %s: %+v", got, c.want, g.row(v))
+					t.Errorf("got state %s, want %s: %+v", got, c.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -83,7 +83,7 @@ func TestEndedTrialIgnoresChooserExpectation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
-			t.Errorf("%s: it is %s now, not %s", verdict, got, want)
+			t.Errorf("%s: got state %s, want %s", verdict, got, want)
 		}
 	}
 }

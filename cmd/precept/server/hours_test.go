@@ -72,16 +72,16 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 			write("admin: {tokens: [" + token + "]}\n")
 			passes(2 * time.Second)
 			if !opens(token) {
-				t.Errorf("the token %s is not in force", token)
+				t.Errorf("the token %s is not accepted", token)
 			}
 		}
 		if opens("first") || opens("second") {
-			t.Error("a token of before is in force")
+			t.Error("an old token is accepted")
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
 		passes(2 * time.Second)
 		if !opens("third") || !b.console.says("learning.retention") {
-			t.Error("a fault is not told, or the old configuration is not in force")
+			t.Error("a fault is not reported, or the old configuration is not active")
 		}
 		if err := b.ends(); err != nil {
 			t.Error(err)
@@ -196,7 +196,7 @@ func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		l := starts(t, flags(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
-			t.Errorf("%s is told as %s", address, l.data)
+			t.Errorf("%s is reported as %s", address, l.data)
 		}
 		if err := l.ends(); err != nil {
 			t.Error(err)
@@ -235,7 +235,7 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
-			b.t.Errorf("the index tells %q, want 2 successes and 1 failure", got)
+			b.t.Errorf("the index has %q, want 2 successes and 1 failure", got)
 		}
 	})
 }

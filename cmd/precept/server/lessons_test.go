@@ -81,7 +81,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		t.Error("its page does not show the block")
 	}
 	if m.got(l, "coder", "a zebra", "Use grep first.") {
-		t.Error("nobody has approved it")
+		t.Error("an unapproved lesson is active")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
@@ -144,7 +144,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				eventually(t, "its agent to have it", func() bool { return m.got(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
 			if m.got(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.got(l, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("somebody has it who should not")
+				t.Error("another agent has the lesson")
 			}
 			if err := l.ends(); err != nil {
 				t.Error(err)
@@ -163,7 +163,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	l := starts(t, source)
 	if !l.console.says("the store was damaged") {
-		t.Error("nobody is told")
+		t.Error("the log does not report the change")
 	}
 	l.asks("coder", "s", "hello", `"type":"approval"`)
 	if err := l.ends(); err != nil {

@@ -110,7 +110,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		t.Fatalf(`got error %v, body %s, want no error, len(told.Lessons) = 1 and told.Lessons[0].Slug = "look-first"`, err, body)
 	}
 	if row := told.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
-		t.Errorf("the admin face tells %+v, the server %+v", row, r.Lessons[0])
+		t.Errorf("the admin API returns %+v, the server %+v", row, r.Lessons[0])
 	}
 	if err := l.ends(); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("%s: somebody who watches sees %d of 5", format, seen)
+		t.Errorf("%s: a watcher sees %d of 5", format, seen)
 	}
 	return out.String()
 }
@@ -265,7 +265,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Fatalf("got at %+v, error %v, want no error and at.PID = %d", at, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + at.Data + ", admin " + at.Admin; up != want {
-				t.Errorf("the manager is told %q, want %q", up, want)
+				t.Errorf("the service manager got %q, want %q", up, want)
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, at.Data, at.Admin)
 			if !said.says(line) {
@@ -276,7 +276,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
-				t.Errorf("at the stop the manager is told %q", down)
+				t.Errorf("at the stop the service manager got %q", down)
 			}
 			if err := <-over; err != nil {
 				t.Error(err)

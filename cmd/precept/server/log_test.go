@@ -32,7 +32,7 @@ func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
 		{Slug: "expired", State: lesson.Active, ExpiresAt: now.Add(-time.Hour)},
 	})
 	if n := countActive(book, now); n != 2 {
-		t.Errorf("%d lessons are in force, want 2", n)
+		t.Errorf("%d lessons are active, want 2", n)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			"step=close": 10, "exchanges wait in the outbox": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(said.String(), text); n != want {
-				t.Errorf("%q is told %d times, want %d", text, n, want)
+				t.Errorf("%q is logged %d times, want %d", text, n, want)
 			}
 		}
 		families, err := registry.Gather()

@@ -91,7 +91,7 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	}))
 	l := starts(t, source, alone)
 	if !l.console.says("precept continues, because the store is in Redis") || !l.console.says("the copy of the fleet's keys cannot be written") {
-		t.Error("the log does not tell what is missing")
+		t.Error("the log does not name the missing part")
 	}
 	l.asks("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}

@@ -202,7 +202,7 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "the panic in the log", func() bool { return l.console.says("thrown by the test") })
 	if !opens("first") || opens("second") {
-		t.Error("the old configuration is not in force")
+		t.Error("the old configuration is not active")
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")

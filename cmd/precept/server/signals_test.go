@@ -45,7 +45,7 @@ func TestDrainDelayIsNotReadyButServes(t *testing.T) {
 		t.Errorf("while it drains: %d %s", status, answer)
 	}
 	if get(t, l.data+"/healthz", "") != http.StatusOK {
-		t.Error("it is not healthy while it drains")
+		t.Error("/healthz fails during the drain")
 	}
 	signalled(t, syscall.SIGTERM)
 	if err := <-l.over; err != nil {
@@ -136,7 +136,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		eventually(t, wrong.says+" in the log", func() bool { return l.console.says(wrong.says) })
 		eventually(t, wrong.says+" on the health page", func() bool { return strings.Contains(health(), wrong.says) })
 		if l.console.says("level=DEBUG") {
-			t.Errorf("%q: a part of it was taken over", wrong.text)
+			t.Errorf("%q: a part of the faulty file was applied", wrong.text)
 		}
 	}
 	right := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
@@ -151,7 +151,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		t.Errorf("the health page after it: %s", now)
 	}
 	if !l.console.says("changed settings need a restart") || !l.console.says("keys=reward.close_after") {
-		t.Error("what waits for a start is not told")
+		t.Error("the settings that need a restart are not reported")
 	}
 	// A signal reads the file again without a change.
 	count := func() int { return l.console.times("configuration reloaded") }

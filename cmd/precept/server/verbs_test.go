@@ -151,7 +151,7 @@ func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	tools := outside()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("reading what is not there: %v", err)
+		t.Errorf("reading a missing file: %v", err)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {

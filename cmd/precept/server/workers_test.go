@@ -68,7 +68,7 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	i, was := idle{allocated()}, forced()
 	i.release()
 	if forced() != was+1 {
-		t.Error("a server that did nothing kept what lay about")
+		t.Error("an idle server keeps free memory")
 	}
 	was = forced()
 	for range idleBytes >> 20 {
@@ -80,6 +80,6 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	}
 	i.release()
 	if forced() != was+1 {
-		t.Error("a server that came to rest kept what lay about")
+		t.Error("a server keeps free memory after the load")
 	}
 }
