@@ -31,7 +31,7 @@ func TestFailureMessagesStateTheExpectation(t *testing.T) {
 		}
 	}
 	if calls < 5000 {
-		t.Errorf("%d calls of t.Errorf and the like were found, want at least 5000: the collection is broken", calls)
+		t.Errorf("%d calls of Errorf and the like were found, want at least 5000: the collection is broken", calls)
 	}
 }
 

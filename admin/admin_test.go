@@ -414,7 +414,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
-		t.Errorf(`got %+v, want cookie.Name = "precept_session", cookie.HttpOnly = true, cookie.SameSite = http.SameSiteStrictMode and cookie.Path = "/"`, cookie)
+		t.Errorf(`got %+v, want Name = "precept_session", HttpOnly = true, SameSite = http.SameSiteStrictMode and Path = "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
 		t.Error("the cookie is not a new random id")

@@ -48,11 +48,11 @@ func walk(t *testing.T, face http.Handler) {
 		return w
 	}
 	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
-		t.Fatalf("got status %d, page.Body %s, want status 401, page.Body.String() with `name=\"next\" value=\"/lessons?q=x\"` and page.Body.String() with `action=\"/tools/precept/login\"`", page.Code, page.Body)
+		t.Fatalf("got status %d, Body %s, want status 401, Body.String() with `name=\"next\" value=\"/lessons?q=x\"` and Body.String() with `action=\"/tools/precept/login\"`", page.Code, page.Body)
 	}
 	in := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
 	if in.Code != 303 || in.Header().Get("Location") != "/tools/precept/lessons" || in.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`got status %d, in.Header() %v, want status 303, in.Header().Get("Location") = "/tools/precept/lessons" and in.Result().Cookies()[0].Path = "/tools/precept/"`, in.Code, in.Header())
+		t.Fatalf(`got status %d, in.Header() %v, want status 303, header Location = "/tools/precept/lessons" and in.Result().Cookies()[0].Path = "/tools/precept/"`, in.Code, in.Header())
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}

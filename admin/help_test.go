@@ -45,7 +45,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		links = links[1:]
 		if strings.HasSuffix(at, ".svg") {
 			if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "image/svg+xml" {
-				t.Errorf(`%s: got %d, want status 200 and res.Header.Get("Content-Type") = "image/svg+xml"`, at, res.StatusCode)
+				t.Errorf(`%s: got %d, want status 200 and header Content-Type = "image/svg+xml"`, at, res.StatusCode)
 			}
 			continue
 		}

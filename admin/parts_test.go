@@ -33,7 +33,7 @@ func TestEnsureToken(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
+		t.Fatalf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 	}
 	token, fresh, err := EnsureToken(filepath.Join(file, "data"), &counting{})
 	if token == "" || !fresh || err == nil || !strings.Contains(err.Error(), "another one at the next start") {
-		t.Fatalf(`got token %q, fresh %v, error %v, want a non-empty token, fresh = true, an error and err.Error() with "another one at the next start"`, token, fresh, err)
+		t.Fatalf(`got token %q, fresh %v, error %v, want a non-empty token, fresh = true, an error with "another one at the next start"`, token, fresh, err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {

@@ -30,7 +30,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
 		got := advise(&row)
 		if got.Next != verdict.Advice()+c.more || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want got.Next = %q, got.Tone = %q, got.Group = %q and got.Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))
+			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {

@@ -213,7 +213,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Error("the audit holds the name of a forgotten session")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
+		t.Errorf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("the page does not show it")
@@ -286,7 +286,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 	var h Health
 	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("got h.Account %+v, error %v, want no error, h.Account.Admitted = 12 and a non-empty h.Config", h.Account, err)
+		t.Errorf("got Account %+v, error %v, want no error, Account.Admitted = 12 and non-empty Config", h.Account, err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("a secret is shown")

@@ -19,7 +19,7 @@ func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: got %+v, want p.Leaning = %v", k, p, k.want)
+			t.Errorf("%+v: got %+v, want Leaning = %v", k, p, k.want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
-		t.Errorf("got %+v, want p.Mean <= 0", p)
+		t.Errorf("got %+v, want Mean <= 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
 		t.Errorf("the report does not see it: %+v", p)
@@ -71,7 +71,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
-		t.Errorf("got %+v, want p.Mean >= 0.07", p)
+		t.Errorf("got %+v, want Mean >= 0.07", p)
 	}
 }
 

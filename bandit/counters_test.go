@@ -92,7 +92,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("got %+v, want math.IsNaN(p.Mean + p.Var + p.Match) = false, p.Var > 0 and math.Abs(p.Mean) <= 20", p)
+			t.Fatalf("got %+v, want math.IsNaN(Mean + Var + Match) = false, Var > 0 and math.Abs(Mean) <= 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
 			t.Fatalf("got s %v, f %v, want s >= 0 and f >= 0", s, f)
@@ -104,7 +104,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("got %+v, want st.N >= 0, st.Rewards.M1 >= 0, st.Matched >= 0 and st.Strata[0].Assigned[0] >= 0", st)
+			t.Fatalf("got %+v, want N >= 0, Rewards.M1 >= 0, Matched >= 0 and Strata[0].Assigned[0] >= 0", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {

@@ -97,7 +97,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.Enters() || a.C == 0 {
-			t.Fatalf("got %+v, want a.Enters() = true and a.C other than 0", a)
+			t.Fatalf("got %+v, want a.Enters() = true and C other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)

@@ -283,7 +283,7 @@ func TestEveryLeafHasASetter(t *testing.T) {
 		}
 		for _, fault := range d.faults {
 			if strings.Contains(fault.Problem, "cannot be read") {
-				t.Errorf(`got %+v, want fault.Problem without "cannot be read"`, fault)
+				t.Errorf(`got %+v, want Problem without "cannot be read"`, fault)
 			}
 		}
 	}

@@ -210,7 +210,7 @@ func TestKeyHashesInLowerCase(t *testing.T) {
 func TestAbsentValuesKeepDefaults(t *testing.T) {
 	c := mustParse(t, Sources{File: []byte("admin:\n  # listen: x\nbandit:\n  epsilon:\n  control: 0\n")})
 	if c.Admin.Listen != "127.0.0.1:8081" || c.Bandit.Epsilon != 0.2 || c.Bandit.Control != 0 {
-		t.Fatalf(`got c.Admin %+v, c.Bandit %+v, want c.Admin.Listen = "127.0.0.1:8081", c.Bandit.Epsilon = 0.2 and c.Bandit.Control = 0`, c.Admin, c.Bandit)
+		t.Fatalf(`got Admin %+v, Bandit %+v, want Admin.Listen = "127.0.0.1:8081", Bandit.Epsilon = 0.2 and Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
 		t.Error("a file of comments is not the defaults")

@@ -35,15 +35,15 @@ limits: {capture_bytes: 2MiB}
 		switch s.Path {
 		case "bandit.epsilon":
 			if s.Value != "0.25" || s.Default == s.Value || s.Usage == "" {
-				t.Errorf(`got %+v, want s.Value = "0.25", s.Default other than %q and a non-empty s.Usage`, s, s.Value)
+				t.Errorf(`got %+v, want Value = "0.25", Default other than %q and non-empty Usage`, s, s.Value)
 			}
 		case "limits.capture_bytes":
 			if s.Value != "2MiB" || s.Default != "1MiB" {
-				t.Errorf(`got %+v, want s.Value = "2MiB" and s.Default = "1MiB"`, s)
+				t.Errorf(`got %+v, want Value = "2MiB" and Default = "1MiB"`, s)
 			}
 		case "store.url", "bandit.salt":
 			if !strings.Contains(s.Value, "hidden") {
-				t.Errorf(`got %+v, want s.Value with "hidden"`, s)
+				t.Errorf(`got %+v, want Value with "hidden"`, s)
 			}
 		}
 	}

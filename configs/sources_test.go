@@ -157,7 +157,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want len(faults) = 1, shown other than %v and faults[0].Key with the prefix %q", path, faults, secret, path)
+			t.Errorf("%s: got %v, want len(faults) = 1, shown other than %v and Key with the prefix %q", path, faults, secret, path)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"

@@ -235,7 +235,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
-				t.Errorf("%q, %q: got %+v, want got.Outcome = %q", command, ending, got, detect.Error)
+				t.Errorf("%q, %q: got %+v, want Outcome = %q", command, ending, got, detect.Error)
 			}
 		}
 	}

@@ -44,13 +44,13 @@ func TestHarnessExitCodeDecides(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
 			if j := detect.Classify("bash", args, frame, 0); j.Outcome != detect.Error || j.Code != 3 {
-				t.Errorf("%s: got j %+v, frame %s, want j.Outcome = %q and status 3", command, j, frame, detect.Error)
+				t.Errorf("%s: got j %+v, frame %s, want Outcome = %q and status 3", command, j, frame, detect.Error)
 			}
 		}
 	})
 	each(t, fineOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text+"\n\nCommand exited with code 3", 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got j %+v, text %s, want j.Outcome = %q", command, j, text, detect.Error)
+			t.Errorf("%s: got j %+v, text %s, want Outcome = %q", command, j, text, detect.Error)
 		}
 	})
 }

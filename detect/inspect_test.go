@@ -77,7 +77,7 @@ func TestInspectForms(t *testing.T) {
 		t.Errorf("two lines: %v %s", err, summary(two))
 	}
 	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
-		t.Errorf(`got %+v, want two[0].Source = "s", two[0].ID = "7" and two[0].Index = 0`, two[0])
+		t.Errorf(`got %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
 	}
 }
 
@@ -172,7 +172,7 @@ func FuzzInspect(f *testing.F) {
 		fs, _ := inspect(t, in)
 		for _, x := range fs {
 			if x.Index < 0 || x.Kind == "" || (x.Kind == detect.KindLoop) != (x.Label == "") {
-				t.Fatalf("got %+v, want x.Index >= 0, a non-empty x.Kind and (x.Kind == detect.KindLoop) = %v", x, (x.Label == ""))
+				t.Fatalf("got %+v, want Index >= 0, non-empty Kind and (Kind == detect.KindLoop) = %v", x, (x.Label == ""))
 			}
 		}
 	})

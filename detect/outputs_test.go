@@ -62,7 +62,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got j.Outcome %s, text %s, want j.Outcome = %q", command, j.Outcome, text, detect.Error)
+			t.Errorf("%s: got Outcome %s, text %s, want Outcome = %q", command, j.Outcome, text, detect.Error)
 		}
 	})
 	if n < 120 {

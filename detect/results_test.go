@@ -252,7 +252,7 @@ func BenchmarkClassify8K(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if v := detect.Classify("bash", sh, text, 0); v.Outcome != detect.OK {
-			b.Fatalf("got %+v, want v.Outcome = %q", v, detect.OK)
+			b.Fatalf("got %+v, want Outcome = %q", v, detect.OK)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if v := detect.Classify("list_items", "{}", text, 0); v.Outcome != detect.OK {
-			b.Fatalf("got %+v, want v.Outcome = %q", v, detect.OK)
+			b.Fatalf("got %+v, want Outcome = %q", v, detect.OK)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
-			t.Errorf(`got %+v, want l.Args without "make y" and l.Rule = "failed-again"`, l)
+			t.Errorf(`got %+v, want Args without "make y" and Rule = "failed-again"`, l)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func BenchmarkLoops200(b *testing.B) {
 				}
 				b.StartTimer()
 				if l := new(detect.Results).Loops(req, nil, nil); len(l) != 0 {
-					b.Fatalf("got %+v, want an empty l", l)
+					b.Fatalf("got %+v, want an empty result", l)
 				}
 				spent++
 			}

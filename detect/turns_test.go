@@ -97,7 +97,7 @@ func TestReadTurn(t *testing.T) {
 func TestReadTurnOfHarnesses(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("%q: got %+v, want got.Feeling = %q and got.Interrupt = true", text, got, detect.Rejection)
+			t.Errorf("%q: got %+v, want Feeling = %q and Interrupt = true", text, got, detect.Rejection)
 		}
 	}
 	for _, words := range []string{

@@ -117,7 +117,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 		for _, l := range b.lessons() {
 			lessons++
 			if l.State != lesson.Quarantined {
-				t.Errorf("%s: got l.State %s, l.Body %s, want l.State = %q", l.Slug, l.State, l.Body, lesson.Quarantined)
+				t.Errorf("%s: got State %s, Body %s, want State = %q", l.Slug, l.State, l.Body, lesson.Quarantined)
 			}
 		}
 	}

@@ -38,11 +38,11 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
-		t.Fatalf("got sum %+v, error %v, want no error, sum.Proposed = 3 and a non-empty sum.Stopped", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, Proposed = 3 and non-empty Stopped", sum, err)
 	}
 	b.now = b.now.Add(2 * time.Hour)
 	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
 	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
-		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 1, sum.Proposed + sum.Merged = 1 and an empty sum.Stopped", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, Judged = 1, Proposed + Merged = 1 and empty Stopped", sum, err)
 	}
 }

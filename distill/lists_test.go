@@ -17,7 +17,7 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("got files %q, error %v, want no error and a non-empty files", files, err)
+		t.Fatalf("got files %q, error %v, want no error and files", files, err)
 	}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {

@@ -195,7 +195,7 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 				t.Errorf(`%s: got b.slugs() %v, sum.Refused %v, want an empty list, len(sum.Refused) = 1 and fmt.Sprint(sum.Refused) with the prefix "map[trigger_overbroad"`, c.errors, b.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("%s: got %v, want len(list) = 1 and fmt.Sprint(list[0].Trigger.ErrorPatterns) = %q", c.errors, sum.Refused, c.want)
+			t.Errorf("%s: got %v, want len(list) = 1 and fmt.Sprint(Trigger.ErrorPatterns) = %q", c.errors, sum.Refused, c.want)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
-		t.Fatalf("got error %v, sum %+v, want no error, sum.Judged = 5 and sum.Failed = 1", err, sum)
+		t.Fatalf("got error %v, sum %+v, want no error, Judged = 5 and Failed = 1", err, sum)
 	}
 	for i, a := range s.asked {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
@@ -364,11 +364,11 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
-		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 2 and a non-empty sum.Stopped", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, Judged = 2 and non-empty Stopped", sum, err)
 	}
 	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
-		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 3 and sum.Unchanged = 2", sum, err)
+		t.Fatalf("got sum %+v, error %v, want no error, Judged = 3 and Unchanged = 2", sum, err)
 	}
 }
 
@@ -407,7 +407,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = 2 and sum.Failed = 1", sum, err)
+		t.Errorf("got sum %+v, error %v, want no error, Judged = 2 and Failed = 1", sum, err)
 	}
 	for i := range 6 {
 		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
@@ -455,7 +455,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 	p, err := distill.LoadPrompts(dir)
 	if err != nil || p.Outcome != "How did it go?" || !strings.Contains(p.Success, "at most three lessons") {
-		t.Errorf(`got p %+v, error %v, want no error, p.Outcome = "How did it go?" and p.Success with "at most three lessons"`, p, err)
+		t.Errorf(`got p %+v, error %v, want no error, Outcome = "How did it go?" and Success with "at most three lessons"`, p, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestParameterMayHaveAnyName(t *testing.T) {
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
-		t.Errorf("got %+v, want sum.Judged = 1 and sum.Failed = 0", sum)
+		t.Errorf("got %+v, want Judged = 1 and Failed = 0", sum)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		return 200, nil, routine("success", noLessons)(a)
 	}}
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf(`got sum %+v, error %v, want an error, err.Error() with "distill.api_key" and sum.Judged <= 5`, sum, err)
+		t.Errorf(`got sum %+v, error %v, want an error with "distill.api_key" and Judged <= 5`, sum, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("%s: got sum %+v, error %v, want no error, sum.Judged other than 0, sum.Judged <= 4, a non-empty sum.Stopped and sum.Tokens >= 1000", name, sum, err)
+			t.Errorf("%s: got sum %+v, error %v, want no error, Judged other than 0, Judged <= 4, non-empty Stopped and Tokens >= 1000", name, sum, err)
 		}
 	}
 }

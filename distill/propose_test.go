@@ -160,7 +160,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		sum := b.distil(func(o *distill.Options) { o.Judge = spoken{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
 			if equal(t, name, []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
-				t.Errorf("%s: got %v, want an empty sum.Refused", name, sum.Refused)
+				t.Errorf("%s: got %v, want empty Refused", name, sum.Refused)
 			}
 			continue
 		}

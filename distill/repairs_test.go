@@ -74,7 +74,7 @@ func TestTransientErrorsTeachNothing(t *testing.T) {
 		}
 		b.distil()
 		if got := b.slugs(); len(got) != 0 {
-			t.Errorf("%s: got %v, want an empty got", refusal, got)
+			t.Errorf("%s: got %v, want an empty result", refusal, got)
 		}
 	}
 }

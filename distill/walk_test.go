@@ -106,7 +106,7 @@ func TestCapsEndARunAcrossTenants(t *testing.T) {
 		}
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &counting{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.says) || (sum.Stopped == "") != (c.says == "") || sum.Tokens != int64(15*c.judged) {
-			t.Errorf(`%s: got %+v, want sum.Judged = %d, sum.Stopped with the prefix %q, (sum.Stopped == "") = %v and sum.Tokens = %d`, name, sum, c.judged, c.says, (c.says == ""), int64(15*c.judged))
+			t.Errorf(`%s: got %+v, want Judged = %d, Stopped with the prefix %q, (Stopped == "") = %v and Tokens = %d`, name, sum, c.judged, c.says, (c.says == ""), int64(15*c.judged))
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		}
 		sum, err := b.try(t.Context(), func(o *distill.Options) { o.Judge = &moody{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("%s: got sum %+v, error %v, want (err != nil) = %v and (fails = true or sum.Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("%s: got sum %+v, error %v, want (err != nil) = %v and (fails = true or Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }

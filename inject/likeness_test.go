@@ -51,7 +51,7 @@ func TestExactMatchKeepsItsArm(t *testing.T) {
 	r := newRun(t, plainChat, similar(), similarBook(true), "s")
 	r.a.user("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
-		t.Errorf(`got %+v, want p.Injected = []string{"caches"} and p.Picks[0].Arm.Slug() = "caches"`, p)
+		t.Errorf(`got %+v, want Injected = []string{"caches"} and Picks[0].Arm.Slug() = "caches"`, p)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 		r := newRun(t, plainChat, c.cfg, similarBook(c.asks), "s")
 		r.a.user(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
-			t.Errorf("%s: got %+v, want an empty p.Matched and an empty p.Edits", name, p)
+			t.Errorf("%s: got %+v, want empty Matched and empty Edits", name, p)
 		}
 	}
 }
@@ -90,6 +90,6 @@ func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
 	r.replied()
 	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
-		t.Errorf(`got %+v, want p.Injected = []string{"caches~like"}`, p)
+		t.Errorf(`got %+v, want Injected = []string{"caches~like"}`, p)
 	}
 }

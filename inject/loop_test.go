@@ -49,7 +49,7 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 	for range 3 {
 		if p := r.send(); p.Loops != 0 || len(p.Edits) != 1 {
-			t.Errorf("got %+v, want p.Loops = 0 and len(p.Edits) = 1", p)
+			t.Errorf("got %+v, want Loops = 0 and len(Edits) = 1", p)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
-			t.Errorf("%s: got %+v, want len(p.Edits) = 2, both of one item, and p.Edits[0].Text with the prefix %q", form, p.Edits, loopMark)
+			t.Errorf("%s: got %+v, want len(Edits) = 2, both of one item, and Edits[0].Text with the prefix %q", form, p.Edits, loopMark)
 			continue
 		}
 		r.replied()
@@ -100,7 +100,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 					t.Errorf("failure %d: %+v", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("got %+v, want i other than 1 or len(p.Lessons) = 1 and p.Lessons[0].State = %q", p.Lessons, c.state)
+					t.Errorf("got %+v, want i other than 1 or len(Lessons) = 1 and Lessons[0].State = %q", p.Lessons, c.state)
 				}
 			}
 		})

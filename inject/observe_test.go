@@ -93,7 +93,7 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 		r.plan(r.a.body())
 	}
 	if w := r.after(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
-		t.Errorf("got %+v, want w.Recurred = true, w.After[trial.Errors] = 2 and w.After[trial.Loops] other than 0", w)
+		t.Errorf("got %+v, want Recurred = true, After[trial.Errors] = 2 and After[trial.Loops] other than 0", w)
 	}
 }
 

@@ -35,13 +35,13 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 			r.a.user("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(present(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
-				t.Fatalf(`got %+v, want p.Injected = []string{"deploy"}, present(&p) = %q, an empty p.Skip and len(p.Edits) = 1`, p, p.Injected)
+				t.Fatalf(`got %+v, want Injected = []string{"deploy"}, present(&p) = %q, empty Skip and len(Edits) = 1`, p, p.Injected)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
-				t.Errorf("got %+v, want got.Text = %q and got.Block = -1", got, want)
+				t.Errorf("got %+v, want Text = %q and Block = -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf(`got %+v, want len(l) = 1, l[0].State = "injected", l[0].Propensity = 1 and l[0].Arm = %q`, l, string(p.Picks[0].Arm))
+				t.Errorf(`got %+v, want len(l) = 1, State = "injected", Propensity = 1 and Arm = %q`, l, string(p.Picks[0].Arm))
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestLessonFiresOncePerSession(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"deploy"}) {
-		t.Errorf(`got %+v, want an empty p.Matched, len(p.Edits) = 1 and present(&p) = []string{"deploy"}`, p)
+		t.Errorf(`got %+v, want empty Matched, len(Edits) = 1 and present(&p) = []string{"deploy"}`, p)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	r.a.user("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
-		t.Fatalf(`got %+v, want len(p.Edits) = 2 and p.Injected = []string{"on-error", "on-words"}`, p)
+		t.Fatalf(`got %+v, want len(Edits) = 2 and Injected = []string{"on-error", "on-words"}`, p)
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
@@ -101,7 +101,7 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 	r.a.result(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("got %+v, want len(p.Edits) = 1 and p.Edits[0].Item = 4", p.Edits)
+		t.Fatalf("got %+v, want len(Edits) = 1 and Edits[0].Item = 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
 		t.Errorf("got %s, want r.sent[4] with `\"tool_call_id\":\"call_2\"`, r.sent[4] with \"on-error\" and r.sent[3] without \"on-error\"", r.upstream())
@@ -231,7 +231,7 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 		t.Errorf("%+v, %d bytes charged", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
-		t.Errorf(`got %+v, want p.Lessons[0].State = "withheld" and p.Lessons[0].Propensity = 0`, p.Lessons)
+		t.Errorf(`got %+v, want Lessons[0].State = "withheld" and Lessons[0].Propensity = 0`, p.Lessons)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
-		t.Errorf(`got %+v, want p.Skip = %q, an empty p.Edits, an empty p.Picks and p.Lessons[0].State = "control"`, p, SkipControl)
+		t.Errorf(`got %+v, want Skip = %q, empty Edits, empty Picks and Lessons[0].State = "control"`, p, SkipControl)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	r.send()
 	got := r.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
-		t.Errorf(`got %+v, want got.Category = "coder|some-model|s" and got.Day = %d`, got, trial.Day(noon))
+		t.Errorf(`got %+v, want Category = "coder|some-model|s" and Day = %d`, got, trial.Day(noon))
 	}
 	r.replied()
 	r.a.says("ok")
@@ -279,14 +279,14 @@ func TestInjectOff(t *testing.T) {
 	r.claim.InjectOff = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
-		t.Errorf("got %+v, want p.Skip = %q and an empty p.Edits", p, SkipOff)
+		t.Errorf("got %+v, want Skip = %q and empty Edits", p, SkipOff)
 	}
 	r.claim.InjectOff = false
 	r.replied()
 	r.a.says("ok")
 	r.a.user("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("got %+v, want len(p.Edits) = 1 and p.Edits[0].Item = 3", p)
+		t.Errorf("got %+v, want len(Edits) = 1 and Edits[0].Item = 3", p)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	r.rec.Assignment.Excluded = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
-		t.Errorf("got %+v, want p.Skip = %q, an empty p.Edits and an empty p.Matched", p, SkipExcluded)
+		t.Errorf("got %+v, want Skip = %q, empty Edits and empty Matched", p, SkipExcluded)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.user("Go on.", false)
 	p := r.send()
 	if !slices.Equal(present(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
-		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, len(p.Edits) = 2 and an empty p.Picks`, p)
+		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, len(Edits) = 2 and empty Picks`, p)
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
@@ -357,7 +357,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.replied()
 	r.callOnce("make", "x", false)
 	if p := r.send(); len(p.Edits) != 2 {
-		t.Errorf("got %+v, want len(p.Edits) = 2", p)
+		t.Errorf("got %+v, want len(Edits) = 2", p)
 	}
 	r.withinBounds(certain())
 }
@@ -379,7 +379,7 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("got %+v, want len(p.Edits) = 1 and p.Edits[0].Item = 1", p.Edits)
+		t.Errorf("got %+v, want len(Edits) = 1 and Edits[0].Item = 1", p.Edits)
 	}
 }
 
@@ -391,20 +391,20 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	}
 	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
 	if !slices.Equal(p.Injected, []string{"a"}) {
-		t.Fatalf(`got %+v, want p.Injected = []string{"a"}`, p)
+		t.Fatalf(`got %+v, want Injected = []string{"a"}`, p)
 	}
 	r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"b"}) {
-			t.Fatalf(`got %+v, want p.Kind = %v, len(p.Edits) = 1 and present(&p) = []string{"b"}`, p, want)
+			t.Fatalf(`got %+v, want Kind = %v, len(Edits) = 1 and present(&p) = []string{"b"}`, p, want)
 		}
 		r.restart()
 	}
 	r.rec.Done(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
-			t.Fatalf("got %+v, want p.Kind = %v and len(p.Edits) = 1", p, want)
+			t.Fatalf("got %+v, want Kind = %v and len(Edits) = 1", p, want)
 		}
 	}
 	r.rec.Done(&wire.Reply{Complete: true})
@@ -451,7 +451,7 @@ func TestTrialLessonNamesItsParentArm(t *testing.T) {
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
-		t.Errorf(`got %+v, want c.Epsilon = trialEpsilon, c.Parent = %q and c.Arm.Slug() = "new"`, c, w.present(old).Arm)
+		t.Errorf(`got %+v, want Epsilon = trialEpsilon, Parent = %q and Arm.Slug() = "new"`, c, w.present(old).Arm)
 	}
 }
 
@@ -459,6 +459,6 @@ func TestNoBookNoLessons(t *testing.T) {
 	r := newRun(t, plainChat, certain(), nil, "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
-		t.Errorf("got %+v, want p.Skip = %q", p, SkipNoMatch)
+		t.Errorf("got %+v, want Skip = %q", p, SkipNoMatch)
 	}
 }

@@ -54,7 +54,7 @@ func BenchmarkTurn(b *testing.B) {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, req)
 				if w.Code != http.StatusOK {
-					b.Fatalf("got status %d, w.Body %+v, want status 200", w.Code, w.Body)
+					b.Fatalf("got status %d, Body %+v, want status 200", w.Code, w.Body)
 				}
 			}
 			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")

@@ -36,7 +36,7 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
-			t.Errorf(`%s: got status %d, body %q, error %v, want status %d, (err == nil) = %v and (path other than "/early" or string(b) with "precept_error" and a non-empty res.Header.Get("Retry-After"))`, path, res.StatusCode, b, err, want, (path == "/early"))
+			t.Errorf(`%s: got status %d, body %q, error %v, want status %d, (err == nil) = %v and (path other than "/early" or string(b) with "precept_error" and a non-empty header Retry-After)`, path, res.StatusCode, b, err, want, (path == "/early"))
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {

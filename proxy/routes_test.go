@@ -206,7 +206,7 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
 			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
-				t.Errorf(`%s: got %d, want status 413 and res.Header.Get("Content-Type") = "application/json"`, path, res.StatusCode)
+				t.Errorf(`%s: got %d, want status 413 and header Content-Type = "application/json"`, path, res.StatusCode)
 			}
 			checkShape(t, path, b)
 		}

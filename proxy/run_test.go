@@ -150,7 +150,7 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf(`%d: got %s, want status 200 and an empty res.Header.Get("X-Evil")`, i, res.Status)
+			t.Errorf(`%d: got %s, want status 200 and an empty header X-Evil`, i, res.Status)
 		}
 		got := up.last(t)
 		for k := range got.header {
@@ -285,7 +285,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		t.Error("the second agent of the run got no lesson")
 	}
 	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want unit.Assignment.Refused = true and len(unit.Assignment.Picks) = 1", unit.Assignment)
+		t.Errorf("got %+v, want Assignment.Refused = true and len(Assignment.Picks) = 1", unit.Assignment)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				res, answer := r.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("got status %s, answer %s, want no error and len(reply.Choices) = 1", res.Status, answer)
+					t.Errorf("got status %s, answer %s, want no error and len(Choices) = 1", res.Status, answer)
 					return
 				}
 				k.list = append(k.list, reply.Choices[0].Message)

@@ -233,7 +233,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 		}()
 		got, err := r.store.Post(t.Context(), us, []session.ID{c.id}, 0, score("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("got %+v, error %v, want no error and got.Status = %q", got, err, store.Ignored)
+			t.Errorf("got %+v, error %v, want no error and Status = %q", got, err, store.Ignored)
 		}
 	})
 }

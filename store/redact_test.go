@@ -159,7 +159,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 		t.Helper()
 		list, err := r.backend.Feedback(t.Context(), us, id)
 		if err != nil || len(list) == 0 {
-			t.Fatalf("got list %+v, error %v, want no error and a non-empty list", list, err)
+			t.Fatalf("got list %+v, error %v, want no error and a list with entries", list, err)
 		}
 		return list[len(list)-1]
 	}

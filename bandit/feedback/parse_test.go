@@ -123,7 +123,7 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("got %.200s, want p.Entry.ID = %q, p.RunID = %q, p.Entry.Comment = %q, string(p.Entry.Details) = %q and string(p.Entry.Correction) = `{\"a\":[1,2]}`", fmt.Sprintf("%+v", p), id, run, comment, value)
+		t.Errorf("got %.200s, want Entry.ID = %q, RunID = %q, Entry.Comment = %q, string(Entry.Details) = %q and string(Entry.Correction) = `{\"a\":[1,2]}`", fmt.Sprintf("%+v", p), id, run, comment, value)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("got %+v, want got = %q, p.Entry.Score = %v and p.Entry.Tier = feedback.TierVerifier", p, id, score)
+			t.Fatalf("got %+v, want got = %q, Entry.Score = %v and Entry.Tier = feedback.TierVerifier", p, id, score)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
-				t.Fatalf("got %+v, want an error or p.Entry.Score >= 0, p.Entry.Score <= 1, p.Entry.Tier >= feedback.TierUser, p.Entry.Tier <= feedback.TierVerifier and a non-empty p.Entry.Type", p)
+				t.Fatalf("got %+v, want an error or Entry.Score >= 0, Entry.Score <= 1, Entry.Tier >= feedback.TierUser, Entry.Tier <= feedback.TierVerifier and non-empty Entry.Type", p)
 			}
 		}
 	})

@@ -76,7 +76,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 			t.Fatalf("%+v and %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
-			t.Fatalf("got %+v, want want.OK = false or want.Reward >= 0 and want.Reward <= 1", want)
+			t.Fatalf("got %+v, want OK = false or Reward >= 0 and Reward <= 1", want)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestRewardIncludesANewRater(t *testing.T) {
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
-			t.Fatalf("got %+v, want after.OK = true and after.Tier = feedback.TierUser", after)
+			t.Fatalf("got %+v, want OK = true and Tier = feedback.TierUser", after)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
 			t.Fatalf("before %+v, after %+v", before, after)
@@ -138,7 +138,7 @@ func TestImplicit(t *testing.T) {
 		t.Error("names must not run into each other")
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("got %+v, want got.Reward = 1 and got.Tier = feedback.TierVerifier", got)
+		t.Errorf("got %+v, want Reward = 1 and Tier = feedback.TierVerifier", got)
 	}
 }
 

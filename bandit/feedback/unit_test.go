@@ -58,7 +58,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		t.Errorf("two members with the same entry: %+v and %+v", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("got %+v, want got.Reward = .5 and got.Tier = feedback.TierUser", got)
+		t.Errorf("got %+v, want Reward = .5 and Tier = feedback.TierUser", got)
 	}
 }
 

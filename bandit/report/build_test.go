@@ -134,7 +134,7 @@ func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
-		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, r.Note %q, want r.Verdict = %q, an empty r.ZeroNote() and an empty r.Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
+		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, Note %q, want Verdict = %q, an empty r.ZeroNote() and empty Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
@@ -147,7 +147,7 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect {
-		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, want r.Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
+		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
@@ -162,7 +162,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
-		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, want r.Verdict = %q or r.Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q or Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Helps {
 		t.Fatalf("alone it should be proven: E %v", r.EHelps)
@@ -211,7 +211,7 @@ func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	put(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := only(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
-		t.Fatalf("got r.Verdict %s, *r.Lo %v, *r.Hi %v, want r.Verdict = %q and *r.Lo > 0", r.Verdict, *r.Lo, *r.Hi, report.Helps)
+		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q and *r.Lo > 0", r.Verdict, *r.Lo, *r.Hi, report.Helps)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
@@ -303,7 +303,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		Lessons []struct{ Lo, Hi float64 }
 	}
 	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
-		t.Errorf("got error %v, plain %+v, want no error and plain.Lessons[0].Hi - plain.Lessons[0].Lo >= 1.99", err, plain)
+		t.Errorf("got error %v, plain %+v, want no error and Lessons[0].Hi - Lessons[0].Lo >= 1.99", err, plain)
 	}
 	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
 		t.Errorf("an empty report: %s", b)
@@ -345,7 +345,7 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 		t.Errorf("effect %v, means %v %v", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
-		t.Errorf("got *r.Lo %v, *r.Hi %v, r.PHelps %v, want *r.Lo <= %v, *r.Hi >= %v and r.PHelps >= 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect, *r.Effect)
+		t.Errorf("got *r.Lo %v, *r.Hi %v, PHelps %v, want *r.Lo <= %v, *r.Hi >= %v and PHelps >= 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect, *r.Effect)
 	}
 }
 
@@ -367,13 +367,13 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("got %+v, want g.Global.NTreated = 3800, g.Global.NControl = 200, math.Abs(*g.Global.Effect - 0.5) <= 1e-4 and g.Global.Verdict = %q", g.Global, report.Helps)
+		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, math.Abs(*g.Global.Effect - 0.5) <= 1e-4 and Global.Verdict = %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf(`got %+v, want len(g.Global.Days) = 1, g.Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
+		t.Errorf(`got %+v, want len(Global.Days) = 1, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.ToldControl != 200 || g.Reporting.AssignedTreated != 3800 {
-		t.Errorf("got g.SRM %+v, g.Reporting %+v, want g.SRM.OK = true, g.Reporting.OK = true, g.Reporting.ToldControl = 200 and g.Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
+		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.ToldControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	put(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
@@ -388,13 +388,13 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	all := only(t, c)
 	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("got %+v, want week.NInjected = 80, week.NWithheld = 20, math.Abs(*week.Effect) <= 1e-6 and *week.Hi - *week.Lo >= %v", week, *all.Hi-*all.Lo)
+		t.Errorf("got %+v, want NInjected = 80, NWithheld = 20, math.Abs(*week.Effect) <= 1e-6 and *week.Hi - *week.Lo >= %v", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("got week.Verdict %s, all.Verdict %s, want week.Verdict = %q, all.Verdict = %q and all.NInjected = 1680", week.Verdict, all.Verdict, all.Verdict, report.ProvenHelps)
 	}
 	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Told != 0 {
-		t.Errorf("got %+v, want empty.Effect nil and empty.Told = 0", empty)
+		t.Errorf("got %+v, want Effect nil and Told = 0", empty)
 	}
 }
 
@@ -405,7 +405,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	r := only(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
-		t.Fatalf(`got %+v, want len(r.Days) = 30 and r.Days[0].Date = "2026-01-30"`, r.Days)
+		t.Fatalf(`got %+v, want len(Days) = 30 and Days[0].Date = "2026-01-30"`, r.Days)
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
@@ -492,7 +492,7 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := only(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("got %+v, want fresh.NeedsPicks = 50, fresh.Weeks nil and fresh.Needs3Points >= 10_000", fresh)
+		t.Errorf("got %+v, want NeedsPicks = 50, Weeks nil and Needs3Points >= 10_000", fresh)
 	}
 	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })

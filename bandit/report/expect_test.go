@@ -53,7 +53,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 		t.Errorf("%s at %v, %d picks in %v weeks at %v a week", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
 	}
 	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
-		t.Errorf(`got %q, want a non-empty r.Sooner and r.Sooner[0] with the prefix "a trial"`, r.Sooner)
+		t.Errorf(`got %q, want non-empty Sooner and Sooner[0] with the prefix "a trial"`, r.Sooner)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)

@@ -166,7 +166,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				told, assigned = told+p.ToldInjected+p.ToldWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.ToldInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: got %+v, want p.EValue > 0 and (p.ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
+					t.Errorf("%s: got %+v, want EValue > 0 and (ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
 				}
 			}
 			if told != row.Told || assigned != row.Picked || float64(told) != e.N {

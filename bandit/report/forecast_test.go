@@ -53,7 +53,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("got f %+v, error %v, want no error, f.Sessions = 200, f.Days nil, f.Epsilon = 0.5, f.Power = 0.8 and math.Abs(f.Variance - 0.25) <= 1e-9", f, err)
+		t.Errorf("got f %+v, error %v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and math.Abs(Variance - 0.25) <= 1e-9", f, err)
 	}
 	if text := strings.Join(
 		f.Text(),
@@ -122,7 +122,7 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Told != 200 {
-		t.Fatalf("got f %+v, error %v, want no error, f.Looks = 3, math.Abs(f.Level - 0.05*2/3) <= 1e-12, f.Running not nil and f.Running.Told = 200", f, err)
+		t.Fatalf("got f %+v, error %v, want no error, Looks = 3, math.Abs(Level - 0.05*2/3) <= 1e-12, Running not nil and Running.Told = 200", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("%d picks, want %d", f.Picks, want)
@@ -197,7 +197,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	} {
 		r := row(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
-			t.Fatalf("%+v: got %s, want %q and r.NeedsPicks > 0", a, r.Verdict, report.Unproven)
+			t.Fatalf("%+v: got %s, want %q and NeedsPicks > 0", a, r.Verdict, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
 			by := (float64(r.Told) + part*float64(r.NeedsPicks)) / float64(r.Told)

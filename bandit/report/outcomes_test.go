@@ -121,7 +121,7 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: listed("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("got %+v, want x.Verdict = %q", x, report.Broken)
+		t.Errorf("got %+v, want Verdict = %q", x, report.Broken)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 	blank := report.Build(report.Input{Lessons: listed("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
-		t.Fatalf(`got error %v, plan %+v, want no error, plan.Picks >= 110, plan.Picks <= 130 and plan.Outcome = "recurrence"`, err, plan)
+		t.Fatalf(`got error %v, plan %+v, want no error, Picks >= 110, Picks <= 130 and Outcome = "recurrence"`, err, plan)
 	}
 	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
 		t.Errorf("an unknown outcome: %v", err)

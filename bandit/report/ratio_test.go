@@ -146,7 +146,7 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("got %+v, want got.OK = true and got.EValue <= 1", got)
+		t.Errorf("got %+v, want OK = true and EValue <= 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts are sound: this test tests nothing")

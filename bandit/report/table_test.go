@@ -192,7 +192,7 @@ func TestUnusualHoldoutIsLabelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf(`%q: got %s, want a text with %q and a non-empty want or a text without "Holdout:"`, rule, out, want)
+			t.Errorf(`%q: got %s, want %q in the text; "" means no line "Holdout:"`, rule, out, want)
 		}
 	}
 }

@@ -80,10 +80,10 @@ func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
 func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
-		t.Errorf(`got p %+v, ok %v, want ok = true and p.Arm = "in@1"`, p, ok)
+		t.Errorf(`got p %+v, ok %v, want ok = true and Arm = "in@1"`, p, ok)
 	}
 	if m, ok := a.Match("out@1"); !ok || m.Del != 0.05 {
-		t.Errorf("got m %+v, ok %v, want ok = true and m.Del = 0.05", m, ok)
+		t.Errorf("got m %+v, ok %v, want ok = true and Del = 0.05", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
 		t.Error("a match without a pick counts as a pick")
@@ -166,10 +166,10 @@ func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
 	a := one("a@old")
 	a.Merge(one("a@new"), true)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
-		t.Errorf(`got %+v, want len(a.Matched) = 1, len(a.Picks) = 1 and a.Picks[0].Arm = "a@old"`, a)
+		t.Errorf(`got %+v, want len(Matched) = 1, len(Picks) = 1 and Picks[0].Arm = "a@old"`, a)
 	}
 	a = one("a@old")
 	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
-		t.Errorf(`got %+v, want len(a.Matched) = 1, len(a.Picks) = 1 and a.Picks[0].Arm = "a@new"`, a)
+		t.Errorf(`got %+v, want len(Matched) = 1, len(Picks) = 1 and Picks[0].Arm = "a@new"`, a)
 	}
 }

@@ -63,7 +63,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty got, c.Stats("a@1").Proof.LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.Proof.LogUp)
+		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty result, c.Stats("a@1").Proof.LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.Proof.LogUp)
 	}
 	// A store adds all loaded deltas in one call.
 	loaded := trial.NewCounters()
@@ -117,16 +117,16 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got %+v, want s.Rewards.M1 = 1, s.Rewards.Y1 = 1, s.Matched = 1, s.Picked = 1, s.Tokens = 30, s.Rewards.Success = 1, len(s.Days) = 1 and s.Days[0].N1 = 1", s)
+		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, len(Days) = 1 and Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
-		t.Errorf("got %+v, want len(s.Strata) = 1, s.Strata[0].Eps = 0.2, s.Strata[0].Assigned = [2]int64{0, 1}, s.Strata[0].Told[1][2] = 1 and s.Strata[0].ToldOn(1) = 1", s.Strata)
+		t.Errorf("got %+v, want len(Strata) = 1, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Told[1][2] = 1 and Strata[0].ToldOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)
 	}
 	if g := c.Global(); g.All.Told != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("got %+v, want g.All.Told = 1, g.All.SumY = 1, g.Days[0].S1 = 1 and g.Strata[0].Assigned = [2]int64{0, 1}", g)
+		t.Errorf("got %+v, want All.Told = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))

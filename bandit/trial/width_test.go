@@ -161,7 +161,7 @@ func TestArmWithChangedSignIsNotSettled(t *testing.T) {
 		k := trial.NewCounters()
 		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
 		if got := k.Progress("a@1", 0, "", 0); got.Settled != c.want || got.Proven {
-			t.Errorf("%+v: got %+v, want got.Settled = %v and got.Proven = false", c, got, c.want)
+			t.Errorf("%+v: got %+v, want Settled = %v and Proven = false", c, got, c.want)
 		}
 	}
 }

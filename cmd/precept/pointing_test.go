@@ -103,7 +103,7 @@ func TestPointOpencode(t *testing.T) {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
 	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
-		t.Errorf(`got %+v, want got.Provider["my.own"].Options.BaseURL = named + "/v1", got.Provider["openai"].Options.BaseURL = pathed + "/v1" and len(got.Provider) = 3`, got)
+		t.Errorf(`got %+v, want Provider["my.own"].Options.BaseURL = named + "/v1", Provider["openai"].Options.BaseURL = pathed + "/v1" and len(Provider) = 3`, got)
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
 		t.Errorf(`got %+v, want notes.String() with "far uses http://elsewhere.test"`, notes)

@@ -107,7 +107,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
 	r := run.Of("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
-		t.Errorf(`got %+v, want r.Fired = 1, r.Words = %+v and r.Silent = []string{"never said"}`, r, want)
+		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = []string{"never said"}`, r, want)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestTagsOfTheConfigurationMatch(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
 	r := ran(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
 	if want := []backtest.Word{{Word: "deploy", Sessions: 2}, {Word: "cloud", Sessions: 1}}; r.Fired != 2 || !slices.Equal(r.Words, want) || len(r.Silent) != 0 {
-		t.Errorf("got %+v, want r.Fired = 2, r.Words = %+v and an empty r.Silent", r, want)
+		t.Errorf("got %+v, want Fired = 2, Words = %+v and empty Silent", r, want)
 	}
 	if r := ran(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
 		t.Errorf("without a tagger: %+v", r)
@@ -167,7 +167,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 	}
 	r := ran(keyworded("a-b", "load more"), nil, near...)
 	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
-		t.Errorf("got %+v, want r.Near.Sessions = 14, len(r.Near.Examples) = 10 and r.Near.Why[0].Sessions = 14", r.Near)
+		t.Errorf("got %+v, want Near.Sessions = 14, len(Near.Examples) = 10 and Near.Why[0].Sessions = 14", r.Near)
 	}
 }
 

@@ -179,7 +179,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Fatalf("got %v, want hasCode(err, lesson.CodeConfidence) = true", err)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("got %+v, want len(c) = 1, an empty c[0].Edits, c[0].Index nil and len(c[0].Log) = 1", c)
+		t.Errorf("got %+v, want len(c) = 1, empty Edits, Index nil and len(Log) = 1", c)
 	}
 }
 

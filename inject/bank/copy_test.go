@@ -43,7 +43,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("got error %v, problems %+v, want no error and an empty problems", err, problems)
+		t.Fatalf("got error %v, problems %+v, want no error and no problems", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -136,7 +136,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
-		t.Errorf(`got l %+v, error %v, want no error, l.Slug = "one" and l.State = %q`, l, err, lesson.Active)
+		t.Errorf(`got l %+v, error %v, want no error, Slug = "one" and State = %q`, l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
 		t.Errorf("a second time: %v", err)

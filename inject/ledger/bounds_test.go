@@ -61,7 +61,7 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		}
 		r, _, err := l.Record(context.Background(), e)
 		if err != nil || r[0].Status != ledger.Recorded {
-			t.Fatalf("got r %+v, error %v, want no error and r[0].Status = %q", r, err, ledger.Recorded)
+			t.Fatalf("got r %+v, error %v, want no error and Status = %q", r, err, ledger.Recorded)
 		}
 		after, err := os.ReadFile(l.Path)
 		if err != nil || bytes.Count(after, []byte("\n")) != 11 || bytes.ContainsAny(after, "\x00\x07\x1b\r\u200b\u202e\ufffd") || bytes.Contains(after, []byte("<!--")) {

@@ -74,7 +74,7 @@ func TestSuccessIsNoFailure(t *testing.T) {
 		"    see src/a.go:3:4: for an example\n",
 	} {
 		if got := ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop"}); len(got) != 0 {
-			t.Errorf("%q: got %+v, want an empty got", text, got)
+			t.Errorf("%q: got %+v, want an empty result", text, got)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func FuzzFailures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, x := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
 			if x.File == "" || x.Error == "" || x.Tool == "" || strings.ContainsAny(x.Error, "\n\r\x1b") {
-				t.Fatalf("got %+v, want a non-empty x.File, a non-empty x.Error, a non-empty x.Tool and strings.ContainsAny(x.Error, \"\\n\\r\\x1b\") = false", x)
+				t.Fatalf("got %+v, want non-empty File, non-empty Error, non-empty Tool and strings.ContainsAny(Error, \"\\n\\r\\x1b\") = false", x)
 			}
 		}
 	})
@@ -160,7 +160,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: got text %q, failure %+v, want a non-empty failure.File and a non-empty failure.Error", name, text, failure)
+				t.Errorf("%s: got text %q, failure %+v, want non-empty File and non-empty Error", name, text, failure)
 			}
 		}
 	})

@@ -42,7 +42,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 		}
 	}
 	if err != nil || untraced != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, "is not a regular file") {
-		t.Errorf(`got results %+v, error %v, error %v, want no error, results[0].Status = %q and results[0].Message with "is not a regular file"`, results, untraced, err, ledger.Failed)
+		t.Errorf(`got results %+v, error %v, error %v, want no error, Status = %q and Message with "is not a regular file"`, results, untraced, err, ledger.Failed)
 	}
 }
 
@@ -60,6 +60,6 @@ func TestPipeIsNoTrace(t *testing.T) {
 	defer reader.Close()
 	results, untraced, err := l.Record(t.Context(), entry(1))
 	if err != nil || untraced == nil || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, error %v, error %v, want no error, an error and results[0].Status = %q", results, untraced, err, ledger.Recorded)
+		t.Errorf("got results %+v, error %v, error %v, want no error, an error and Status = %q", results, untraced, err, ledger.Recorded)
 	}
 }

@@ -129,7 +129,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := at(t, c[0])
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-				t.Fatalf("got %+v, want r[0].Status = %q", r, ledger.Recorded)
+				t.Fatalf("got %+v, want Status = %q", r, ledger.Recorded)
 			}
 			if got := text(t, l); got != c[1] {
 				t.Fatalf("got\n%q\nwant\n%q", got, c[1])
@@ -221,7 +221,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
-		t.Errorf("got left %q, error %v, want no error and an empty left", left, err)
+		t.Errorf("got left %q, error %v, want no error and no left", left, err)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		began := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
-			t.Fatalf("got %+v, want r[0].Status = %q and a non-empty r[0].Message", r, ledger.Failed)
+			t.Fatalf("got %+v, want Status = %q and non-empty Message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Error("the lock was given up after", took)
@@ -292,7 +292,7 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
 		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-			t.Fatalf("got %+v, want r[0].Status = %q", r, ledger.Recorded)
+			t.Fatalf("got %+v, want Status = %q", r, ledger.Recorded)
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 		t.Fatal("the link was replaced", err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("got info.Mode() %v, error %v, want no error and info.Mode().Perm() = 0o600", info.Mode(), err)
+		t.Fatalf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
 		t.Fatalf(`got %s, want strings.Count(string(b), "Error Summary") = 2`, b)

@@ -37,13 +37,13 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			"Found by `ruff check` (ruff).", "Run `ruff check` after editing cart.py, before you say that the work is done.", "cart.py",
 		},
 		{
-			"nobody knows where",
+			"an unknown file",
 			ledger.Failure{Tool: "make", Type: ledger.TypeTest, File: ".", Error: "no"},
 			[]string{"make", "a`b"},
 			"Found by `` make a`b `` (make).", "Run `` make a`b `` after the last edit, before you say that the work is done.", ".",
 		},
 		{
-			"a long story",
+			"a long name",
 			ledger.Failure{Tool: "x", Type: ledger.TypeLint, File: strings.Repeat("d/", 3000) + "f.go", Subject: long, Error: "no"},
 			[]string{"x", long},
 			"Found by `x " + strings.Repeat("é", 198) + "...` (x): " + strings.Repeat("é", 200) + "....", "", "",
@@ -60,7 +60,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			t.Errorf(`%s: got %v, want no error, c.failure.File with the suffix %q and (e.Rule with %q or e.File = ".")`, c.name, err, e.File, e.File)
 		}
 		if e.Resolution == "" {
-			t.Errorf("%s: nothing stands for a resolution that nobody knows", c.name)
+			t.Errorf("%s: the resolution is empty, want a placeholder", c.name)
 		}
 	}
 }
@@ -74,16 +74,16 @@ func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: got %+v, want len(found) = 1 and found[0].Subject = %q", text, found, subject)
+			t.Errorf("%q: got %+v, want len(found) = 1 and Subject = %q", text, found, subject)
 			continue
 		}
 		l := at(t, "")
 		record(t, l, found[0].Entry("INT-7", []string{"make", "check"}))
-		stands, err := os.ReadFile(l.Path)
+		content, err := os.ReadFile(l.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, made := range ledger.Lessons(stands) {
+		for _, made := range ledger.Lessons(content) {
 			if strings.Contains(made.Advice, "mended") || !strings.Contains(made.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(made.Advice, ": "+subject+".") {
 				t.Errorf("%q: the advice is %q", text, made.Advice)
 			}
@@ -131,7 +131,7 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 			}
 		}
 		if lines[i]["timestamp"] != "2026-03-04T05:06:07.000Z" {
-			t.Errorf("line %d: it was at %v", i, lines[i]["timestamp"])
+			t.Errorf("line %d: got the time %v", i, lines[i]["timestamp"])
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	}
 	results, untraced, err := l.Record(t.Context(), entry(1))
 	if err != nil || untraced == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, error %v, error %v, want no error, an error, len(results) = 1 and results[0].Status = %q", results, untraced, err, ledger.Recorded)
+		t.Errorf("got results %+v, error %v, error %v, want no error, an error, len(results) = 1 and Status = %q", results, untraced, err, ledger.Recorded)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	wrong.Rule, wrong.Type = " ", "guess"
 	results, _, err := l.Record(t.Context(), entry(1), wrong)
 	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Errorf("got results %v, error %v, text(t, l) %q, want an error, an empty results and text(t, l) = \"before\\n\"", results, err, text(t, l))
+		t.Errorf("got results %v, error %v, text(t, l) %q, want an error, no results and text(t, l) = \"before\\n\"", results, err, text(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
@@ -185,7 +185,7 @@ func TestUnwritablePathIsNoLedger(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			results, _, err := l.Record(t.Context(), entry(1))
 			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, name) {
-				t.Errorf("%s: got results %+v, error %v, want no error, results[0].Status = %q and results[0].Message with %q", name, results, err, ledger.Failed, name)
+				t.Errorf("%s: got results %+v, error %v, want no error, Status = %q and Message with %q", name, results, err, ledger.Failed, name)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestRecordWaitsForALockedLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf(`got %+v, want r[0].Status = %q and r[0].Message with "other writers have held it"`, r, ledger.Failed)
+			t.Errorf(`got %+v, want Status = %q and Message with "other writers have held it"`, r, ledger.Failed)
 		}
 	})
 }

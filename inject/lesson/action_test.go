@@ -108,10 +108,10 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 func TestApprovalCoversTheCurrentText(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("got l %v, error %v, want no error and l.State = %q", l, err, Quarantined)
+		t.Fatalf("got l %v, error %v, want no error and State = %q", l, err, Quarantined)
 	}
 	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
-		t.Errorf("got l %v, error %v, want no error and l.State = %q", l, err, Active)
+		t.Errorf("got l %v, error %v, want no error and State = %q", l, err, Active)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestStarMatchesWithinOneRunOnly(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("got %q, want an empty got", got)
+		t.Errorf("got %q, want an empty result", got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"

@@ -64,7 +64,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				continue
 			}
 			if err != nil {
-				rt.Fatalf("%s: got error %v, l.Raw %s, want no error", c.name, err, l.Raw)
+				rt.Fatalf("%s: got error %v, Raw %s, want no error", c.name, err, l.Raw)
 			}
 			if lost(want) {
 				want.State = Quarantined // the approval was for another text

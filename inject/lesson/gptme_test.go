@@ -78,7 +78,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		for _, f := range checks.Book(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf(`%s: got %s, want f.Field without "trigger", f.Message without "not_keywords" and f.Message without "What to do"`, c.want, f)
+				t.Errorf(`%s: got %s, want Field without "trigger", Message without "not_keywords" and Message without "What to do"`, c.want, f)
 			}
 		}
 		if !slices.Contains(fields, c.want) {

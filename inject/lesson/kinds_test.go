@@ -31,7 +31,7 @@ func bookOf(t *testing.T, files ...string) *lesson.Book {
 	}
 	book, problems, _ := lesson.NewTexts("bank").Load(texts)
 	if len(problems) > 0 {
-		t.Fatalf("got %+v, want an empty problems", problems)
+		t.Fatalf("got %+v, want no problems", problems)
 	}
 	return book
 }

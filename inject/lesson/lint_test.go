@@ -97,7 +97,7 @@ func TestFileNameMustGiveASlug(t *testing.T) {
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(written("the-one"))})
 		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || fine != (len(got) == 0) {
-			t.Errorf("%s: got %v, problems %v, want an empty problems and fine = %v", name, got, problems, (len(got) == 0))
+			t.Errorf("%s: got %v, problems %v, want no problems and fine = %v", name, got, problems, (len(got) == 0))
 		}
 	}
 }

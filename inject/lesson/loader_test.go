@@ -152,15 +152,15 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 		return l.Title, problems
 	}
 	if title, problems := load(titled("one-a", "One")); title != "One" || len(problems) != 0 {
-		t.Fatalf(`got title %q, problems %v, want title = "One" and an empty problems`, title, problems)
+		t.Fatalf(`got title %q, problems %v, want title = "One" and no problems`, title, problems)
 	}
 	for range 2 { // the second time the bad file is not even read again
 		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].Kept || problems[0].Slug != "one-a" {
-			t.Fatalf(`got title %q, problems %v, want title = "One", len(problems) = 1, problems[0].Kept = true and problems[0].Slug = "one-a"`, title, problems)
+			t.Fatalf(`got title %q, problems %v, want title = "One", len(problems) = 1, Kept = true and Slug = "one-a"`, title, problems)
 		}
 	}
 	if title, problems := load(titled("one-a", "Two!")); title != "Two!" || len(problems) != 0 {
-		t.Fatalf(`got title %q, problems %v, want title = "Two!" and an empty problems`, title, problems)
+		t.Fatalf(`got title %q, problems %v, want title = "Two!" and no problems`, title, problems)
 	}
 	if os.Getuid() != 0 {
 		if err := os.Chmod(path, 0); err != nil {
@@ -223,7 +223,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	put(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
-		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, problems[0].Quarantined = true and problems[0].Slug = "evil"`, err, problems)
+		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, Quarantined = true and Slug = "evil"`, err, problems)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Error("it is in force")

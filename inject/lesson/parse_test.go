@@ -51,7 +51,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf(`got %+v, want l.Slug = "verify-page-id", l.Outcome = "success", l.Confidence = 1, l.State = %q, l.Form = %q, l.Supersedes = []string{"old-one"}, l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, len(l.Evidence) = 1 and l.Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
+		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = []string{"old-one"}, ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, len(Evidence) = 1 and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
 		t.Errorf("advice %q", l.Advice)
@@ -70,7 +70,7 @@ func TestParseReadsEveryField(t *testing.T) {
 func TestParseGptme(t *testing.T) {
 	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
 	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
-		t.Errorf(`got %+v, want l.Slug = "remove-stale-worktrees", l.Title = "Remove stale worktrees before adding one", l.State = %q and l.Form = %q`, l, Active, FormGptme)
+		t.Errorf(`got %+v, want Slug = "remove-stale-worktrees", Title = "Remove stale worktrees before adding one", State = %q and Form = %q`, l, Active, FormGptme)
 	}
 	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
 		t.Errorf("keywords %q", l.Trigger.Keywords)
@@ -136,7 +136,7 @@ metadata:
 	for _, f := range faults {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("got %+v, want f.Line other than 0, f.Line <= %d and len(f.Message) >= 10", f, strings.Count(raw, "\n"))
+			t.Errorf("got %+v, want Line other than 0, Line <= %d and len(Message) >= 10", f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{
@@ -190,7 +190,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 		var faults Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
-			t.Errorf("%s: got error %T, error %v, want errors.As(err, &faults) = true, a non-empty faults and a non-empty faults[0].Message", name, err, err)
+			t.Errorf("%s: got error %T, error %v, want errors.As(err, &faults) = true, a non-empty faults and non-empty Message", name, err, err)
 		}
 	}
 }

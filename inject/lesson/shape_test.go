@@ -15,7 +15,7 @@ func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: got %q, want an empty p", a.Name, p)
+			t.Errorf("%s: got %q, want an empty result", a.Name, p)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
-			t.Errorf("%+v: got %+v, error %v, want no error, got.Plan.Started.Equal(want) = true and got.Plan.Picks = %d", plan, got, err, plan.Picks)
+			t.Errorf("%+v: got %+v, error %v, want no error, Plan.Started.Equal(want) = true and Plan.Picks = %d", plan, got, err, plan.Picks)
 		}
 	}
 	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {

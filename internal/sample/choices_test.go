@@ -136,7 +136,7 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			continue
 		}
 		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
-			t.Errorf(`got %+v, want x.Feedback.QualityLabel = %q and x.Meta["human_feedback_label"] = %q`, x.Feedback, sample.Good, sample.Approved)
+			t.Errorf(`got %+v, want Feedback.QualityLabel = %q and Meta["human_feedback_label"] = %q`, x.Feedback, sample.Good, sample.Approved)
 		}
 		got := ""
 		for _, c := range x.Output["repeated_calls"].([]map[string]any) {

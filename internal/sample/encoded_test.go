@@ -18,11 +18,11 @@ func TestSealKeepsTheFirstEncoding(t *testing.T) {
 	first := x.Seal()
 	x.ID = "b"
 	if again := x.Encode(); string(again.Data) != string(first.Data) || string(again.Items) != "[{ }]" {
-		t.Errorf(`got again.Data %s, again.Items %s, want string(again.Data) = %q and string(again.Items) = "[{ }]"`, again.Data, again.Items, string(first.Data))
+		t.Errorf(`got Data %s, Items %s, want string(Data) = %q and string(Items) = "[{ }]"`, again.Data, again.Items, string(first.Data))
 	}
 	back, err := first.Decode()
 	if err != nil || back.ID != "a" || len(back.New) != 1 || string(back.New[0]) != "{ }" {
-		t.Errorf(`got back %+v, error %v, want no error, back.ID = "a", len(back.New) = 1 and string(back.New[0]) = "{ }"`, back, err)
+		t.Errorf(`got back %+v, error %v, want no error, ID = "a", len(New) = 1 and string(New[0]) = "{ }"`, back, err)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestEncodeOmitsInvalidJSONOnly(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
-		t.Errorf("got %+v, error %v, want no error, got.ID = \"a\", got.LatencyMS = 0, got.FirstMS = 0 and got.Model = \"\\ufffd\\ufffd broken\"", got, err)
+		t.Errorf("got %+v, error %v, want no error, ID = \"a\", LatencyMS = 0, FirstMS = 0 and Model = \"\\ufffd\\ufffd broken\"", got, err)
 	}
 }
 

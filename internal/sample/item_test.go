@@ -117,7 +117,7 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
 	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
-		t.Errorf(`got %+v, want len(got) = 1, got[0].Role = %q and got[0].Text = "Observation: a.go"`, got, sample.EventUser)
+		t.Errorf(`got %+v, want len(got) = 1, Role = %q and Text = "Observation: a.go"`, got, sample.EventUser)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
-		t.Errorf(`got families(got) %s, got[0].Output %v, want families(got) = "intent_resolution error_correction", got[0].Output["tool_calls"] = 2 and got[0].Output["failed_calls"] = 1`, families(got), got[0].Output)
+		t.Errorf(`got families(got) %s, Output %v, want families(got) = "intent_resolution error_correction", Output["tool_calls"] = 2 and Output["failed_calls"] = 1`, families(got), got[0].Output)
 	}
 	if got := followed(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
 		t.Errorf("got %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
@@ -177,13 +177,13 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c.turn(sample.Reply{Text: "one", Choices: 3}, say("user", "count"))
 	for _, s := range sample.Build(c.s) {
 		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
-			t.Errorf(`got %+v, want s.Meta["choices"] = 3 and s.Output["response_text"] = "one"`, s)
+			t.Errorf(`got %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
 		}
 	}
 	e := c.s.Exchanges[0]
 	back, err := e.Encode().Decode()
 	if err != nil || back.Reply.Choices != 3 {
-		t.Errorf("got back.Reply %+v, error %v, want no error and back.Reply.Choices = 3", back.Reply, err)
+		t.Errorf("got Reply %+v, error %v, want no error and Reply.Choices = 3", back.Reply, err)
 	}
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, say("user", "count"))

@@ -91,7 +91,7 @@ func TestQualityCountsRatings(t *testing.T) {
 		q.Add(s)
 	}
 	if q.Samples != 9 || q.Rated != 8 || q.ByFamily[sample.DialogResponse] != 8 || q.ByLabel[sample.Poor] != 3 {
-		t.Errorf("got %+v, want q.Samples = 9, q.Rated = 8, q.ByFamily[sample.DialogResponse] = 8 and q.ByLabel[sample.Poor] = 3", q)
+		t.Errorf("got %+v, want Samples = 9, Rated = 8, ByFamily[sample.DialogResponse] = 8 and ByLabel[sample.Poor] = 3", q)
 	}
 	want := sample.Rates{Approval: 0.5, Correction: 0.125, Rejection: 0.25, MeanScore: 0.5, OK: true}
 	if got := q.Rates(); got != want {

@@ -67,7 +67,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 	sub, ok := th.Below(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
-		t.Fatalf("got ok %v, sub %+v, want ok = true, sub.ID other than %v and sub.New = true", ok, sub, above.ID)
+		t.Fatalf("got ok %v, sub %+v, want ok = true, ID other than %v and New = true", ok, sub, above.ID)
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "sh", Args: "{}"}}})
 

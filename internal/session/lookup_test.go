@@ -145,7 +145,7 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
 	if first.Method != session.ByBody || !first.Loose {
-		t.Fatalf("got %+v, want first.Method = %q and first.Loose = true", first, session.ByBody)
+		t.Fatalf("got %+v, want Method = %q and Loose = true", first, session.ByBody)
 	}
 	d.anew()
 	two := d.open(shared, words("two"))
@@ -155,7 +155,7 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	own := d.th.SplitSession(two, shared, d.now)
 	d.keep(own.ID, own.Echoes)
 	if own.ID == first.ID || !own.New || own.Loose || own.Method != session.ByNew {
-		t.Fatalf("got %+v, want own.ID other than %v, own.New = true, own.Loose = false and own.Method = %q", own, first.ID, session.ByNew)
+		t.Fatalf("got %+v, want ID other than %v, New = true, Loose = false and Method = %q", own, first.ID, session.ByNew)
 	}
 	d.reply(own, calling(drawn(2)))
 	if on := d.open(shared, words("two"), calls(drawn(2)), result(drawn(2), "ok")); on.ID != own.ID {

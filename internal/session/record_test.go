@@ -55,7 +55,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestDecodeOtherVersions(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("got r %+v, error %v, want no error, r.Thread.Turns = 3 and r.Identity.ID = %v", r, err, idOf(2))
+		t.Errorf("got r %+v, error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
@@ -323,7 +323,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 		t.Error("an incomplete reply is not a reply")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
-		t.Errorf(`got %+v, want len(r.Thread.Calls) = 3, r.Thread.Calls["a"].Args = %q, r.Thread.Calls["a"].Args other than %q and json.Valid([]byte(r.Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
+		t.Errorf(`got %+v, want len(Thread.Calls) = 3, Thread.Calls["a"].Args = %q, Thread.Calls["a"].Args other than %q and json.Valid([]byte(Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	b := w.ask(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
 	w.same("a list that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
-		t.Errorf("got %+v, want b.Method = %q and b.New = false", b, ByEcho)
+		t.Errorf("got %+v, want Method = %q and New = false", b, ByEcho)
 	}
 	w.same("and goes on", a, w.ask(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
 

@@ -480,7 +480,7 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w.answer(a, texts("yes"))
 	w.same("its first words rewritten", a, ask(user("with context 2: hello"), said("hi"), user("more"), said("ok"), user("still"), said("yes"), user("end")))
 	if a.Name != "chat-1" {
-		t.Errorf(`got %+v, want a.Name = "chat-1"`, a)
+		t.Errorf(`got %+v, want Name = "chat-1"`, a)
 	}
 }
 

@@ -46,10 +46,10 @@ func TestUnitCounts(t *testing.T) {
 		t.Error("a session outside of a run has a unit")
 	}
 	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
-		t.Errorf(`got %+v, want m.Unit = %v, m.MemberNo = 1, m.Name = "one" and an empty m.Run`, m, above.Identity.ID)
+		t.Errorf(`got %+v, want Unit = %v, MemberNo = 1, Name = "one" and empty Run`, m, above.Identity.ID)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
-		t.Errorf(`got %+v, want m.Run = "ci-1", an empty m.Name and m.Members = 2`, m)
+		t.Errorf(`got %+v, want Run = "ci-1", empty Name and Members = 2`, m)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
 		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
-			t.Errorf(`got %+v, want rec.State.Closed = true, rec.Thread.Turns = 5, rec.Unit.Members = 3, rec.Thread.Used.Input = 100, rec.Assignment.Category = "a", x = true and y = true`, rec)
+			t.Errorf(`got %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a", x = true and y = true`, rec)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("got %+v, error %v, want no error, got.StandIn = false and string(got.Data) = %q", got, err, string(a.Data))
+			t.Errorf("got %+v, error %v, want no error, StandIn = false and string(Data) = %q", got, err, string(a.Data))
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {

@@ -59,7 +59,7 @@ func TestAnchorsOfResults(t *testing.T) {
 	}
 	again := r.AnchorAt(6, "a")
 	if again.Nth != 1 {
-		t.Errorf("got %+v, want again.Nth = 1", again)
+		t.Errorf("got %+v, want Nth = 1", again)
 	}
 	for _, c := range []struct {
 		name   string

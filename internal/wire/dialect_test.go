@@ -38,7 +38,7 @@ func TestErrorBody(t *testing.T) {
 			t.Fatalf("%s: got error %v, body %s, want no error", d, err, body)
 		}
 		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: got %s, want got.Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and got.Error.Type = \"precept_error\"", d, body)
+			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
 			t.Errorf("%s has not its shape: %s", d, body)

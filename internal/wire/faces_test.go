@@ -126,7 +126,7 @@ func TestErrorBodies(t *testing.T) {
 			Error struct{ Type, Message, Code string }
 		}
 		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, got.Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and got.Error.Type = \"precept_error\"", d, body, err)
+			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
 		}
 		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
 			t.Errorf("%s: got %s, want shape = %v and shape other than %v", d, body, (got.Type == "error"), (got.Error.Code == "service_unavailable"))

@@ -49,7 +49,7 @@ func TestReadRecording(t *testing.T) {
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
 	if err != nil || string(rec.ID) != `{"n":7}` || string(rec.Source) != `"a \"b\""` || rec.Request.Len() != 1 || rec.Request.Item(0).Words != "go" {
-		t.Errorf("got rec.ID %s, rec.Source %s, error %v, want no error, string(rec.ID) = `{\"n\":7}`, string(rec.Source) = `\"a \\\"b\\\"\"`, rec.Request.Len() = 1 and rec.Request.Item(0).Words = \"go\"", rec.ID, rec.Source, err)
+		t.Errorf("got ID %s, Source %s, error %v, want no error, string(ID) = `{\"n\":7}`, string(Source) = `\"a \\\"b\\\"\"`, Request.Len() = 1 and Request.Item(0).Words = \"go\"", rec.ID, rec.Source, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func batch(n int) session.Batch {
 func unavailable(t *testing.T, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: got %v, want error session.ErrUnavailable, error kind and an error other than session.ErrInvalid", what, err)
+		t.Errorf("%s: got %v, want an error that is ErrUnavailable and \"%v\", and not ErrInvalid", what, err, kind)
 	}
 }
 

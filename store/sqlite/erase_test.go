@@ -192,7 +192,7 @@ func TestRetainInSteps(t *testing.T) {
 	for more := true; more && calls < 100; calls++ {
 		n, err := s.Retain(&soonOver{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v, want no error or error context.DeadlineExceeded", err)
+			t.Fatalf("got %v, want no error or error DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
 			t.Fatal("a call without progress")

@@ -38,7 +38,7 @@ func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Objec
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal([]byte(reply), &got); status != http.StatusOK || err != nil || len(got.Choices) == 0 {
-		k.t.Errorf("%s: got status %d, reply %s, want status 200, no error and a non-empty got.Choices", k.who, status, reply)
+		k.t.Errorf("%s: got status %d, reply %s, want status 200, no error and non-empty Choices", k.who, status, reply)
 		return []harness.Object{{}}
 	}
 	k.mu.Lock()

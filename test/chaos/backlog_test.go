@@ -73,7 +73,7 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 	d := harness.Doctor(t, dir)
 	looked := time.Since(from)
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
-		t.Fatalf(`got %+v, want d.Spooled + d.Dropped["full"] >= %d and d.Stored = 0`, d, int64(n))
+		t.Fatalf(`got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
 	}
 	p, took := ready(dir)
 	from = time.Now()

@@ -265,11 +265,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("got %+v, want d.Stored = streams and d.Admitted = streams", d)
+		t.Errorf("got %+v, want Stored = streams and Admitted = streams", d)
 	}
 	for id, list := range harness.InFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf(`%s: got %+v, want len(list) = 1, list[0].Outcome = "complete" and a non-empty list[0].Reply.Text`, id, list)
+			t.Errorf(`%s: got %+v, want len(list) = 1, Outcome = "complete" and non-empty Reply.Text`, id, list)
 		}
 	}
 

@@ -139,7 +139,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Error("another session is missing")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
-		t.Errorf("got %+v, want d.Admitted = %d and d.Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
+		t.Errorf("got %+v, want Admitted = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
 	}
 }
 

@@ -317,7 +317,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	server.Thaw(t)
 	const lesson = "List the targets first"
 	if !strings.Contains(model.last("home"), lesson) {
-		t.Error("a session that stayed lost its lesson")
+		t.Error("a session on one replica lost its lesson")
 	}
 	if strings.Contains(model.last("moved"), lesson) || strings.Contains(model.last("nameless"), lesson) {
 		t.Error("a session that could not be looked up got a lesson")

@@ -93,7 +93,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf(`got %+v, want l.LessonText = %q, l.Signature = "parser deadlock on close", l.HitCount = 0, l.State = "active", l.LastSeenAt nil and a non-empty l.CreatedAt`, l, text)
+		t.Fatalf(`got %+v, want LessonText = %q, Signature = "parser deadlock on close", HitCount = 0, State = "active", LastSeenAt nil and non-empty CreatedAt`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
@@ -197,7 +197,7 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	a := lessonsOf{t, p.Data + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
-		t.Errorf(`got %+v, want l.State = "quarantined"`, l)
+		t.Errorf(`got %+v, want State = "quarantined"`, l)
 	}
 	if files, _ := filepath.Glob(filepath.Join(lessons, "api", "*.md")); len(files) != 1 {
 		t.Errorf("got %q, want len(files) = 1", files)

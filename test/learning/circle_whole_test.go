@@ -46,7 +46,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 			found = found || slices.Contains(r.Verdicts, v)
 		}
 		if !found || r.NInjected == 0 {
-			t.Errorf("%s: got %+v, want found = true and r.NInjected other than 0", slug, r)
+			t.Errorf("%s: got %+v, want found = true and NInjected other than 0", slug, r)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {

@@ -63,16 +63,16 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 				Waiting []struct{ Slug, Reason string }
 			}
 			if err := json.Unmarshal([]byte(out), &sum); err != nil || sum.Judged != len(c.callers) {
-				t.Fatalf("got error %v, out %s, want no error and sum.Judged = %d", err, out, len(c.callers))
+				t.Fatalf("got error %v, out %s, want no error and Judged = %d", err, out, len(c.callers))
 			}
 			state := harness.MustVerb(t, "lessons", "list", "--json", "--lessons", lessons)
 			switch {
 			case c.waits == "":
 				if len(sum.Waiting) > 0 || !strings.Contains(state, `"trial"`) {
-					t.Errorf("got out %s, state %s, want an empty sum.Waiting and state with `\"trial\"`", out, state)
+					t.Errorf("got out %s, state %s, want empty Waiting and state with `\"trial\"`", out, state)
 				}
 			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waits) || !strings.Contains(state, `"quarantined"`) || strings.Contains(state, `"trial"`):
-				t.Errorf("got out %s, state %s, want len(sum.Waiting) = 1, sum.Waiting[0].Reason with %q, state with `\"quarantined\"` and state without `\"trial\"`", out, state, c.waits)
+				t.Errorf("got out %s, state %s, want len(Waiting) = 1, Waiting[0].Reason with %q, state with `\"quarantined\"` and state without `\"trial\"`", out, state, c.waits)
 			}
 		})
 	}

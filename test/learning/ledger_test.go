@@ -110,13 +110,13 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
 			if err != nil || r.Lesson.State.Fires() != own {
-				t.Fatalf("got own %v, error %v, r.Findings %+v, want no error and r.Lesson.State.Fires() = %v", own, err, r.Findings, own)
+				t.Fatalf("got own %v, error %v, Findings %+v, want no error and Lesson.State.Fires() = %v", own, err, r.Findings, own)
 			}
 		}
 	}
 	book, problems, err := b.List(context.Background())
 	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatalf("got book.Len() %d, problems %+v, error %v, want no error, an empty problems and book.Len() = 20", book.Len(), problems, err)
+		t.Fatalf("got book.Len() %d, problems %+v, error %v, want no error, no problems and book.Len() = 20", book.Len(), problems, err)
 	}
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)

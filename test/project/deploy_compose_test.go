@@ -118,7 +118,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			t.Errorf("%s has %s to stop, it may take %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
-			t.Errorf(`%s: got %+v, want s.ReadOnly = true and exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) = true`, name, s)
+			t.Errorf(`%s: got %+v, want ReadOnly = true and exists(filepath.Join(repo, "deploy", Build, "Dockerfile")) = true`, name, s)
 		}
 	}
 	slices.Sort(targets)
@@ -217,7 +217,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
 	check.Env = append(os.Environ(), pairs(asked)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
-		t.Errorf("got error %v, out %s, p.Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
+		t.Errorf("got error %v, out %s, Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", given()["PRECEPT_ADMIN_TOKEN"]); code != 200 {
 		t.Errorf("Prometheus gets %d", code)

@@ -305,7 +305,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`got %+v, want e.Lessons = "redis://", e.DataDir = %q, set.VolumeClaimTemplates[0].Metadata.Name = %q and e.Admin.Hosts with "precept-admin"`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+		t.Errorf(`got %+v, want e.Lessons = "redis://", e.DataDir = %q, VolumeClaimTemplates[0].Metadata.Name = %q and e.Admin.Hosts with "precept-admin"`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {

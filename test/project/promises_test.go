@@ -90,7 +90,7 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.faults("README.md", fine); len(got) != 0 {
-		t.Errorf("got %q, want an empty got", got)
+		t.Errorf("got %q, want an empty result", got)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	have := map[string]string{}
 	for _, c := range b.Components {
 		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || have[c.Name] != "" {
-			t.Errorf("got %+v, want c.PURL = %q and an empty have[c.Name]", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
+			t.Errorf("got %+v, want PURL = %q and an empty have[Name]", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
 		have[c.Name] = c.Version
 	}

@@ -109,7 +109,7 @@ func TestBackupAndRestore(t *testing.T) {
 	say(p, "afterwards")
 	p.Eventually("what comes after", func() bool { return strings.Count(read("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
-		t.Errorf(`got %+v, want d.Dropped["damaged"] = 0`, d)
+		t.Errorf(`got %+v, want Dropped["damaged"] = 0`, d)
 	}
 	p.Stops()
 }

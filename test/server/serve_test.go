@@ -323,7 +323,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "beside") {
-			t.Errorf("%s: got %+v, want d.Admitted = 3, d.Stored = 3, d.Spooled = 0, d.Incomplete = 0, d.Dropped not nil and (d.Running != nil) = %v", when, d, (when == "beside"))
+			t.Errorf("%s: got %+v, want Admitted = 3, Stored = 3, Spooled = 0, Incomplete = 0, Dropped not nil and (Running != nil) = %v", when, d, (when == "beside"))
 		}
 		if text := verb("doctor"); !strings.Contains(text, "exchanges admitted") {
 			t.Errorf(`%s: got %s, want a text with "exchanges admitted"`, when, text)

@@ -24,7 +24,7 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		var data otlp.TracesData
 		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
-			t.Errorf(`got error %v, r.Header %v, want no error and r.Header.Get("Authorization") = "Bearer otel-key"`, err, r.Header)
+			t.Errorf(`got error %v, Header %v, want no error and Header.Get("Authorization") = "Bearer otel-key"`, err, r.Header)
 		}
 		mu.Lock()
 		defer mu.Unlock()

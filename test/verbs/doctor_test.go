@@ -29,7 +29,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
-		t.Errorf("got %+v, want d.Missing = 5, d.Stored = 5 and d.Incomplete = 2", d)
+		t.Errorf("got %+v, want Missing = 5, Stored = 5 and Incomplete = 2", d)
 	}
 	told := func(want bool) {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	put("default", 3)
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
-		t.Errorf("got %+v, want d.Missing = 2", d)
+		t.Errorf("got %+v, want Missing = 2", d)
 	}
 	put("other", 2) // the replicas of a fleet count together
 	told(false)

@@ -227,7 +227,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf(`got %+v, want r.Samples = 4, r.Rated = 3, r.Approved = 1, r.Rejected = 1, *r.Approval = 1.0 / 3, *r.Rejection = 1.0 / 3, *r.Correction = 0, *r.Mean = 0.5 and r.Labels["acceptable"] = 1`, r)
+		t.Errorf(`got %+v, want Samples = 4, Rated = 3, Approved = 1, Rejected = 1, *r.Approval = 1.0 / 3, *r.Rejection = 1.0 / 3, *r.Correction = 0, *r.Mean = 0.5 and Labels["acceptable"] = 1`, r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
@@ -239,7 +239,7 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
 		out, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
 		if code != harness.ExitMisuse || complaints == "" || out != "" {
-			t.Errorf("%s: got code %d, out %q, complaints %q, want exit code harness.ExitMisuse, a non-empty complaints and an empty out", flags, code, out, complaints)
+			t.Errorf("%s: got code %d, out %q, complaints %q, want exit code harness.ExitMisuse, a non-empty complaints and an empty result", flags, code, out, complaints)
 		}
 	}
 }

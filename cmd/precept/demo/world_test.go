@@ -144,7 +144,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("got problems %+v, error %v, want no error and an empty problems", problems, err)
+		t.Fatalf("got problems %+v, error %v, want no error and no problems", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
 		t.Errorf("%d lessons, %d truths", book.Len(), len(w.Truths))

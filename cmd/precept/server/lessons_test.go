@@ -71,7 +71,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
-		t.Fatalf("got status %d, body %q, error %v, want no error, status 201 and made.State = %q", status, body, err, string(lesson.Quarantined))
+		t.Fatalf("got status %d, body %q, error %v, want no error, status 201 and State = %q", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "the queue to show it", func() bool {
 		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
@@ -116,7 +116,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
 				if results, _, err := book.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
-					t.Fatalf("got results %+v, error %v, want no error and results[0].Status = %q", results, err, ledger.Recorded)
+					t.Fatalf("got results %+v, error %v, want no error and Status = %q", results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
@@ -206,7 +206,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Quarantined {
-		t.Errorf("got r.Lesson %+v, error %v, want no error and r.Lesson.State = %q", r.Lesson, err, lesson.Quarantined)
+		t.Errorf("got Lesson %+v, error %v, want no error and Lesson.State = %q", r.Lesson, err, lesson.Quarantined)
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {

@@ -107,7 +107,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		} `json:"lessons"`
 	}
 	if err := json.Unmarshal([]byte(body), &told); err != nil || len(told.Lessons) != 1 || told.Lessons[0].Slug != "look-first" {
-		t.Fatalf(`got error %v, body %s, want no error, len(told.Lessons) = 1 and told.Lessons[0].Slug = "look-first"`, err, body)
+		t.Fatalf(`got error %v, body %s, want no error, len(Lessons) = 1 and Lessons[0].Slug = "look-first"`, err, body)
 	}
 	if row := told.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("the admin API returns %+v, the server %+v", row, r.Lessons[0])
@@ -228,7 +228,7 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf(`%s: got %v, want an error, err.Error() with the prefix %q and err.Error() with "choose another"`, key, err, key+": ")
+			t.Errorf(`%s: got %v, want an error with the prefix %q and err.Error() with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the data directory was touched: %v", key, err)
@@ -262,7 +262,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			up := <-states
 			at, err := server.ReadRunFile(cfg.DataDir)
 			if err != nil || at.PID != os.Getpid() {
-				t.Fatalf("got at %+v, error %v, want no error and at.PID = %d", at, err, os.Getpid())
+				t.Fatalf("got at %+v, error %v, want no error and PID = %d", at, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + at.Data + ", admin " + at.Admin; up != want {
 				t.Errorf("the service manager got %q, want %q", up, want)

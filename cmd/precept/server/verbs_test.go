@@ -86,7 +86,7 @@ func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
-		t.Fatalf("got r.Problems %+v, error %v, want no error and a non-empty r.Texts", r.Problems, err)
+		t.Fatalf("got Problems %+v, error %v, want no error and non-empty Texts", r.Problems, err)
 	}
 	return string(r.Texts["look-first.md"])
 }
