@@ -40,8 +40,8 @@ type Importer struct {
 	Learn bool // learning is enabled
 	Into  interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
-		Write(ctx context.Context, b session.Batch) error
 	}
+	Write func(ctx context.Context, b session.Batch) error // stores a conversation
 	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange,
 	// the arguments of the calls that the new tool results answer.
 	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
@@ -99,7 +99,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: one})
 	}
 	out.Exchanges, out.Samples = len(kept), len(b.Samples)
-	return out, m.Into.Write(ctx, b)
+	return out, m.Write(ctx, b)
 }
 
 // ImportSum is the result of ImportAll.

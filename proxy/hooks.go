@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -42,11 +43,19 @@ func (p *Proxy) hook(c echo.Context) error {
 	count := func(result label.HookResult) {
 		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
 	}
+	header, now, log := c.Request().Header, p.opts.Now(), p.opts.log(clientOf(c.Response()))
+	unauthorized := func() error {
+		count(label.HookUnauthorized)
+		p.refusedHooks.warn(log, service, now)
+		return refusal(wire.None, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
+	}
+	if !hooks.Claimed(service, header) {
+		return unauthorized()
+	}
 	body, err := bodyOf(c, hookLimit, "the body of a webhook may have 8 MiB; send fewer kinds of events")
 	if err != nil {
 		return err
 	}
-	header, now, log := c.Request().Header, p.opts.Now(), p.opts.log(clientOf(c.Response()))
 	tenant, ok := "", false
 	for i := range secrets {
 		if hooks.Signed(service, header, body, secrets[i].Secret.Reveal(), now) {
@@ -54,9 +63,7 @@ func (p *Proxy) hook(c echo.Context) error {
 		}
 	}
 	if !ok {
-		count(label.HookUnauthorized)
-		log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets", "service", service, "key", "hooks."+string(service))
-		return refusal(wire.None, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
+		return unauthorized()
 	}
 	if tenant == "" {
 		tenant = "default"
@@ -131,6 +138,24 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	}
 	p.opts.Metrics.feedback.WithLabelValues(entry.Source, entry.Type, string(done.Status)).Inc()
 	return answerOf(entry.ID, &done)
+}
+
+// refusedHooks counts refused deliveries, and logs one warning a minute: anybody can send a delivery.
+type refusedHooks struct {
+	mu      sync.Mutex
+	written time.Time // the last warning
+	count   int       // refused deliveries since the last warning
+}
+
+func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count++; !r.written.IsZero() && now.Sub(r.written) < logEvery {
+		return
+	}
+	log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets",
+		"service", service, "key", "hooks."+string(service), "refused", r.count)
+	r.written, r.count = now, 0
 }
 
 // maxDeliveries bounds the remembered deliveries. A repetition of an older delivery changes nothing

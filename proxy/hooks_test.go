@@ -100,6 +100,9 @@ func TestWebhookOfGitLab(t *testing.T) {
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", http.Header{"X-Gitlab-Token": {"other"}}, "{}"); res.StatusCode != 401 {
 		t.Errorf("wrong token: got %d, want 401", res.StatusCode)
 	}
+	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", nil, strings.Repeat(" ", 9<<20)); res.StatusCode != 401 {
+		t.Errorf("a long body without a token: got %d, want 401", res.StatusCode)
+	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
 		t.Errorf("a long body: got %d, want 413", res.StatusCode)
 	}

@@ -45,7 +45,8 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries deliveries // of webhooks
+	deliveries   deliveries   // of webhooks
+	refusedHooks refusedHooks // deliveries without a known signature
 }
 
 // New returns a data listener. New starts no goroutine.

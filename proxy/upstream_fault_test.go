@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/proxy/hooks"
 )
 
 // A failing upstream has one warning a minute, with the number of failures, and one line when the
@@ -52,4 +54,18 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
 	lines(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // the failures of a minute ago are over
+}
+
+// A flood of refused webhooks is one line a minute, with the number of refused deliveries.
+func TestRefusedWebhooksShareOneLineAMinute(t *testing.T) {
+	var out strings.Builder
+	log, now := slog.New(slog.NewTextHandler(&out, nil)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var r refusedHooks
+	for range 1000 {
+		r.warn(log, hooks.GitHub, now)
+		now = now.Add(100 * time.Millisecond)
+	}
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "refused=1") || !strings.Contains(lines[1], "refused=600") {
+		t.Errorf("1,000 deliveries in 100 s: %q, want a line for 1 and a line for 600", lines)
+	}
 }

@@ -176,6 +176,13 @@ func costOf(list []sample.Exchange) (n int64) {
 	return n
 }
 
+// Imported stores a batch of past exchanges in the backend. Readers of a session in the batch see the
+// exchanges at once, although they may have read the session before.
+func (s *Store) Imported(ctx context.Context, b session.Batch) error {
+	defer s.options.Exchanges.wrote(b.Exchanges, false) // also after an error: the end of ctx leaves the result open
+	return s.options.Backend.Write(ctx, b)
+}
+
 // Exchanges returns the exchanges that the backend has of a session, oldest first. The caller may
 // change the list, not the exchanges.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {

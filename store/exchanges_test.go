@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/bandit/trial"
+	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -144,4 +145,17 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 	if n := cache.Misses(); n < 100 {
 		t.Errorf("150 reads of 50 sessions missed the cache %d times: it holds more than its size", n)
 	}
+}
+
+// An import adds to a session that a reader has read before.
+func TestImportedExchangesAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	r, cache := cachedRig(t, 1<<20)
+	id := r.played("s", trial.Assignment{})
+	r.cached(cache, id)
+	second := exchange(us, "s", 2, r.clock.now())
+	if err := r.store.Imported(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "exchanges after the import", r.read(id), 2)
 }

@@ -78,7 +78,7 @@ func (w *invocation) importVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		importer := &learn.Importer{Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Store.Cleanse}
+		importer := &learn.Importer{Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Write: s.Store.Imported, Cleanse: s.Store.Cleanse}
 		sum, err := w.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
 			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)
 		}, sources)

@@ -73,6 +73,26 @@ func (e *Event) ID(service Service) string {
 // maxAge is the largest difference between the time of a signed delivery of GitLab and the clock.
 const maxAge = 5 * time.Minute
 
+// Claimed reports whether a delivery carries a signature or a token at all, so that other deliveries
+// cost neither a body nor a digest.
+func Claimed(service Service, h http.Header) bool {
+	if service == GitHub {
+		_, ok := signatureOfGitHub(h)
+		return ok
+	}
+	return h.Get("Webhook-Signature") != "" || h.Get("X-Gitlab-Token") != ""
+}
+
+// signatureOfGitHub returns the signature of a delivery; ok is false without a signature.
+func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
+	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
+	if !ok {
+		return nil, false
+	}
+	signature, err := hex.DecodeString(text)
+	return signature, err == nil && len(signature) == sha256.Size
+}
+
 // Signed reports whether the secret signed a delivery: by X-Hub-Signature-256 of GitHub, by
 // webhook-signature of GitLab's signing token, or by X-Gitlab-Token.
 func Signed(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
@@ -80,8 +100,8 @@ func Signed(service Service, h http.Header, body []byte, secret string, now time
 		return false
 	}
 	if service == GitHub {
-		given, err := hex.DecodeString(strings.TrimPrefix(h.Get("X-Hub-Signature-256"), "sha256="))
-		return err == nil && hmac.Equal(given, digest([]byte(secret), body))
+		given, ok := signatureOfGitHub(h)
+		return ok && hmac.Equal(given, digest([]byte(secret), body))
 	}
 	if signatures := h.Get("Webhook-Signature"); signatures != "" {
 		return signedByGitLab(h, signatures, body, secret, now)

@@ -107,7 +107,7 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 	if s.memory != "" {
 		return learn.ImportSum{}, store.ErrVolatile
 	}
-	m := &learn.Importer{Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Cleanse: s.store.Cleanse}
+	m := &learn.Importer{Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Write: s.store.Imported, Cleanse: s.store.Cleanse}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 
