@@ -60,7 +60,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}
 	r := build(c)
 	if !q.Provisional {
-		r.Open = l.openOf(ctx, q.Tenant)
+		r.Open, _ = CountOpen(ctx, l.open.be, q.Tenant, l.open.reward.CloseAfter, l.tools.now()) // the report is complete without this count
 	}
 	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {
 		if now, err := l.withOpen(ctx, q.Tenant, c); err == nil {
@@ -74,18 +74,21 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 // openShown bounds the open sessions that a report counts.
 const openShown = 2000
 
-// openOf counts the open sessions of a tenant; nil without open sessions, or when the store cannot be read, because the
-// report is complete without this count.
-func (l *Learner) openOf(ctx context.Context, tenant string) *report.Open {
-	open := report.Open{CloseAfter: l.open.reward.CloseAfter.String()}
+// CountOpen counts the open sessions of a tenant, or of all tenants for "". The result is nil without open
+// sessions.
+func CountOpen(ctx context.Context, be interface {
+	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+}, tenant string, closeAfter time.Duration, now time.Time,
+) (*report.Open, error) {
+	open := report.Open{CloseAfter: closeAfter.String()}
 	var after session.Row
 	for seen := 0; ; {
-		rows, err := l.open.be.Due(ctx, l.tools.now(), after, closeBatch)
+		rows, err := be.Due(ctx, now, after, closeBatch)
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		for i := range rows {
-			if rows[i].Tenant == tenant {
+			if tenant == "" || rows[i].Tenant == tenant {
 				open.Sessions++
 			}
 		}
@@ -99,9 +102,9 @@ func (l *Learner) openOf(ctx context.Context, tenant string) *report.Open {
 		after = rows[len(rows)-1]
 	}
 	if open.Sessions == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // no session is open
 	}
-	return &open
+	return &open, nil
 }
 
 // withOpen adds the present rewards of open sessions to a copy of the counters.

@@ -17,6 +17,7 @@ import (
 	"precept/internal/file"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/learn"
 )
 
 // exportFlags select the exported samples.
@@ -90,6 +91,9 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 	}
 	defer e.Close() //nolint:errcheck // only read
 	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
+	if open, err := learn.CountOpen(ctx, e, f.tenant, cfg.Reward.CloseAfter, w.tools.Now()); err == nil && open != nil {
+		fmt.Fprintf(w.err, "precept: %s %s\n", open, f.onOpen())
+	}
 	if f.output == "" {
 		return exportOf(ctx, w.err, w.tools, x, f)
 	}
@@ -97,6 +101,17 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 		x.Out = out
 		return exportOf(ctx, w.err, w.tools, x, f)
 	})
+}
+
+// onOpen describes the share of open sessions in the export.
+func (f *exportFlags) onOpen() string {
+	switch {
+	case f.stats || f.format == "mplp" || f.format == "parquet":
+		return "The export has no samples of open sessions."
+	case f.format == "experiment":
+		return "The export has the coins of open sessions without a reward."
+	}
+	return "The export has open sessions with their present feedback."
 }
 
 // filter checks the flags.
