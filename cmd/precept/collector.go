@@ -21,7 +21,7 @@ type collectorBounds struct {
 }
 
 // serverBounds are the bounds of a server and of all verbs that set no others.
-func serverBounds() collectorBounds { return collectorBounds{250, 25, 76 << 20, 40 << 20} }
+func serverBounds() collectorBounds { return collectorBounds{250, 25, 70 << 20, 36 << 20} }
 
 // readerBounds are the bounds of a verb that reads a long file into memory. The text of the file has no
 // pointers, so a collection is cheap.

@@ -73,7 +73,7 @@ type Store struct {
 
 	write   chan *conn    // holds the connection for writes while no write runs
 	readers chan struct{} // holds one place for each read that may begin
-	idle    chan *conn    // open connections for reads that are not in use
+	idle    idleConns     // open connections for reads that are not in use
 	closed  chan struct{}
 	once    sync.Once // guards Close
 	tenants tenantNames
@@ -240,7 +240,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 func newStore(o Options, uri string) *Store {
 	s := &Store{
 		opt: o, uri: uri, write: make(chan *conn, 1), closed: make(chan struct{}),
-		readers: make(chan struct{}, maxReaders), idle: make(chan *conn, maxReaders),
+		readers: make(chan struct{}, maxReaders),
 	}
 	for range maxReaders {
 		s.readers <- struct{}{}
@@ -364,9 +364,8 @@ func (s *Store) close() error {
 	for range maxReaders { // a free place means that its read has ended
 		<-s.readers
 	}
-	close(s.idle)
 	var all []*conn
-	for c := range s.idle {
+	for c := s.idle.take(); c != nil; c = s.idle.take() {
 		all = append(all, c)
 	}
 	if s.guard != nil {

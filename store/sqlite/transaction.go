@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"precept/internal/session"
@@ -69,10 +70,8 @@ func (p *readPanic) Unwrap() error {
 
 // runRead runs fn on an idle connection, or on a new one.
 func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResult[T]) {
-	var c *conn
-	select {
-	case c = <-s.idle:
-	default:
+	c := s.idle.take()
+	if c == nil {
 		r.err = s.retry(ctx, func() (err error) {
 			c, err = connect(ctx, s.uri, readerSettings)
 			return err
@@ -88,10 +87,36 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 			_ = c.close() // its state is unknown
 			return
 		}
-		s.idle <- c
+		s.idle.put(c)
 	}()
 	r.err = s.retry(ctx, func() error { return c.do(ctx, func() { r.v = fn(c) }) })
 	return r
+}
+
+// idleConns holds connections that are not in use. The connection that was used last is used next, so
+// that the caches of the other connections stay empty.
+type idleConns struct {
+	mu   sync.Mutex
+	list []*conn
+}
+
+// take returns nil if no connection is idle.
+func (i *idleConns) take() *conn {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n := len(i.list) - 1
+	if n < 0 {
+		return nil
+	}
+	c := i.list[n]
+	i.list = i.list[:n]
+	return c
+}
+
+func (i *idleConns) put(c *conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.list = append(i.list, c)
 }
 
 // take receives from ch, until ctx ends or the store is closed.
