@@ -34,6 +34,8 @@ func ownerOf(scope string) owner {
 	switch {
 	case scope == "":
 		return ofTenant
+	case trial.Arm(scope).IsRule(): // the chooser chooses no section
+		return nobody
 	case trial.OfArm(scope):
 		return ofArm
 	case scope[:2] == categoryMark:

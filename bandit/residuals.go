@@ -43,6 +43,9 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 	for i := range a.Picks {
 		p, field := &a.Picks[i], fS0
+		if p.Arm.IsRule() {
+			continue
+		}
 		if p.Injected {
 			field = fS1
 		}

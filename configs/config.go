@@ -28,6 +28,7 @@ type Config struct {
 	Detect       Detect              `yaml:"detect"`
 	Learning     Learning            `yaml:"learning"`
 	Reward       Reward              `yaml:"reward"`
+	Rules        Rules               `yaml:"rules"`
 	Report       Report              `yaml:"report"`
 	Hooks        Hooks               `yaml:"hooks"`
 	Distill      Distill             `yaml:"distill"`
@@ -165,6 +166,11 @@ type Reward struct {
 // Report configures the additions to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
+}
+
+// Rules is the measurement of sections of rules files.
+type Rules struct {
+	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
 
 // Hooks holds the secrets of the webhooks that report the ends of work.

@@ -8,6 +8,7 @@ import (
 	"precept/bandit/trial"
 	"precept/detect"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -48,6 +49,7 @@ const (
 type Plan struct {
 	Kind  session.TurnKind
 	Edits []wire.Edit // for wire.Request.Splice, in order within a place
+	Cuts  []wire.Cut  // sections of rules files that the coin cuts
 	Skip  string      // reason for empty Edits, else empty
 
 	Matched  []string        // slugs of the first matches in this session
@@ -55,10 +57,14 @@ type Plan struct {
 	Withheld []string        // picked now and held back
 	Lessons  []sample.Lesson // state of the lessons that matched in this turn, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
+	Cut      []string        // slugs of the arms of the sections in Cuts
 	Loops    int             // loops found now: warned of, or held back
 	Spent    bool            // matching was stopped by its budget
 	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }
+
+// Changes reports whether the plan changes the request.
+func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 
 // Input is the input of a plan, apart from the session's record.
 type Input struct {
@@ -69,6 +75,7 @@ type Input struct {
 	Results *detect.Results      // judgements of the turn's tool results so far; nil: none kept
 	Unit    *session.Record      // unit of the session's coins; nil: the session itself. The unit's lock is taken inside of the session's lock
 	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning
+	Rules   *rules.Registry      // sections under measurement; nil: none
 	Now     time.Time
 }
 
@@ -85,6 +92,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 		}
 		return p
 	}
+	w.sections()
 	w.replay()
 	if p.Kind == session.NewTurn {
 		w.answers()

@@ -37,6 +37,7 @@ func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	if p.Skip = w.idle(); p.Skip != "" {
 		return p
 	}
+	w.sections()
 	w.replay()
 	w.finish()
 	return p

@@ -94,6 +94,9 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadAll(ctx)
 }
 
+// Tenants returns the tenants in memory.
+func (l *Learner) Tenants() []string { return l.beliefs.names() }
+
 // Beliefs returns the chooser of a tenant. Beliefs never asks the backend: a tenant that is not in
 // memory starts from the priors, and Run loads the tenant.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.of(tenant) }

@@ -11,6 +11,7 @@ import (
 	"precept/bandit/trial"
 	"precept/inject"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/internal/label"
 	"precept/internal/session"
 )
@@ -25,6 +26,7 @@ type ReportQuery struct {
 	Explain     string        // slug whose rows are explained; "" none
 	Guardrails  []string      // guarded outcomes: the report shows a rise with the verdict
 	Book        *lesson.Book
+	Rules       *rules.Registry // sections of rules files; nil: none
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
 }
@@ -55,7 +57,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 		}
 		return report.Build(report.Input{
 			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-			Lessons: lessonsOf(&q, c, l.tools.now()), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
+			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}
 	r := build(c)
@@ -179,6 +181,29 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 	return out
 }
 
+// sectionsOf returns the registered sections in the form of the report. Of several versions of a section
+// the newest one is listed; the report adds the measured older ones.
+func sectionsOf(of *rules.Registry) []report.Lesson {
+	if of == nil {
+		return nil
+	}
+	var out []report.Lesson
+	listed := map[string]bool{}
+	for i := len(of.Sections) - 1; i >= 0; i-- {
+		s := &of.Sections[i]
+		if s.State == rules.Stopped || listed[s.Slug()] {
+			continue
+		}
+		listed[s.Slug()] = true
+		l := report.Lesson{Slug: s.Slug(), Arm: s.Arm(), State: string(s.State), Confidence: 0.5, Tokens: rules.Tokens(s.Text), Share: s.Share}
+		if s.Picks > 0 {
+			l.Epsilon, l.Trial = s.Share, s.Trial()
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
 // Chooser returns the beliefs of a chooser under a configuration, from its counters alone: they are
 // the same on every replica and after a restart.
 func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return chooser{c, cfg} }
@@ -197,6 +222,9 @@ type chooser struct {
 }
 
 func (c chooser) Belief(l report.Lesson) report.Belief {
+	if l.Arm.IsRule() { // a person chose the section
+		return report.Belief{Epsilon: l.Share}
+	}
 	k := action(l)
 	p := c.of.Counted(k)
 	better, worse := c.of.Published(l.Arm)
@@ -204,6 +232,9 @@ func (c chooser) Belief(l report.Lesson) report.Belief {
 }
 
 func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {
+	if l.Arm.IsRule() {
+		return 0
+	}
 	return c.of.MeanAt(action(l), day)
 }
 

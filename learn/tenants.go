@@ -105,6 +105,13 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return nil
 }
 
+// names returns the tenants in memory.
+func (b *beliefs) names() []string {
+	b.tenantsMu.RLock()
+	defer b.tenantsMu.RUnlock()
+	return slices.Sorted(maps.Keys(b.tenants))
+}
+
 // tidy reads used tenants that are not in memory, and drops tenants beyond the bound.
 func (b *beliefs) tidy(ctx context.Context) {
 	b.tenantsMu.Lock()

@@ -36,6 +36,7 @@ func (t *turn) decide() {
 		return
 	}
 	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
+	view.Rules = t.p.opts.rules()
 	if t.p.opts.Meaning != nil {
 		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}
@@ -72,7 +73,7 @@ func (t *turn) repeat() {
 		}
 		t.log().Warn("a conversation exceeds a limit of inspection; it keeps its lessons and gets no new ones; raise the limit for more", "limit", limit, "session", rec.Identity.ID.String())
 	}
-	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
+	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord(), Rules: t.p.opts.rules()}
 	t.plan.insert = t.set.injector.Replay(rec, view)
 }
 
@@ -83,7 +84,7 @@ func (t *turn) splice() {
 	for i := range edits {
 		room += 2 * len(edits[i].Text)
 	}
-	out, err := t.in.req.Splice(t.p.pool.get(room), edits)
+	out, err := t.in.req.Splice(t.p.pool.get(room), edits, t.plan.insert.Cuts...)
 	if err != nil {
 		t.skip = "splice"
 		t.p.opts.Metrics.FailedOpen(label.StepSplice)

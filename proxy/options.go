@@ -13,6 +13,7 @@ import (
 	"precept/configs"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/sample"
@@ -40,6 +41,7 @@ type Options struct {
 	Bank      Bank                                     // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
 	Consulted *Consulted                               // number of matches of each lesson
 	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil: none
+	Rules     func() *rules.Registry                   // sections of rules files under measurement; nil: none
 	Pending   PendingTexts                             // answers for the next turn, at whichever replica; nil: there is one replica
 }
 
@@ -108,6 +110,14 @@ type PendingTexts interface {
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	// Clear deletes the text of a name.
 	Clear(ctx context.Context, tenant string, id session.ID, name string) error
+}
+
+// rules returns the sections under measurement, nil for none.
+func (o *Options) rules() *rules.Registry {
+	if o.Rules == nil {
+		return nil
+	}
+	return o.Rules()
 }
 
 // newID returns an id: a prefix and 12 random bytes.

@@ -39,6 +39,9 @@ func (t *turn) response(res *http.Response, original bool) {
 	if t.set.cfg.DebugHeaders {
 		res.Header.Set("Precept-Lessons", strings.Join(t.plan.insert.Injected, ","))
 		res.Header.Set("Precept-Withheld", strings.Join(t.plan.insert.Withheld, ","))
+		if cut := t.plan.insert.Cut; len(cut) > 0 {
+			res.Header.Set("Precept-Cut", strings.Join(cut, ","))
+		}
 		if t.skip != "" {
 			res.Header.Set("Precept-Skip", t.skip)
 		}

@@ -104,7 +104,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		}
 		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.out.span.TraceID())
 	}
-	if len(t.plan.insert.Edits) > 0 && !t.runStep(label.StepSplice, t.splice) {
+	if t.plan.insert.Changes() && !t.runStep(label.StepSplice, t.splice) {
 		t.out.restore(t.in.body.received)
 	}
 

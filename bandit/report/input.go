@@ -50,6 +50,7 @@ type Lesson struct {
 	Epsilon     float64   // holdout of a trial; 0: by rule
 	Until       float64   // half-width at which the trial ends; 0: no limit by width
 	Trial       string    // name of a planned trial (trial.Name); empty: none
+	Share       float64   // of a section of a rules file: probability of cutting the section
 	Parent      trial.Arm // arm of the superseded lesson or text; empty: none
 	Expired     bool
 	Superseded  bool

@@ -187,7 +187,7 @@ const (
 // retire returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
 func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	switch {
-	case past(l.State) || l.Arm == trial.LoopArm || r.Verdict == Invalid:
+	case past(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
 		return "expired"

@@ -20,6 +20,14 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
+// RulePrefix begins the arm of a section of a rules file: "rule:FILE#section@hash". The treatment of
+// such an arm is the presence of the section: Injected is true for a kept section, and false for a section
+// that was cut out.
+const RulePrefix = "rule:"
+
+// IsRule reports whether the arm is a section of a rules file.
+func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
+
 // likeSuffix ends the name of the arm of a lesson that matched by likeness.
 const likeSuffix = "~like"
 
@@ -102,7 +110,11 @@ func (a *Assignment) Open(salt, session string, control float64) bool {
 // Flip flips the holdout coin of a pick, with probability p.Eps of withholding, and appends the
 // pick.
 func (a *Assignment) Flip(salt, session string, p Pick) {
-	p.Injected = Coin(salt, ForHoldout, session, p.Slug) >= p.Eps
+	purpose := ForHoldout
+	if p.Arm.IsRule() {
+		purpose = ForRule
+	}
+	p.Injected = Coin(salt, purpose, session, p.Slug) >= p.Eps
 	p.Propensity = (1 - p.Eps) * (1 - a.ControlP)
 	a.Picks = append(a.Picks, p)
 }
@@ -117,6 +129,14 @@ func (a *Assignment) Clone() Assignment {
 // Pick returns the pick of a slug, with the coin that was flipped earlier in the session.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
+		return a.Picks[i], true
+	}
+	return Pick{}, false
+}
+
+// PickOf returns the pick of an arm: of one text of a lesson, or one version of a section.
+func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
+	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Arm == arm }); i >= 0 {
 		return a.Picks[i], true
 	}
 	return Pick{}, false

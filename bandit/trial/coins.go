@@ -15,6 +15,7 @@ const (
 	ForHoldout Purpose = "holdout" // a pick is withheld
 	ForDraw    Purpose = "draw"    // draw of the chooser
 	ForProbe   Purpose = "probe"   // another try of a benched lesson
+	ForRule    Purpose = "rule"    // a section of a rules file is cut
 )
 
 // Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0

@@ -47,7 +47,9 @@ func (a *Assignment) Closing() []Delta {
 		p.closeModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
-			added += p.Tokens
+			if !p.Arm.IsRule() { // the agent brought the section
+				added += p.Tokens
+			}
 		}
 	}
 	d.Add("", fAdded, a.Day, float64(added))

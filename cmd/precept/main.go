@@ -139,7 +139,7 @@ func (w *invocation) root() *cobra.Command {
 			w.report(), w.dashboard(), w.watch(), w.doctor(), inspect(w.in, w.out),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
-			w.lessons(), w.distill(), w.feedback(), w.record(), w.verify(),
+			w.lessons(), w.rules(), w.distill(), w.feedback(), w.record(), w.verify(),
 		}},
 		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget()}},
 	} {

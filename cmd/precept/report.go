@@ -150,10 +150,14 @@ func readReport(
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons without a file still counts
 	}
+	sections, err := server.LearnedSections(cfg)
+	if err != nil {
+		fmt.Fprintln(console, "precept:", report.Printable(err.Error()))
+	}
 	in := proxy.Injection(cfg, "")
 	r, err := l.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
-		Explain: q.Explain, Book: book,
+		Explain: q.Explain, Book: book, Rules: sections,
 		Inject: in, Config: in.Bandit, Guardrails: cfg.Report.Guardrails,
 	})
 	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // the report is printed without the annotations

@@ -13,6 +13,7 @@ type Section struct {
 	Name       string // heading, or the first words of the bullet; unique in the file
 	Level      int    // level of the heading; 0: a bullet or an introduction
 	Start, End int    // bytes in the file, without blank lines at the end
+	Body       int    // start of the content behind the heading; Start without a heading
 	Parent     int    // index of the section that contains this section; -1: none
 	Empty      bool   // a heading without content
 	Whole      bool   // the section holds the whole file
@@ -186,6 +187,13 @@ func (s *splitter) add(sec Section, from, to int) int {
 		return -1
 	}
 	sec.Start, sec.End = s.lines[from].start, s.lines[to-1].end
+	sec.Body = sec.Start
+	if sec.Level > 0 {
+		sec.Body = s.lines[from].end
+		if from+1 < to && s.lines[from+1].under {
+			sec.Body = s.lines[from+1].end
+		}
+	}
 	s.out = append(s.out, sec)
 	return len(s.out) - 1
 }
@@ -254,4 +262,17 @@ func hasParts(sections []Section, of int) bool {
 		}
 	}
 	return false
+}
+
+// Problem returns the reason why a section cannot be measured, "" for none.
+func (s *Section) Problem() string {
+	switch {
+	case s.Empty:
+		return "is empty: the heading has no content"
+	case s.Twice:
+		return "occurs twice in the file, so no single place can be cut; remove one of them"
+	case s.Whole:
+		return "holds the whole file"
+	}
+	return ""
 }

@@ -143,6 +143,58 @@ func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 	}
 }
 
+// Widen adds to the cuts of a text the headings that the cuts leave without content. cuts are places of
+// Locate.
+func Widen(text string, cuts []Span) []Span {
+	regions := []Span{{0, len(text)}}
+	for _, f := range Find(text) {
+		if slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= f.Start && c.Start < f.End }) {
+			regions = append(regions, Span{f.Start, f.End})
+		}
+	}
+	if len(regions) > 1 { // a heading around the frame belongs to the agent
+		regions = regions[1:]
+	}
+	for _, r := range regions {
+		cuts = widen(text, r, cuts)
+	}
+	return cuts
+}
+
+// widen is Widen for one region. The sections are in the order of the text, so a heading follows the
+// headings that contain it: in the reverse order, an inner heading is cut before the outer one is tested.
+func widen(text string, r Span, cuts []Span) []Span {
+	sections := Split(text[r.Start:r.End])
+	for _, sec := range slices.Backward(sections) {
+		s := Span{sec.Start + r.Start, sec.End + r.Start}
+		body := Span{sec.Body + r.Start, s.End}
+		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= body.Start && c.Start < body.End })
+		if sec.Level == 0 || !inside || !covered(text, body, cuts) {
+			continue
+		}
+		for s.End < r.End && strings.IndexByte(" \t\r\n", text[s.End]) >= 0 {
+			s.End++
+		}
+		cuts = append(cuts, s)
+	}
+	return cuts
+}
+
+// covered reports whether only blanks remain of a range without the cuts.
+func covered(text string, of Span, cuts []Span) bool {
+	for at := of.Start; at < of.End; {
+		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
+			at = cuts[i].End
+			continue
+		}
+		if strings.IndexByte(" \t\r\n", text[at]) < 0 {
+			return false
+		}
+		at++
+	}
+	return true
+}
+
 // prohibitions finds the words by which a section forbids something or speaks of something dangerous.
 var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t|may not|shall not|should not|shouldn't|do not|don't|don’t|you cannot|you can't|you can’t|` +
 	`not allowed|not permitted|no(?:t)? (?:access|exceptions?)|forbid(?:den|s)?|prohibit(?:ed|s)?|disallow(?:ed)?|off[- ]limits|under no circumstances|` +

@@ -72,6 +72,7 @@ const (
 const (
 	StepLessons  Step = "lessons"  // the lesson directory or the lessons of Redis
 	StepLedger   Step = "ledger"   // the ledger file
+	StepRules    Step = "rules"    // the registered sections of rules files
 	StepMeaning  Step = "meaning"  // the embeddings of lessons and user words
 	StepOpinions Step = "opinions" // the opinions of users about lessons
 	StepDistill  Step = "distill"  // proposals of lessons
@@ -88,7 +89,7 @@ func Steps() []Step {
 		StepForget, StepRetain, StepSweep, StepSetAside, StepReadmit, StepStop, StepStore,
 		StepFollow, StepLoad, StepRecall, StepEarly, StepClose, StepCount, StepSamples, StepLearn, StepRaise, StepPickUp,
 		StepCorrect, StepRefit,
-		StepLessons, StepLedger, StepMeaning, StepOpinions, StepDistill, StepTrials, StepHealth,
+		StepLessons, StepLedger, StepRules, StepMeaning, StepOpinions, StepDistill, StepTrials, StepHealth,
 	}
 }
 

@@ -36,6 +36,7 @@ type Claim struct {
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
 	LearnOff           bool // Precept-Learn: off
+	RulesOff           bool // Precept-Rules: off
 	Retry              bool // the client library declares a retry
 
 	Run      string // name of the run, bounded; empty without a run
@@ -64,6 +65,7 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 		Tags:      tags(h.Values("Precept-Tags")),
 		InjectOff: off(h.Get("Precept-Inject")),
 		LearnOff:  off(h.Get("Precept-Learn")),
+		RulesOff:  off(h.Get("Precept-Rules")),
 		Retry:     retried(h.Get("X-Stainless-Retry-Count")),
 		Run:       cmp.Or(Bounded(h.Get("Precept-Run")), form.Run),
 	}

@@ -162,9 +162,10 @@ func (r *Request) spots(edits []Edit) ([]spot, error) {
 	return spots, nil
 }
 
-// Splice appends the edited body to dst, which must not overlap Body. Texts for one place keep
-// their order. For an edit without a place, Splice returns dst unchanged and an error.
-func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
+// Splice appends the edited body to dst, which must not overlap Body: with the texts of the edits, and
+// without the cuts. Texts for one place keep their order. For an edit without a place, Splice returns
+// dst unchanged and an error.
+func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) {
 	spots, err := r.spots(edits)
 	if err != nil {
 		return dst, err
@@ -174,16 +175,17 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 		size += len(e.Text) + len(e.Text)/16 + 48
 	}
 	dst = slices.Grow(dst, size)
-	from := 0
+	from, cuts := 0, sorted(cuts)
 	for _, s := range spots {
-		dst = append(dst, r.Body[from:s.where.at]...)
+		dst, cuts = r.appendWithout(dst, from, s.where.at, cuts)
 		dst = s.where.appendTo(dst, s.texts)
 		if from = s.where.at; s.where.form == aroundNull {
 			dst = append(dst, null+`"`...)
 			from += len(null)
 		}
 	}
-	return append(dst, r.Body[from:]...), nil
+	dst, _ = r.appendWithout(dst, from, len(r.Body), cuts)
+	return dst, nil
 }
 
 // appendTo appends the bytes that insert the texts at the place.

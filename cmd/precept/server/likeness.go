@@ -19,7 +19,6 @@ import (
 const (
 	likeEvery    = time.Hour   // the captured sessions are read again
 	likeEveryFew = time.Minute // the same while there are too few sessions
-	likeDays     = 90          // older sessions are not read
 	likeLook     = time.Second // a changed book or configuration is noticed
 )
 
@@ -61,7 +60,7 @@ func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, err
 // sessions with the matcher's input; nil: not called.
 func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
-	err := newestFirst(now, likeDays, func(since, until time.Time) error {
+	err := newestFirst(now, func(since, until time.Time) error {
 		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.Applied) error {
 			s, err := Captured(ctx, e, r, a)
 			if err != nil || s == nil {

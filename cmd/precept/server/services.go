@@ -43,6 +43,7 @@ type services struct {
 	archive  *store.Archive
 	learner  *learn.Learner
 	lessons  *library
+	sections *sections
 	similar  *likeness
 	proxy    *proxy.Proxy
 	learns   bool   // learning.enabled at the start
@@ -54,7 +55,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	r, err := s.learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Bands: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.Experiment(),
-		Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
+		Rules: s.sections.list.Load(), Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
 	})
 	if err != nil {
 		return r, err
@@ -205,7 +206,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	}
 	survey := report.NewSurvey(now)
 	survey.Whole = true
-	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
+	err := newestFirst(now, func(since, until time.Time) error {
 		survey.Since = since
 		return w.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			if !a.Rewarded || a.Version == 0 {
@@ -247,7 +248,7 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 		run.Resemble(LikenessOf(cfg, s.lessons.book.Load(), traffic))
 	}
 	now := s.tools.Now()
-	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
+	err := newestFirst(now, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			captured, err := Captured(ctx, e, r, a)
 			if err != nil || captured == nil {
@@ -271,11 +272,11 @@ func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backt
 	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst walks back through time, at most the given number of days: the last day first, then
-// twice the length each time.
-func newestFirst(now time.Time, days int, look func(since, until time.Time) error) error {
+// newestFirst walks back through time, at most surveyDays: the last day first, then twice the length
+// each time.
+func newestFirst(now time.Time, look func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
-	until, oldest := now.Add(time.Minute), now.Add(-time.Duration(days)*day)
+	until, oldest := now.Add(time.Minute), now.Add(-surveyDays*day)
 	for length := day; until.After(oldest); length *= 2 {
 		since := until.Add(-length)
 		if since.Before(oldest) {

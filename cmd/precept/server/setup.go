@@ -141,6 +141,11 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 
+	// Read the registered sections of rules files, and follow their measurements.
+	registered := &sections{log: log, now: tools.Now, path: RulesPath(cfg), atOnce: func() int { return s.shown.Load().Rules.AtOnce }, failures: failures, learner: learner}
+	registered.open()
+	s.work("sections of rules files", registered.run)
+
 	// Compare lessons that ask for likeness with the captured sessions.
 	similar := &likeness{lessons: lessons, backend: backend, config: s.shown.Load}
 	s.work("likeness", similar.run)
@@ -192,12 +197,13 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Make the proxy, the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted, Meaning: matches,
-		Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
+		Rules: registered.list.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
 		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known},
 	})
 	if err != nil {
 		return err
 	}
+	registered.proxy = s.proxy
 	s.onStop("proxy", func() error {
 		s.proxy.Close()
 		return nil
@@ -224,7 +230,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// listener.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, similar: similar, proxy: s.proxy, memory: opened.notice, learns: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memory: opened.notice, learns: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)
 }

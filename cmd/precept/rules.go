@@ -1,0 +1,371 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/inject/rules"
+	"precept/internal/file"
+)
+
+func (w *invocation) rules() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rules",
+		Short: "Measure which sections of CLAUDE.md, AGENTS.md and similar files earn their tokens",
+		Args:  arguments(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(w.rulesScan(), w.rulesMeasure(), w.rulesList(), w.rulesStop(), w.rulesPropose(), w.rulesToLessons())
+	return c
+}
+
+// scanAnswer is the answer of rules scan --json.
+type scanAnswer struct {
+	Sessions int              `json:"sessions"` // captured sessions that were read
+	Files    []rules.SeenFile `json:"files"`
+}
+
+func (w *invocation) rulesScan() *cobra.Command {
+	var tenant string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "scan",
+		Short: "List the rules files in captured sessions, with the tokens of each section",
+		Long: "Scan reads the newest captured sessions and finds rules files by the frames that the agents write around the files. " +
+			"A section is a heading with its content, or a bullet at the left margin. tokens: estimate for one request, four bytes each. " +
+			"Every request repeats the file, so a session costs more. forbids: a word by which the section forbids something; such a section needs --force.",
+		Args: arguments(cobra.NoArgs),
+	}
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
+	addJSON(c, &asJSON)
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		e, err := w.tools.OpenStored(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		defer e.Close() //nolint:errcheck // only read
+		scan, err := server.ScanRules(c.Context(), e, tenant, w.tools.Now())
+		if err != nil {
+			return err
+		}
+		answer := scanAnswer{Sessions: scan.Sessions, Files: scan.Files()}
+		if asJSON {
+			return writeJSON(w.out, answer)
+		}
+		return printScan(w.out, &answer)
+	})
+}
+
+func printScan(out io.Writer, answer *scanAnswer) error {
+	if len(answer.Files) == 0 {
+		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", amount(answer.Sessions, "captured session"))
+		return err
+	}
+	for i := range answer.Files {
+		f := &answer.Files[i]
+		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of the input tokens\n", report.Printable(f.File), amount(f.Sessions, "session"), amount(f.TokensPerRequest, "token"), amount(f.TokensPerSession, "token"), 100*f.InputShare)
+		t, flush := tabbed(out)
+		fmt.Fprintln(t, "  section\ttokens\ta session\tsessions\tinput\tnote")
+		depth := map[string]int{}
+		for k := range f.Sections {
+			s := &f.Sections[k]
+			if s.Parent != "" {
+				depth[s.Section] = depth[s.Parent] + 1
+			}
+			note := s.Problem
+			if note == "" && s.Forbids != "" {
+				note = "forbids: " + s.Forbids
+			}
+			fmt.Fprintf(t, "  %s%s\t%d\t%d\t%d\t%.1f%%\t%s\n", strings.Repeat("  ", depth[s.Section]), report.Printable(s.Section), s.TokensPerRequest, s.TokensPerSession, s.Sessions, 100*s.InputShare, note)
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tabbed returns a writer that aligns columns, and the function that writes them.
+func tabbed(out io.Writer) (columns io.Writer, flush func() error) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	return t, t.Flush
+}
+
+// measureFlags are the flags of rules measure.
+type measureFlags struct {
+	sections []string
+	share    float64
+	picks    int64
+	detect   float64
+	force    bool
+	asJSON   bool
+}
+
+// skipped is a section that was not registered, with the reason.
+type skipped struct {
+	Section string `json:"section"`
+	Why     string `json:"why"`
+}
+
+// measureAnswer is the answer of rules measure --json.
+type measureAnswer struct {
+	Registered []rules.Registered `json:"registered"`
+	Skipped    []skipped          `json:"skipped"`
+}
+
+func (w *invocation) rulesMeasure() *cobra.Command {
+	var f measureFlags
+	c := &cobra.Command{
+		Use:   "measure FILE",
+		Short: "Cut sections of a rules file out of a share of the sessions, and measure them",
+		Long: "Measure registers sections of a rules file by the hash of their text. precept cuts a registered section out of all requests of a session if the coin of the " +
+			"session says so, and compares the sessions with and without the section. An edited section is another arm: register the edited section again. " +
+			"Without --section, the verb registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
+			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
+			"The header Precept-Rules: off exempts a request.",
+		Args:    arguments(cobra.ExactArgs(1)),
+		Example: "  precept rules measure CLAUDE.md\n  precept rules measure AGENTS.md --section Testing --share 0.5",
+	}
+	c.Flags().StringArrayVar(&f.sections, "section", nil, "register this section only; repeat the flag for several sections")
+	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions that lose the section; 0.5 is the fastest")
+	c.Flags().Int64Var(&f.picks, "picks", 0, "end the measurement after this number of rewarded sessions, with one planned evaluation")
+	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
+	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
+	addJSON(c, &f.asJSON)
+	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
+		if err := f.check(); err != nil {
+			return misuse(err)
+		}
+		text, err := readRules(args[0])
+		if err != nil {
+			return err
+		}
+		answer, err := f.register(cfg, rules.Base(args[0]), text, w.tools.Now())
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return writeJSON(w.out, answer)
+		}
+		for _, s := range answer.Registered {
+			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start from now on, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, amount(rules.Tokens(s.Text), "token"))
+		}
+		for _, s := range answer.Skipped {
+			fmt.Fprintf(w.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
+		}
+		if len(answer.Registered) == 0 {
+			return errors.New("no section was registered; `precept rules list` shows the registered sections")
+		}
+		return nil
+	})
+}
+
+func (f *measureFlags) check() error {
+	switch {
+	case !(f.share > 0 && f.share < 1):
+		return errors.New("--share must be between 0 and 1; the usual value is 0.5")
+	case f.picks < 0 || f.detect != 0 && !(f.detect > 0 && f.detect < 1):
+		return errors.New("--picks must be a positive number such as 3000, and --detect must be between 0 and 1, such as 0.05")
+	case f.picks > 0 && f.detect > 0:
+		return errors.New("--picks and --detect exclude each other; give one of them")
+	}
+	return nil
+}
+
+// Assumptions of a planned measurement before any data: a binary reward, and the usual power.
+const (
+	plannedVariance = 0.24
+	plannedPower    = 0.8
+)
+
+// register registers the sections of a file, and starts as many as rules.at_once permits.
+func (f *measureFlags) register(cfg *configs.Config, name, text string, now time.Time) (answer measureAnswer, err error) {
+	answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}}
+	all := rules.Split(text)
+	chosen, err := choose(name, all, f.sections)
+	if err != nil {
+		return answer, err
+	}
+	picks := f.picks
+	if f.detect > 0 {
+		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
+	}
+	err = rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+		var fresh []string
+		for _, i := range chosen {
+			s := &all[i]
+			body := text[s.Start:s.End]
+			r := rules.Registered{
+				File: name, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
+				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Forbids(body), Added: now.UTC(),
+			}
+			if why := f.refusal(s, &r, list, all, text); why != "" {
+				answer.Skipped = append(answer.Skipped, skipped{s.Name, why})
+				continue
+			}
+			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })
+			for i := range list { // the earlier version of an edited section leaves the measurement
+				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
+					o.State, o.Ended = rules.Stopped, now.UTC()
+				}
+			}
+			list, fresh = append(list, r), append(fresh, string(r.Arm()))
+		}
+		rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.Registered) string { return "" })
+		for i := range list {
+			if slices.Contains(fresh, string(list[i].Arm())) {
+				answer.Registered = append(answer.Registered, list[i])
+			}
+		}
+		return list, nil
+	})
+	return answer, err
+}
+
+// refusal returns the reason for not registering a section, "" for none.
+func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rules.Registered, all []rules.Section, text string) string {
+	if p := s.Problem(); p != "" && !(s.Whole && !s.Empty && !s.Twice && f.force) {
+		if s.Whole && !s.Empty && !s.Twice {
+			p += "; add --force to measure the file as a whole, or name its sections with --section"
+		}
+		return p
+	}
+	if r.Forbids != "" && !f.force {
+		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure it all the same", r.Forbids)
+	}
+	for i := range list {
+		o := &list[i]
+		if o.State != rules.Measuring && o.State != rules.Queued {
+			continue
+		}
+		if o.Arm() == r.Arm() {
+			return "is registered already"
+		}
+		for k := range all {
+			other := &all[k]
+			if other != s && rules.Hash(text[other.Start:other.End]) == o.Hash && other.Start < s.End && s.Start < other.End {
+				return fmt.Sprintf("overlaps with the registered section %q; stop that one first: precept rules stop %s --section %q", o.Section, o.File, o.Section)
+			}
+		}
+	}
+	return ""
+}
+
+// choose returns the indices of the named sections, or of the outermost sections without names.
+func choose(file string, all []rules.Section, names []string) (chosen []int, err error) {
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
+	}
+	if len(names) == 0 {
+		return rules.Units(all), nil
+	}
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(s rules.Section) bool { return s.Name == name })
+		if at < 0 {
+			want := strings.ToLower(strings.TrimSpace(strings.TrimLeft(name, "#-* ")))
+			at = slices.IndexFunc(all, func(s rules.Section) bool { return strings.ToLower(s.Name) == want })
+		}
+		if at < 0 {
+			known := make([]string, len(all))
+			for i := range all {
+				known[i] = fmt.Sprintf("%q", all[i].Name)
+			}
+			return nil, fmt.Errorf("%s has no section %q; its sections are %s", file, name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, at)
+	}
+	return chosen, nil
+}
+
+// readRules reads a rules file.
+func readRules(path string) (string, error) {
+	raw, err := file.Read(path)
+	if err != nil {
+		return "", fmt.Errorf("read the rules file: %w", err)
+	}
+	if strings.TrimSpace(string(raw)) == "" {
+		return "", fmt.Errorf("%s is empty; there is nothing to measure", path)
+	}
+	return string(raw), nil
+}
+
+func (w *invocation) rulesList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the registered sections, and why a section needed --force",
+		Args:  arguments(cobra.NoArgs),
+	}
+	addJSON(c, &asJSON)
+	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, _ []string) error {
+		r, err := rules.Read(server.RulesPath(cfg))
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(w.out, rules.Registry{Sections: append([]rules.Registered{}, r.Sections...)})
+		}
+		if len(r.Sections) == 0 {
+			fmt.Fprintln(w.out, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
+			return nil
+		}
+		t, flush := tabbed(w.out)
+		fmt.Fprintln(t, "section\tstate\tshare\ttokens\tsince\tnote")
+		for i := range r.Sections {
+			s := &r.Sections[i]
+			note := s.Verdict
+			if s.Forbids != "" {
+				note = strings.TrimPrefix(note+"; forbids: "+s.Forbids, "; ")
+			}
+			at := s.Added
+			if !s.Began.IsZero() {
+				at = s.Began
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.Share, rules.Tokens(s.Text), at.Format(time.DateOnly), report.Printable(note))
+		}
+		return flush()
+	})
+}
+
+func (w *invocation) rulesStop() *cobra.Command {
+	var names []string
+	c := &cobra.Command{
+		Use:   "stop FILE",
+		Short: "End the measurement of sections; sessions that started earlier keep their decision",
+		Args:  arguments(cobra.ExactArgs(1)),
+	}
+	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
+	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
+		name, stopped := rules.Base(args[0]), 0
+		err := rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+			for i := range list {
+				s := &list[i]
+				chosen := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })
+				if s.File != name || !chosen || s.State == rules.Stopped || s.State == rules.Finished {
+					continue
+				}
+				s.State, s.Ended = rules.Stopped, w.tools.Now().UTC()
+				stopped++
+				fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(s.Slug()))
+			}
+			rules.Advance(list, cfg.Rules.AtOnce, w.tools.Now(), func(*rules.Registered) string { return "" })
+			return list, nil
+		})
+		if err == nil && stopped == 0 {
+			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
+		}
+		return err
+	})
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"precept/admin"
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/configs"
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/inject/rules"
+)
+
+// judgement is the conclusion about one section of a file.
+type judgement struct {
+	section *rules.Section
+	text    string
+	row     *report.Row // nil: not measured
+	rule    string      // rule by which the section can be removed; "" keeps the section
+	why     string      // reason for keeping the section
+}
+
+func (w *invocation) rulesPropose() *cobra.Command {
+	var tenant string
+	var margin float64
+	var force bool
+	c := &cobra.Command{
+		Use:   "propose FILE",
+		Short: "Print the file without the sections that earn nothing, as a diff",
+		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
+			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The diff goes to standard output and can be applied with `patch`; " +
+			"the file is never changed in place. Sections that forbid something stay without --force.",
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm of leaving a section out: 0.05 is 5 points")
+	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		if !(margin > 0 && margin < 1) {
+			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
+		}
+		text, err := readRules(args[0])
+		if err != nil {
+			return err
+		}
+		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		if err != nil {
+			return err
+		}
+		judged := judge(rules.Base(args[0]), text, &rep, margin, force)
+		var cuts []rules.Span
+		for i := range judged {
+			j := &judged[i]
+			if j.rule == "" {
+				continue
+			}
+			cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
+			fmt.Fprintf(w.out, "# removed: %s: %s\n#   %s\n", report.Printable(j.section.Name), j.rule, j.evidence())
+		}
+		for i := range judged {
+			if j := &judged[i]; j.rule == "" {
+				fmt.Fprintf(w.out, "# kept: %s: %s\n", report.Printable(j.section.Name), j.why)
+			}
+		}
+		if len(cuts) == 0 {
+			fmt.Fprintln(w.out, "# No section can be removed on the present evidence.")
+			return nil
+		}
+		name := filepath.ToSlash(args[0])
+		_, err = w.out.Write(diff.Diff("a/"+strings.TrimPrefix(name, "/"), []byte(text), "b/"+strings.TrimPrefix(name, "/"), []byte(without(text, cuts))))
+		return err
+	})
+}
+
+// judge applies the rules of removal to the measured sections of a file, and to its outermost sections.
+func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
+	all := rules.Split(text)
+	units := rules.Units(all)
+	removed := rules.Span{}
+	for i := range all {
+		s := &all[i]
+		body := text[s.Start:s.End]
+		r := rules.Registered{File: file, Section: s.Name, Hash: rules.Hash(body)}
+		at := slices.IndexFunc(rep.Lessons, func(row report.Row) bool {
+			arm := trial.Arm(row.Arm)
+			return arm == r.Arm() || arm.IsRule() && strings.HasPrefix(row.Arm, rules.ArmPrefix+file+"#") && strings.HasSuffix(row.Arm, "@"+r.Hash)
+		})
+		if at < 0 && !slices.Contains(units, i) || s.Start < removed.End {
+			continue
+		}
+		j := judgement{section: s, text: body}
+		switch {
+		case at < 0:
+			j.why = "not measured"
+		default:
+			j.row = &rep.Lessons[at]
+			j.rule, j.why = removal(j.row, margin)
+		}
+		if word := rules.Forbids(body); j.rule != "" && word != "" && !force {
+			j.rule, j.why = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
+		}
+		if j.rule != "" {
+			removed = rules.Span{Start: s.Start, End: s.End}
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// removal returns the rule by which a section can be removed, or the reason for keeping the section. The
+// effect of a row is the effect of the section: sessions with it less sessions without it.
+func removal(r *report.Row, margin float64) (rule, why string) {
+	switch r.Verdict {
+	case report.Invalid:
+		return "", "the measurement is invalid; `precept report --explain` shows why"
+	case report.ProvenHarms, report.TrialHarms:
+		return string(r.Verdict), ""
+	case report.NoEffect:
+		return "no material effect (within 3 points of 0)", ""
+	case report.ProvenHelps, report.TrialHelps, report.Helps:
+		return "", string(r.Verdict) + " (" + effect(r) + ")"
+	case report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
+	}
+	if r.Hi != nil && *r.Hi < margin {
+		return fmt.Sprintf("non-inferior without the section (the harm of leaving the section out is below %.1f points)", 100*margin), ""
+	}
+	if r.Effect == nil {
+		return "", fmt.Sprintf("too few sessions: %d with, %d without", r.NInjected, r.NWithheld)
+	}
+	return "", "unproven (" + effect(r) + ")"
+}
+
+// effect returns the effect of a section with its interval.
+func effect(r *report.Row) string {
+	if r.Effect == nil {
+		return "no effect shown"
+	}
+	return fmt.Sprintf("%+.1f points, 95%% interval %+.1f to %+.1f", 100**r.Effect, 100**r.Lo, 100**r.Hi)
+}
+
+// evidence returns the numbers behind a removal in one line.
+func (j *judgement) evidence() string {
+	r := j.row
+	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", effect(r), r.NInjected, r.NWithheld)
+	tokens := rules.Tokens(j.text)
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Name == trial.Turns.String() && o.MeanWithheld != nil {
+			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*math.Max(1, *o.MeanWithheld), tokens, math.Max(1, *o.MeanWithheld))
+		}
+	}
+	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
+}
+
+// without returns a file without sections, and without the headings that lose all their content.
+func without(text string, cuts []rules.Span) string {
+	for i := range cuts { // the blank lines after a section go with the section
+		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
+			cuts[i].End++
+		}
+	}
+	var b strings.Builder
+	at := 0
+	cuts = rules.Widen(text, cuts)
+	slices.SortFunc(cuts, func(a, b rules.Span) int { return a.Start - b.Start })
+	for _, c := range cuts {
+		if c.Start > at {
+			b.WriteString(text[at:c.Start])
+		}
+		at = max(at, c.End)
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// codeSpan finds the code spans of a section: commands and names of files.
+var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
+
+func (w *invocation) rulesToLessons() *cobra.Command {
+	var names, keywords []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "to-lessons FILE --section S",
+		Short: "Make a quarantined lesson of a section that helps only sometimes",
+		Long: "To-lessons writes a lesson with the text of the section. The lesson fires on --keyword, or on the commands, file names and the heading of the section. " +
+			"The lesson is quarantined: check its trigger, then run `precept lessons approve SLUG`, and remove the section from the file.",
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
+	c.Flags().StringSliceVar(&keywords, "keyword", nil, "phrase on which the lesson fires")
+	addJSON(c, &asJSON)
+	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+		if len(names) == 0 {
+			return misuse(errors.New("--section is missing; name the section that becomes a lesson"))
+		}
+		text, err := readRules(args[0])
+		if err != nil {
+			return err
+		}
+		all := rules.Split(text)
+		chosen, err := choose(rules.Base(args[0]), all, names)
+		if err != nil {
+			return err
+		}
+		for _, i := range chosen {
+			if all[i].Empty {
+				return fmt.Errorf("the section %q %s", all[i].Name, all[i].Problem())
+			}
+			l := sectionLesson(rules.Base(args[0]), &all[i], text, keywords)
+			if l.Trigger.Empty() {
+				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
+			}
+			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: who(w.env)})
+			printFindings(w.err, r.Findings)
+			if err != nil {
+				return err
+			}
+			if err := reply(w.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s: %s", r.Lesson.Slug, r.Lesson.State, r.Lesson.Path); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sectionLesson returns the lesson of a section.
+func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
+	advice := strings.TrimSpace(text[s.Body:s.End])
+	if s.Level == 0 {
+		advice = strings.TrimSpace(strings.TrimLeft(advice, "-*+ "))
+	}
+	if len(keywords) == 0 {
+		for _, m := range codeSpan.FindAllStringSubmatch(advice, -1) {
+			if k := strings.TrimSpace(m[1]); !slices.Contains(keywords, k) && len(keywords) < 8 {
+				keywords = append(keywords, k)
+			}
+		}
+		if words := strings.Fields(s.Name); s.Level > 0 && len(words) > 0 && len(words) <= 4 {
+			keywords = append(keywords, strings.ToLower(s.Name))
+		}
+	}
+	l := &lesson.Lesson{
+		Title: s.Name, Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Advice: advice,
+		Evidence: []lesson.Evidence{{Kind: "work-item", Ref: file + "#" + s.Name, Note: "section of a rules file"}},
+	}
+	l.Trigger.Keywords = keywords
+	l.Trigger.Description = "The task concerns: " + s.Name
+	return l
+}

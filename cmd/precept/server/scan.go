@@ -1,0 +1,53 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"precept/inject/rules"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// scanMost bounds the sessions in which rules files are searched.
+const scanMost = 2000
+
+// ScanRules reads the rules files in the newest captured sessions of a tenant.
+func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*rules.Scan, error) {
+	var scan rules.Scan
+	err := newestFirst(now, func(since, until time.Time) error {
+		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+			s, err := Captured(ctx, e, r, a)
+			if err != nil || s == nil {
+				return err
+			}
+			texts := headTexts(&s.Exchanges[0])
+			rec, err := session.Decode(r.ID, r.Data)
+			if err != nil || len(texts) == 0 {
+				return nil //nolint:nilerr // a session that cannot be read holds no file
+			}
+			scan.Add(texts, int64(rec.Thread.Turns), rec.Thread.Used.Input)
+			if scan.Sessions >= scanMost {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	return &scan, err
+}
+
+// headTexts returns the texts before the first answer of a session.
+func headTexts(x *sample.Exchange) (texts []string) {
+	if x.NewFrom != 0 {
+		return nil
+	}
+	items := make([][]byte, len(x.New))
+	for i := range x.New {
+		items[i] = x.New[i]
+	}
+	for _, p := range wire.HeadOf(wire.DialectNamed(x.Dialect), x.System, items) {
+		texts = append(texts, p.Text)
+	}
+	return texts
+}

@@ -1,0 +1,192 @@
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/file"
+)
+
+// RegistryName is the name of the registry in the folder of the lessons.
+const RegistryName = "_rules.json"
+
+// State is the place of a registered section in the measurement.
+type State string
+
+// The states. A section without its turn is queued; a section with a verdict, or stopped by a person,
+// stays in the registry for the sessions that cut it.
+const (
+	Queued    State = "queued"
+	Measuring State = "measuring"
+	Finished  State = "finished"
+	Stopped   State = "stopped"
+)
+
+// Registered is a section that a person registered for measurement. Each version of a text is an entry
+// of its own.
+type Registered struct {
+	File    string  `json:"file"`    // last element of the path
+	Section string  `json:"section"` // name in the file
+	Hash    string  `json:"hash"`
+	Text    string  `json:"text"`
+	Share   float64 `json:"share"` // probability of cutting
+	State   State   `json:"state"`
+	Verdict string  `json:"verdict,omitempty"` // with which the measurement finished
+
+	Picks  int64   `json:"picks,omitempty"`  // rewarded sessions of a planned trial; 0: none is planned
+	Detect float64 `json:"detect,omitempty"` // effect that the planned trial finds, in points of 100
+
+	Forbids string    `json:"forbids,omitempty"` // word by which the section forbids something; measured with --force
+	Added   time.Time `json:"added"`
+	Began   time.Time `json:"began,omitzero"` // sessions that started earlier stay out of the measurement
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// ArmPrefix begins the arm of every section of a rules file.
+const ArmPrefix = trial.RulePrefix
+
+// Slug returns the name of the section's arm: rule:FILE#section.
+func (r *Registered) Slug() string { return ArmPrefix + r.File + "#" + r.Section }
+
+// Arm returns the arm of this version of the section.
+func (r *Registered) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
+
+// Trial returns the name of the planned trial, "" for none.
+func (r *Registered) Trial() string { return trial.Name(r.Began, r.Picks, "") }
+
+// Registry holds the registered sections in the order of their registration. A Registry that was read is
+// never changed; Update writes another one.
+type Registry struct {
+	Sections []Registered `json:"sections"`
+
+	lines [][]string  // of each section, for Locate
+	since []time.Time // of each section: sessions that started earlier stay out of the measurement
+}
+
+// Path returns the path of the registry in a folder of lessons.
+func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
+
+// Read reads a registry. A file that does not exist is an empty registry.
+func Read(path string) (*Registry, error) {
+	raw, err := file.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Registry{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the registered sections: %w", err)
+	}
+	var r Registry
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if err := dec.Decode(&r); err != nil {
+		return nil, fmt.Errorf("%s is not a list of sections: %w; restore the file, or remove it to measure nothing", path, err)
+	}
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		if s.Hash != Hash(s.Text) || !(s.Share > 0 && s.Share < 1) || s.File == "" || s.Section == "" {
+			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", path, i+1, s.Slug())
+		}
+		r.lines, r.since = append(r.lines, Lines(s.Text)), append(r.since, s.Began)
+	}
+	return &r, nil
+}
+
+// Since returns r for a process that read r at a time, after before. A session that this process served
+// before may have shown a section to the model already, so the session stays out of the measurement.
+func (r *Registry) Since(before *Registry, now time.Time) *Registry {
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		if old, ok := before.Get(s.Arm()); s.State == Measuring && (!ok || before.Sections[old].State != Measuring) {
+			r.since[i] = now
+		} else if ok {
+			r.since[i] = before.since[old]
+		}
+	}
+	return r
+}
+
+// Lines returns the lines of section i, as Locate takes them.
+func (r *Registry) Lines(i int) []string { return r.lines[i] }
+
+// Measures reports whether section i is under measurement for a session that started at a time.
+func (r *Registry) Measures(i int, started time.Time) bool {
+	return r.Sections[i].State == Measuring && !started.Before(r.since[i])
+}
+
+// Get returns the entry of an arm.
+func (r *Registry) Get(arm trial.Arm) (i int, ok bool) {
+	i = slices.IndexFunc(r.Sections, func(s Registered) bool { return s.Arm() == arm })
+	return i, i >= 0
+}
+
+// Update changes the registry of a path under a lock that excludes other processes. change gets the
+// entries and returns the new ones. Nothing is written if change fails or changes nothing.
+func Update(path string, change func(list []Registered) ([]Registered, error)) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // people read the folder of the lessons
+		return fmt.Errorf("register sections: %w", err)
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("register sections: %w; the folder of the lessons must be writable", err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := file.Lock(lock); err != nil {
+		return fmt.Errorf("register sections: %w", err)
+	}
+	r, err := Read(path)
+	if err != nil {
+		return err
+	}
+	before, err := json.Marshal(r.Sections)
+	if err != nil {
+		return fmt.Errorf("register sections: %w", err)
+	}
+	r.Sections, err = change(slices.Clone(r.Sections))
+	if err != nil {
+		return err
+	}
+	if after, err := json.Marshal(r.Sections); err != nil || bytes.Equal(before, after) {
+		return err
+	}
+	out, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("register sections: %w", err)
+	}
+	if err := file.Write(path, 0o644, out, []byte("\n")); err != nil {
+		return fmt.Errorf("register sections: %w", err)
+	}
+	return nil
+}
+
+// Advance ends the measurement of sections with a verdict, and starts the next sections, at most atOnce
+// at a time. verdict returns the verdict that ends a measurement, "" for none. Advance reports whether it
+// changed the list.
+func Advance(list []Registered, atOnce int, now time.Time, verdict func(*Registered) string) (changed bool) {
+	measuring := 0
+	for i := range list {
+		s := &list[i]
+		if s.State != Measuring {
+			continue
+		}
+		if v := verdict(s); v != "" {
+			s.State, s.Verdict, s.Ended, changed = Finished, v, now.UTC(), true
+			continue
+		}
+		measuring++
+	}
+	for i := range list {
+		if s := &list[i]; s.State == Queued && measuring < atOnce {
+			s.State, s.Began, changed = Measuring, cmp.Or(s.Began, now.UTC()), true
+			measuring++
+		}
+	}
+	return changed
+}

@@ -1,0 +1,157 @@
+package rules_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/rules"
+)
+
+func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
+
+// registered returns an entry of a section.
+func registered(section, text string) rules.Registered {
+	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
+}
+
+func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
+	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
+	add := func(s rules.Registered) error {
+		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
+	}
+	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
+		t.Fatalf("a missing registry gives %+v, %v; expected an empty one", r, err)
+	}
+	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
+		t.Error("an error of the change is lost")
+	}
+	r, err := rules.Read(path)
+	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
+		t.Fatalf("the registry is %+v, %v", r, err)
+	}
+	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
+		t.Errorf("section B is entry %d, %v, with the lines %q", i, ok, r.Lines(1))
+	}
+}
+
+func TestDamagedRegistryIsRefused(t *testing.T) {
+	for _, text := range []string{"{", `{"sections":[{"file":"F","section":"S","hash":"x","text":"y","share":0.5}]}`, `{"sections":[{"file":"F","section":"S","hash":"` + rules.Hash("y") + `","text":"y","share":1}]}`} {
+		path := filepath.Join(t.TempDir(), rules.RegistryName)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := rules.Read(path); err == nil {
+			t.Errorf("%s: read as %+v", text, r)
+		}
+	}
+}
+
+func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
+	list := []rules.Registered{registered("A", "a"), registered("B", "b"), registered("C", "c"), registered("D", "d")}
+	states := func() string {
+		var out []string
+		for i := range list {
+			out = append(out, string(list[i].State))
+		}
+		return strings.Join(out, " ")
+	}
+	verdict := map[string]string{}
+	advance := func() bool {
+		return rules.Advance(list, 2, noon(), func(r *rules.Registered) string { return verdict[r.Section] })
+	}
+	if advance(); states() != "measuring measuring queued queued" {
+		t.Fatalf("at the start: %s", states())
+	}
+	if advance() {
+		t.Error("a second call without a verdict changes the list")
+	}
+	verdict["A"] = "no material effect"
+	if advance(); states() != "finished measuring measuring queued" || list[0].Verdict != "no material effect" {
+		t.Fatalf("after a verdict: %s", states())
+	}
+}
+
+func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
+	s := registered("A", "a")
+	s.State, s.Began = rules.Measuring, noon()
+	path := rules.Path(t.TempDir())
+	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return []rules.Registered{s}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	read := func() *rules.Registry {
+		r, err := rules.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := read(); r.Measures(0, noon().Add(-time.Second)) || !r.Measures(0, noon()) {
+		t.Error("the start of the measurement does not divide the sessions")
+	}
+	late := noon().Add(time.Minute) // a process that notices the section later
+	r := read().Since(&rules.Registry{}, late)
+	if r.Measures(0, late.Add(-time.Second)) || !r.Measures(0, late) {
+		t.Error("the time of reading does not divide the sessions")
+	}
+	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
+		t.Error("a later reading moves the start")
+	}
+}
+
+func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
+	for _, c := range []struct{ name, text, cut, want string }{
+		{"the only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
+		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
+		{"the last heading of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
+		{"an underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
+		{"a heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
+	} {
+		places := rules.Locate(c.text, rules.Lines(c.cut))
+		if len(places) != 1 {
+			t.Fatalf("%s: the section has the places %v", c.name, places)
+		}
+		got := c.text
+		cut := make([]bool, len(c.text))
+		for _, s := range rules.Widen(c.text, places) {
+			for i := s.Start; i < s.End; i++ {
+				cut[i] = true
+			}
+		}
+		for i := len(c.text) - 1; i >= 0; i-- {
+			if cut[i] {
+				got = got[:i] + got[i+1:]
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q; expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
+	var s rules.Scan
+	prompt := func(file string) []string { return []string{"Instructions from: /shop/AGENTS.md\n" + file} }
+	s.Add(prompt("## A\n"+strings.Repeat("x", 395)), 10, 10_000) // 400 bytes: 100 tokens
+	s.Add(prompt("## A\n"+strings.Repeat("x", 395)), 20, 0)
+	s.Add([]string{"You are an agent."}, 5, 500)
+	files := s.Files()
+	if len(files) != 1 {
+		t.Fatalf("%d files; expected 1", len(files))
+	}
+	f := files[0]
+	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
+		t.Errorf("the file is %+v", f)
+	}
+	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
+		t.Errorf("the section is %+v", a)
+	}
+}

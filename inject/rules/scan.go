@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SeenFile is a rules file in the captured sessions. The numbers of tokens are estimates.
+type SeenFile struct {
+	File             string        `json:"file"` // path as the agent wrote it
+	Agent            string        `json:"agent,omitempty"`
+	Sessions         int           `json:"sessions"`
+	TokensPerRequest int           `json:"tokens_per_request"` // of the newest version
+	TokensPerSession int           `json:"tokens_per_session"` // mean over the sessions; every request repeats the file
+	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions
+	Sections         []SeenSection `json:"sections"`
+
+	tokens, input, sessionInput int64 // sums over the sessions; sessionInput of the sessions with a known number
+}
+
+// SeenSection is a section of a rules file in the captured sessions.
+type SeenSection struct {
+	Section          string  `json:"section"`
+	Hash             string  `json:"hash"`
+	Parent           string  `json:"parent,omitempty"` // section that contains this section
+	Sessions         int     `json:"sessions"`
+	TokensPerRequest int     `json:"tokens_per_request"`
+	TokensPerSession int     `json:"tokens_per_session"`
+	InputShare       float64 `json:"input_share"`
+	Forbids          string  `json:"forbids,omitempty"` // word by which the section forbids something
+	Problem          string  `json:"problem,omitempty"` // reason why the section cannot be measured
+
+	tokens int64
+}
+
+// Scan collects the rules files of sessions. The zero value is ready to use.
+type Scan struct {
+	Sessions int // sessions that were added
+	files    map[string]*SeenFile
+	order    []*SeenFile
+}
+
+// Add adds a session: the texts before its first answer, the number of its requests, and its input tokens,
+// 0 for an unknown number. Add the newest session first: its version of a file is listed.
+func (s *Scan) Add(texts []string, requests, input int64) {
+	s.Sessions++
+	requests = max(requests, 1)
+	seen := map[string]bool{}
+	for _, text := range texts {
+		for _, f := range Find(text) {
+			if seen[f.Name] {
+				continue
+			}
+			seen[f.Name] = true
+			s.add(&f, text[f.Start:f.End], requests, input)
+		}
+	}
+}
+
+func (s *Scan) add(f *File, content string, requests, input int64) {
+	known := s.files[f.Name]
+	sections := Split(content)
+	if known == nil {
+		known = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content)}
+		for i := range sections {
+			known.Sections = append(known.Sections, seenSection(content, sections, i))
+		}
+		if s.files == nil {
+			s.files = map[string]*SeenFile{}
+		}
+		s.files[f.Name], s.order = known, append(s.order, known)
+	}
+	known.Sessions++
+	known.tokens += int64(Tokens(content)) * requests
+	if input > 0 {
+		known.sessionInput += input
+		known.input += int64(Tokens(content)) * requests
+	}
+	for i := range sections {
+		text := content[sections[i].Start:sections[i].End]
+		at := slices.IndexFunc(known.Sections, func(k SeenSection) bool { return k.Section == sections[i].Name })
+		if at < 0 {
+			continue // a section that the newest version does not have
+		}
+		known.Sections[at].Sessions++
+		known.Sections[at].tokens += int64(Tokens(text)) * requests
+	}
+}
+
+func seenSection(content string, sections []Section, i int) SeenSection {
+	text := content[sections[i].Start:sections[i].End]
+	out := SeenSection{Section: sections[i].Name, Hash: Hash(text), TokensPerRequest: Tokens(text), Forbids: Forbids(text), Problem: sections[i].Problem()}
+	if p := sections[i].Parent; p >= 0 {
+		out.Parent = sections[p].Name
+	}
+	return out
+}
+
+// Files returns the files, the most expensive first.
+func (s *Scan) Files() []SeenFile {
+	out := make([]SeenFile, 0, len(s.order))
+	for _, f := range s.order {
+		c := *f
+		c.TokensPerSession = int(c.tokens / int64(c.Sessions))
+		share := func(tokens int64) float64 {
+			if c.sessionInput == 0 || c.tokens == 0 {
+				return 0
+			}
+			return min(1, float64(c.input)/float64(c.sessionInput)*float64(tokens)/float64(c.tokens))
+		}
+		c.InputShare = share(c.tokens)
+		c.Sections = slices.Clone(c.Sections)
+		for i := range c.Sections {
+			k := &c.Sections[i]
+			k.TokensPerSession, k.InputShare = int(k.tokens/int64(max(k.Sessions, 1))), share(k.tokens)
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b SeenFile) int {
+		return cmp.Compare(b.TokensPerSession*b.Sessions, a.TokensPerSession*a.Sessions)
+	})
+	return out
+}

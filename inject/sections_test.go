@@ -1,0 +1,207 @@
+package inject
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/inject/rules"
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+const (
+	testSection = "## Testing\n\n- Run the tests.\n"
+	style       = "## Style\n\nUse tabs.\n"
+)
+
+// rulesFile is a prompt with both sections.
+const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "\n## Last\nx"
+
+// measured returns a registry with sections under measurement since noon.
+func measured(t *testing.T, texts ...string) *rules.Registry {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), rules.RegistryName)
+	err := rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) {
+		for _, text := range texts {
+			list = append(list, rules.Registered{
+				File: "AGENTS.md", Section: strings.Fields(text)[1], Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5,
+				State: rules.Measuring, Began: noon,
+			})
+		}
+		return list, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rules.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// sectionRun is a session whose agent brings a rules file.
+type sectionRun struct {
+	t     *testing.T
+	in    *Injector
+	rec   *session.Record
+	unit  *session.Record
+	rules *rules.Registry
+	claim session.Claim
+	now   time.Time
+}
+
+func newSectionRun(t *testing.T, name string, control float64, of *rules.Registry) *sectionRun {
+	t.Helper()
+	id := session.KeyOf("default", session.SpaceName, name)
+	return &sectionRun{
+		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: of, now: noon,
+		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
+	}
+}
+
+// send plans a request with a system prompt and user messages, and returns the sent body.
+func (r *sectionRun) send(system string, words ...string) (string, Plan) {
+	r.t.Helper()
+	r.now = r.now.Add(time.Second)
+	body := append([]byte(`{"messages":[{"role":"system","content":`), wire.AppendString(nil, system)...)
+	body = append(body, '}')
+	for i, w := range words {
+		body = append(body, fmt.Sprintf(`,{"role":"%s","content":%q}`, []string{"user", "assistant"}[i%2], w)...)
+	}
+	body = append(body, "]}"...)
+	req, err := wire.Parse(wire.Chat, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now})
+	out, err := req.Splice(nil, p.Edits, p.Cuts...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sent, err := wire.Parse(wire.Chat, out)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return sent.Head()[0].Text, p
+}
+
+// cutBy returns the prompt without the sections of the session's coins.
+func cutBy(r *sectionRun) string {
+	text := rulesFile
+	for _, p := range r.rec.Assignment.Picks {
+		if !p.Injected {
+			text = strings.Replace(text, map[string]string{"rule:AGENTS.md#Testing": testSection + "\n", "rule:AGENTS.md#Style": style + "\n"}[p.Slug], "", 1)
+		}
+	}
+	return text
+}
+
+func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
+	of := measured(t, testSection, style)
+	prompts := map[string]int{}
+	for i := range 200 {
+		r := newSectionRun(t, fmt.Sprint(i), 0, of)
+		first, p := r.send(rulesFile, "a")
+		if len(p.Picks) != 2 || first != cutBy(r) {
+			t.Fatalf("session %d has the coins %+v, the cuts %v and the prompt %q", i, p.Picks, p.Cuts, first)
+		}
+		prompts[first]++
+		for range 2 { // the next turn, and a retry of the turn
+			if next, p := r.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
+				t.Fatalf("session %d: the prompt is %q, then %q", i, first, next)
+			}
+		}
+		if compacted, _ := r.send(rulesFile, "summary"); compacted != first {
+			t.Fatalf("session %d: after a compaction the prompt is %q; expected %q", i, compacted, first)
+		}
+	}
+	for prompt, n := range prompts {
+		if n < 25 || len(prompts) != 4 {
+			t.Errorf("%d of 200 sessions, and %d prompts; expected about 50 of 4 prompts: %q", n, len(prompts), prompt)
+		}
+	}
+}
+
+// cutting returns a session that loses both sections.
+func cutting(t *testing.T, of *rules.Registry) *sectionRun {
+	t.Helper()
+	for i := range 100 {
+		r := newSectionRun(t, fmt.Sprint(i), 0, of)
+		if _, p := r.send(rulesFile, "a"); len(p.Cut) == 2 {
+			return r
+		}
+	}
+	t.Fatal("no session in 100 loses both sections")
+	return nil
+}
+
+func TestSectionsStayWhereTheyMust(t *testing.T) {
+	of := measured(t, testSection, style)
+	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, of) }
+	for _, c := range []struct {
+		name    string
+		run     func() *sectionRun
+		prompt  string
+		decided int // coins of the session afterwards
+	}{
+		{"the text stands twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
+		{"the text was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
+		{"the session is control", func() *sectionRun { return newSectionRun(t, "x", 1, of) }, rulesFile, 0},
+		{"nothing is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
+		{"the session started before the measurement", func() *sectionRun {
+			r := fresh("x")
+			r.rec.Identity.Started = noon.Add(-time.Second)
+			return r
+		}, rulesFile, 0},
+		{"the client asked for it", func() *sectionRun {
+			r := cutting(t, of)
+			r.claim.RulesOff = true
+			return r
+		}, rulesFile, 2},
+		{"the upstream refused the changed request", func() *sectionRun {
+			r := cutting(t, of)
+			r.in.Refused(r.rec)
+			return r
+		}, rulesFile, 2},
+		{"the text stands twice later", func() *sectionRun { return cutting(t, of) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+	} {
+		r := c.run()
+		got, _ := r.send(c.prompt, "a", "b", "c")
+		if got != c.prompt || len(r.rec.Assignment.Picks) != c.decided {
+			t.Errorf("%s: %d coins, and the prompt %q", c.name, len(r.rec.Assignment.Picks), got)
+		}
+	}
+}
+
+func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
+	of := measured(t, testSection, style)
+	for i := range 20 {
+		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
+		one, two := newSectionRun(t, fmt.Sprint("one", i), 0, of), newSectionRun(t, fmt.Sprint("two", i), 0, of)
+		one.unit, two.unit = run, run
+		first, _ := one.send(rulesFile, "a")
+		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
+			t.Fatalf("run %d: the prompts are %q and %q", i, first, second)
+		}
+	}
+}
+
+func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
+	of := measured(t, testSection, style)
+	r := cutting(t, of)
+	before := cutBy(r)
+	for i := range of.Sections {
+		of.Sections[i].State = rules.Stopped
+	}
+	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
+		t.Errorf("the prompt is %q; expected %q", got, before)
+	}
+	if _, p := newSectionRun(t, "new", 0, of).send(rulesFile, "a"); len(p.Picks) != 0 {
+		t.Errorf("a new session flips the coins %+v", p.Picks)
+	}
+}

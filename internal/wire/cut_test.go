@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// cutText cuts the bytes of a text out of the passages of a body, at its first place in each.
+func cutText(t *testing.T, d Dialect, body, text string) string {
+	t.Helper()
+	r, err := Parse(d, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cuts []Cut
+	for _, p := range r.Head() {
+		if at := strings.Index(p.Text, text); at >= 0 {
+			cuts = append(cuts, r.Cuts(&p, at, at+len(text))...)
+		}
+	}
+	out, err := r.Splice(nil, nil, cuts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestCutPlaces(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		dialect       Dialect
+		body, cut, to string
+	}{
+		{"chat system", Chat, `{"messages":[{"role":"system","content":"a\n## B\nx\n"},{"role":"user","content":"go"}]}`, "## B\nx\n", `{"messages":[{"role":"system","content":"a\n"},{"role":"user","content":"go"}]}`},
+		{"responses instructions", Responses, `{"instructions": "a\n- b\n", "input":"go"}`, "- b\n", `{"instructions": "a\n", "input":"go"}`},
+		{"responses developer item", Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"a- b"}]},{"role":"user","content":"go"}]}`, "- b", `{"input":[{"role":"developer","content":[{"type":"input_text","text":"a"}]},{"role":"user","content":"go"}]}`},
+		{"messages system parts", Messages, `{"system":[{"type":"text","text":"x"},{"type":"text","text":"a- b"}],"messages":[{"role":"user","content":"go"}]}`, "- b", `{"system":[{"type":"text","text":"x"},{"type":"text","text":"a"}],"messages":[{"role":"user","content":"go"}]}`},
+		{"a first user message", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"- b\nc"},{"type":"text","text":"go"}]}]}`, "- b\n", `{"messages":[{"role":"user","content":[{"type":"text","text":"c"},{"type":"text","text":"go"}]}]}`},
+		{"a text over two parts", Messages, `{"system":[{"type":"text","text":"a- b"},{"type":"text","text":"c- d"}],"messages":[{"role":"user","content":"go"}]}`, "- bc", `{"system":[{"type":"text","text":"a"},{"type":"text","text":"- d"}],"messages":[{"role":"user","content":"go"}]}`},
+		{"escapes", Chat, `{"messages":[{"role":"system","content":"\u0061\r\n\u002d \"b\" \ud83d\ude00 \ud83d \u00e9\t\/\r\nc"}]}`, "- \"b\" 😀 \ufffd é\t/\r\n", `{"messages":[{"role":"system","content":"\u0061\r\nc"}]}`},
+		{"bytes that are not UTF-8", Chat, "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff- b\xfe\"}]}", "- b", "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\xfe\"}]}"},
+		{"an answer ends the head", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`},
+		{"a result ends the head", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`, "- b", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`},
+	} {
+		if got := cutText(t, c.dialect, c.body, c.cut); got != c.to {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.to)
+		}
+	}
+}
+
+// restore puts the cut bytes back.
+func restore(body, out []byte, cuts []Cut) []byte {
+	var back []byte
+	from := 0 // in body
+	for _, c := range sorted(cuts) {
+		kept := c.From - from
+		back = append(append(back, out[:kept]...), body[c.From:c.To]...)
+		out, from = out[kept:], c.To
+	}
+	return append(back, out...)
+}
+
+// checkCut cuts a range of one passage, and checks the result against the definition.
+func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
+	t.Helper()
+	head := r.Head()
+	if len(head) == 0 {
+		return nil
+	}
+	p := &head[which%len(head)]
+	from, to = from%(len(p.Text)+1), to%(len(p.Text)+1)
+	if from > to {
+		from, to = to, from
+	}
+	for from > 0 && from < len(p.Text) && !utf8.RuneStart(p.Text[from]) {
+		from--
+	}
+	for to < len(p.Text) && !utf8.RuneStart(p.Text[to]) {
+		to++
+	}
+	cuts := r.Cuts(p, from, to)
+	out, err := r.Splice(nil, nil, cuts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(out) && json.Valid(r.Body) {
+		t.Fatalf("the cut body is not JSON: %s", out)
+	}
+	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
+		t.Fatalf("the restored body is %s; expected %s", back, r.Body)
+	}
+	want := p.Text[:from] + p.Text[to:]
+	again, err := Parse(r.Dialect, out)
+	if err != nil {
+		t.Fatalf("the cut body is not understood: %v: %s", err, out)
+	}
+	texts := again.Head()
+	if want == "" { // an empty passage is no passage
+		if len(texts) != len(head)-1 {
+			t.Fatalf("%d passages; expected %d", len(texts), len(head)-1)
+		}
+		return cuts
+	}
+	if !utf8.ValidString(want) || strings.ContainsRune(want, utf8.RuneError) {
+		return cuts // two halves of a character may meet where the text between them was
+	}
+	if got := texts[which%len(head)].Text; got != want {
+		t.Fatalf("the passage is %q; expected %q", got, want)
+	}
+	return cuts
+}
+
+func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := gen{rt}
+		d, body := g.body()
+		r, err := Parse(d, []byte(body))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		n := rapid.IntRange(0, 200)
+		cuts := checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
+		cuts = append(cuts, checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
+
+		// With insertions: the same insertions into the whole body, and then the same cuts.
+		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
+		out, err := r.Splice(nil, edits, cuts...)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		whole, err := r.Splice(nil, edits)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if want := without(r, whole, edits, cuts); !bytes.Equal(out, want) {
+			rt.Fatalf("edits %+v, cuts %v of %s:\n got %s\nwant %s", edits, cuts, body, out, want)
+		}
+	})
+}
+
+// without removes the cuts from the body with the insertions: each cut moves by the insertions before it.
+func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
+	spots, _ := r.spots(edits)
+	list := sorted(cuts)
+	for _, cut := range slices.Backward(list) {
+		shift := 0
+		for _, s := range spots {
+			if s.where.at > cut.From {
+				break
+			}
+			shift += len(s.where.appendTo(nil, s.texts))
+			if s.where.form == aroundNull {
+				shift++
+			}
+		}
+		whole = append(bytes.Clone(whole[:cut.From+shift]), whole[cut.To+shift:]...)
+	}
+	return whole
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add(uint8(0), []byte(`{"messages":[{"role":"system","content":"a\n## \u00e9 \ud83d\ude00\r\nx"},{"role":"user","content":[{"type":"text","text":"go"},{"type":"text","text":"on"}]}]}`), 0, 2, 9)
+	f.Add(uint8(1), []byte(`{"instructions":"a","input":[{"role":"developer","content":[{"type":"input_text","text":"b\\"}]}]}`), 1, 0, 2)
+	f.Add(uint8(2), []byte(`{"system":[{"type":"text","text":"\ud83d\ud83d\ude00"}],"messages":[{"role":"user","content":"go"}]}`), 0, 3, 7)
+	f.Fuzz(func(t *testing.T, dialect uint8, body []byte, which, from, to int) {
+		r, err := Parse(Dialect(1+dialect%3), body)
+		if err != nil || which < 0 || from < 0 || to < 0 {
+			return
+		}
+		checkCut(t, r, which, from, to)
+	})
+}
