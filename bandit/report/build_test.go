@@ -51,7 +51,7 @@ func put(c *bandit.Chooser, slug string, a arm) {
 	}
 	side := func(injected bool, told, mute int, share float64, tier int) {
 		x := trial.Assignment{
-			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Day: a.day,
+			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
 			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
 		}
 		if !a.controlled {

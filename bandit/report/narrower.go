@@ -16,13 +16,13 @@ func explained(all sums, strata []trial.Stratum) *float64 {
 	}
 	var n, z, zz float64 // of z around a constant
 	for _, s := range strata {
-		n0, n1 := float64(s.ToldOn(0)), float64(s.ToldOn(1))
+		n0, n1 := s.GradedN[0], s.GradedN[1]
 		if !(s.Eps > 0 && s.Eps < 1) || n0+n1 == 0 {
 			continue
 		}
-		centre := s.Eps*s.Y[1]/math.Max(n1, 1) + (1-s.Eps)*s.Y[0]/math.Max(n0, 1)
+		centre := s.Eps*s.GradedY[1]/math.Max(n1, 1) + (1-s.Eps)*s.GradedY[0]/math.Max(n0, 1)
 		around := func(arm int, count float64) (sum, squares float64) {
-			y := s.Y[arm]
+			y := s.GradedY[arm]
 			return y - count*centre, y - s.Graded[arm] - 2*centre*y + count*centre*centre
 		}
 		r1, q1 := around(1, n1)
@@ -30,7 +30,7 @@ func explained(all sums, strata []trial.Stratum) *float64 {
 		n, z = n+n0+n1, z+r1/(1-s.Eps)-r0/s.Eps
 		zz += q1/((1-s.Eps)*(1-s.Eps)) + q0/(s.Eps*s.Eps)
 	}
-	if n == 0 {
+	if n < trial.MinPicks {
 		return nil
 	}
 	_, constant := trial.Moments(n, z, zz)

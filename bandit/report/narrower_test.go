@@ -16,7 +16,7 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	for range n {
 		w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: 0.5}
 		w.C[trial.Errors] = 0.3
-		a := &trial.Assignment{Decided: true, Day: today()}
+		a := &trial.Assignment{Decided: true, Graded: true, Day: today()}
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}
 		i := 0
 		if p.Injected {
@@ -71,7 +71,7 @@ func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
 	for i := range 2000 {
 		w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: 1}
 		w.C[trial.Errors] = 0.5
-		a := &trial.Assignment{Decided: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}}}
+		a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}}}
 		errors := int64(5)
 		if i%4 == 0 && a.Picks[0].Injected {
 			errors = 1
@@ -100,7 +100,7 @@ func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 	}{{[2]float64{0.9, 0.1}, 0.64}, {[2]float64{0.5, 0.5}, 0}} {
 		r, c := seeded("explained"), trial.NewCounters()
 		for i := range 20_000 {
-			a := &trial.Assignment{Decided: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, C: k.centres[i%2]}}}
+			a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, C: k.centres[i%2]}}}
 			y := 0.0
 			if r.Float64() < []float64{0.9, 0.1}[i%2] {
 				y = 1

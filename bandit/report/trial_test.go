@@ -15,7 +15,7 @@ import (
 // lookAt counts the sessions of a planned trial: n in each arm, with the given numbers of successes.
 func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
-		a := trial.Assignment{At: int64(i), Decided: true, Picks: []trial.Pick{{
+		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
 			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
 		}}}
 		wins := without

@@ -87,6 +87,7 @@ type Assignment struct {
 	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment (late look-up); a reason that only treated sessions can meet must not set this field
 	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
 	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
+	Graded   bool       `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
 	Reward   string     `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
 }
 

@@ -179,9 +179,13 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	}
 	d.Add(arm, ofTier(FieldTold, p.Injected, tier, p.Eps), 0, 1)
 	d.Add(arm, ofCoin(fRewards, p.Injected, p.Eps), 0, y)
-	d.Add(arm, ofCoin(fGraded, p.Injected, p.Eps), 0, y*(1-y))
-	if a.First == nil {
-		d.Add(arm, ofCoin(fLate, p.Injected, p.Eps), 0, 1)
+	if a.Graded {
+		d.Add(arm, ofCoin(fGradedN, p.Injected, p.Eps), 0, 1)
+		d.Add(arm, ofCoin(fGradedY, p.Injected, p.Eps), 0, y)
+		d.Add(arm, ofCoin(fGraded, p.Injected, p.Eps), 0, y*(1-y))
+		if a.First == nil {
+			d.Add(arm, ofCoin(fLate, p.Injected, p.Eps), 0, 1)
+		}
 	}
 	z, ok := Z(y-p.C, p.Injected, p.Eps)
 	if !ok {
@@ -190,7 +194,9 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 	d.Add(arm, fN, a.Day, 1)
 	d.Add(arm, fZ, a.Day, z)
 	d.Add(arm, fZZ, a.Day, z*z)
-	p.rewardSurrogate(d, z)
+	if a.Graded {
+		p.rewardSurrogate(d, z)
+	}
 	p.rewardModel(d, a.Model, z)
 	for k := range bets {
 		l := lambda(k, p.Eps) * z

@@ -54,6 +54,8 @@ const (
 	fHeard    = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
 	fRewards  = "y"     // sums of rewards
 	fGraded   = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
+	fGradedN  = "gn"    // rewards with a sum of y (1 - y): the rewards of sessions that an earlier release closed have none
+	fGradedY  = "gy"    // sums of these rewards
 	fLate     = "late"  // sessions without a reward at the closing that got a reward later
 	atRate    = "@"
 )
@@ -119,7 +121,9 @@ const (
 	iHeardBy  = iToldBy + 2*tiers
 	iRewards  = iHeardBy + 2*tiers
 	iGraded   = iRewards + 2
-	iLate     = iGraded + 2
+	iGradedN  = iGraded + 2
+	iGradedY  = iGradedN + 2
+	iLate     = iGradedY + 2
 	coinSums  = iLate + 2
 )
 
@@ -169,6 +173,7 @@ func table() map[string]place {
 		}
 		t[fRefused+b] = place{overall, iRefused + arm}
 		t[fAssigned+b+atRate], t[fRewards+b+atRate] = place{coins, iAssigned + arm}, place{coins, iRewards + arm}
+		t[fGradedN+b+atRate], t[fGradedY+b+atRate] = place{coins, iGradedN + arm}, place{coins, iGradedY + arm}
 		t[fGraded+b+atRate], t[fLate+b+atRate] = place{coins, iGraded + arm}, place{coins, iLate + arm}
 		for tier := range tiers {
 			by := b + "." + strconv.Itoa(tier) + atRate

@@ -57,7 +57,7 @@ func units(t *rapid.T) []unitDraw {
 }
 
 func (u *unitDraw) assignment() *trial.Assignment {
-	a := &trial.Assignment{Decided: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
+	a := &trial.Assignment{Decided: true, Graded: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
 	if u.heard >= 0 {
 		a.First = &trial.AtClosing{Y: u.y, Tier: u.heard}
 	}
@@ -133,6 +133,8 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					want.N++
 					coins.Told[at][u.tier%4]++
 					coins.Y[at] += u.y
+					coins.GradedN[at]++
+					coins.GradedY[at] += u.y
 					coins.Graded[at] += u.y * (1 - u.y)
 					if u.heard < 0 {
 						coins.Late[at]++

@@ -148,8 +148,10 @@ func (w *Watch) Value(o Outcome) (y float64, ok bool) {
 	return Round(o.Value(w.After[o])), true
 }
 
-// Observe sets the outcomes of all picks at the closing of a session with the sums t.
+// Observe sets the outcomes of all picks at the closing of a session with the sums t, and marks the
+// session as Graded.
 func (a *Assignment) Observe(t Tally) {
+	a.Graded = true
 	for i := range a.Picks {
 		w := &a.Picks[i].Watch
 		if w.Of == 0 {

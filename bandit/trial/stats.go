@@ -47,6 +47,8 @@ type Stratum struct {
 	Told            [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
 	Y               [2]float64      // sums of rewards
+	GradedN         [2]float64      // rewards with a sum of y (1 - y)
+	GradedY         [2]float64      // sums of these rewards
 	Graded          [2]float64      // sums of y (1 - y)
 	Late            [2]int64        // sessions without a reward at the closing that have a reward now
 }
@@ -152,6 +154,7 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iHeardBy+tiers*arm+tier]))
 			}
 			t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
+			t.GradedN[arm], t.GradedY[arm] = math.Max(0, real64(x.V[iGradedN+arm])), math.Max(0, real64(x.V[iGradedY+arm]))
 			t.Late[arm] = max(0, whole(x.V[iLate+arm]))
 			t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
 		}

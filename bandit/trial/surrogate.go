@@ -52,35 +52,36 @@ func (p *Pick) surrogate() (z float64, ok bool) {
 	return Z(min(centre, 1)-min(trouble, 1), p.Injected, p.Eps)
 }
 
+// countSurrogate counts a pick with a surrogate under injected or withheld, and returns z of the surrogate
+// and g.
+func (p *Pick) countSurrogate(d *Deltas, injected, withheld int) (zs, g float64, ok bool) {
+	if zs, ok = p.surrogate(); !ok {
+		return 0, 0, false
+	}
+	if p.Injected {
+		withheld = injected
+	}
+	d.Add(string(p.Arm), surrogateFields[withheld], 0, 1)
+	return zs, p.Watch.Weight * zs, true
+}
+
 // closeSurrogate adds the surrogate of a closed pick, rewarded or not.
 func (p *Pick) closeSurrogate(d *Deltas) {
-	zs, ok := p.surrogate()
-	if !ok {
-		return
+	if _, g, ok := p.countSurrogate(d, uN1, uN0); ok {
+		d.Add(string(p.Arm), surrogateFields[uG], 0, g)
+		d.Add(string(p.Arm), surrogateFields[uGG], 0, g*g)
 	}
-	arm, g, n := string(p.Arm), p.Watch.Weight*zs, uN0
-	if p.Injected {
-		n = uN1
-	}
-	d.Add(arm, surrogateFields[n], 0, 1)
-	d.Add(arm, surrogateFields[uG], 0, g)
-	d.Add(arm, surrogateFields[uGG], 0, g*g)
 }
 
 // rewardSurrogate adds the difference between the z of a reward and of the surrogate.
 func (p *Pick) rewardSurrogate(d *Deltas, zy float64) {
-	zs, ok := p.surrogate()
+	zs, g, ok := p.countSurrogate(d, uM1, uM0)
 	if !ok {
 		return
 	}
-	arm, g, m := string(p.Arm), p.Watch.Weight*zs, uM0
-	if p.Injected {
-		m = uM1
-	}
-	d.Add(arm, surrogateFields[m], 0, 1)
 	rest := zy - g
 	for i, v := range [...]float64{rest, rest * rest, rest * g, g, g * g, zy * zs, zs * zs} {
-		d.Add(arm, surrogateFields[uD+i], 0, v)
+		d.Add(string(p.Arm), surrogateFields[uD+i], 0, v)
 	}
 }
 

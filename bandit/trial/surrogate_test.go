@@ -103,3 +103,17 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 		t.Errorf("effect %.5f with variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
+
+// A correction of a session that an earlier release closed changes only the sums that the release added.
+func TestSessionOfAnEarlierReleaseHasNoNewSums(t *testing.T) {
+	c := trial.NewCounters()
+	a := closedPick(true, 3, 0.5)
+	a.Graded = false
+	c.Add(a.Contribution(0.3, 2))
+	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {
+		t.Errorf("the row has %+v, want one reward, not graded and not late", s.Strata)
+	}
+	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
+		t.Errorf("the sums of all sessions are %+v, want none", s)
+	}
+}

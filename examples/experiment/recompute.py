@@ -7,7 +7,9 @@ For each lesson and for all together: rewarded sessions with and without, the ef
 points), the 95% interval that is valid at any time, and the e-values of the two checks: of the coins (srm), and of the
 shares and sources of rewards in both arms (reporting). For each planned trial: its look, at the planned number of
 rewarded picks in the order in which their sessions began. For each outcome of a lesson: the effect after the pick,
-the interval, and the e-values for a fall and a rise. docs/EXPERIMENT.md explains the formulas.
+the interval, and the e-values for a fall and a rise. In the row of a lesson: the share of the variance that facts before
+the coin explain (explained), the estimate from all sessions, rewarded or not (all_sessions), and the effect on each
+model, shrunken (models). docs/EXPERIMENT.md explains the formulas.
 """
 import json
 import math
@@ -204,8 +206,110 @@ def outcomes(trials):
         yield out
 
 
+def moments(n, z, zz):
+    return z / n, max(zz / n - (z / n) ** 2, 1e-9)
+
+
+def explained(picks, row):
+    """The share of the variance of z that the centres remove, against one centre for each propensity."""
+    strata = {}
+    for t in picks:
+        if t.get("graded") and t["outcome"] is not None and 0 < t["eps"] < 1:
+            s = strata.setdefault(round(t["eps"], 6), {"n": [0, 0], "y": [0, 0], "graded": [0, 0]})
+            given, y = t["assigned"] == "injected", t["outcome"]
+            s["n"][given] += 1
+            s["y"][given] += millionths(y) / 1e6
+            s["graded"][given] += millionths(y * (1 - y)) / 1e6
+    n = z = zz = 0
+    for eps, s in strata.items():
+        centre = eps * s["y"][1] / max(s["n"][1], 1) + (1 - eps) * s["y"][0] / max(s["n"][0], 1)
+        for given, weight in ((1, 1 / (1 - eps)), (0, -1 / eps)):
+            k, y = s["n"][given], s["y"][given]
+            n += k
+            z += weight * (y - k * centre)
+            zz += weight * weight * (y - s["graded"][given] - 2 * centre * y + k * centre * centre)
+    return 1 - moments(row["n"], row["z"] / 1e6, row["zz"] / 1e6)[1] / moments(n, z, zz)[1] if n >= 50 else None
+
+
+def all_sessions(picks, row):
+    """The effect on the reward from all closed picks: the outcomes stand in where a reward is missing."""
+    s = dict.fromkeys(("n", "m", "with", "g", "gg", "gr", "d", "dd", "dg"), 0)
+    for t in picks:
+        seen = {o["name"]: o for o in t.get("outcomes") or ()}
+        trouble = [seen[name] for name in ("errors", "loops", "corrections") if name in seen]
+        if not t.get("graded") or not trouble or not 0 < t["eps"] < 1:
+            continue
+        good = t | {"center": 1 - min(1, sum(o["center"] for o in trouble))}
+        zs = z_of(good, 1 - min(1, sum(o["y"] for o in trouble)))
+        g = t.get("weight", 0) * zs
+        s["n"] += 1
+        s["g"] += millionths(g)
+        s["gg"] += millionths(g * g)
+        if t["outcome"] is not None:
+            rest = z_of(t, t["outcome"]) - g
+            s["m"] += 1
+            s["with"] += t["assigned"] == "injected"
+            for key, v in (("gr", g), ("d", rest), ("dd", rest * rest), ("dg", rest * g)):
+                s[key] += millionths(v)
+    n, m = s["n"], s["m"]
+    if s["gg"] <= 0 or n <= m:
+        return None
+    out = {"sessions": n, "rewarded": m, "effect": None, "lo": None, "hi": None, "gain": 0}
+    if m >= 50 and min(s["with"], m - s["with"]) >= 5:
+        g, gg, gr, d, dd, dg = (s[key] / 1e6 for key in ("g", "gg", "gr", "d", "dd", "dg"))
+        share, effect = m / n, d / m + g / n
+        total = (dd - d * d / m) / share**2 + gg - g * g / n + 2 * (dg - d / m * gr) / share
+        variance = max(total / n * share, 1e-9)
+        half = half_width(m, variance, TIGHT["holdout"])
+        out.update(effect=effect, lo=effect - half, hi=effect + half)
+        out["gain"] = 1 - variance / m / (moments(row["n"], row["z"] / 1e6, row["zz"] / 1e6)[1] / row["n"])
+    return out
+
+
+def models(picks, row):
+    """The effect on each model, shrunken towards the effect of the lesson. Exploratory."""
+    cells = {}
+    for t in picks:
+        if t.get("model") and 0 < t["eps"] < 1:
+            c = cells.setdefault(t["model"], {"picks": 0, "told": [0, 0], "z": 0, "zz": 0})
+            c["picks"] += 1
+            if t["outcome"] is not None:
+                z = z_of(t, t["outcome"])
+                c["told"][t["assigned"] == "injected"] += 1
+                c["z"] += millionths(z)
+                c["zz"] += millionths(z * z)
+    out, shown = [], []
+    for name, c in sorted(cells.items(), key=lambda x: (-x[1]["picks"], x[0])):
+        e = {"model": name, "picks": c["picks"], "n_with": c["told"][1], "n_without": c["told"][0], "effect": None, "shrunken": None}
+        n = sum(c["told"])
+        if n >= 50 and min(c["told"]) >= 5:
+            e["effect"], variance = moments(n, c["z"] / 1e6, c["zz"] / 1e6)
+            shown.append((e, variance / n))
+        out.append(e)
+    if shown:
+        own, k = row["z"] / 1e6 / row["n"], len(shown)
+        w = [1 / v for _, v in shown]
+        mean = sum(x * e["effect"] for x, (e, _) in zip(w, shown)) / sum(w)
+        q = sum(x * (e["effect"] - mean) ** 2 for x, (e, _) in zip(w, shown))
+        between = max(0, (q - (k - 1)) / (sum(w) - sum(x * x for x in w) / sum(w))) if k > 1 else 0
+        between = (max(own * own, 0.03**2) + (k - 1) * between) / k
+        for e, variance in shown:
+            keep = between / (between + variance)
+            e["shrunken"] = keep * e["effect"] + (1 - keep) * own
+    return out
+
+
+def further(key, row, trials):
+    """The columns of a lesson that no verdict uses."""
+    if key[0] != "holdout":
+        return {}
+    picks = [t for t in trials if (t["coin"], t["arm"]) == key]
+    shown = row["n"] >= 50 and min(row["with"], row["without"]) >= 5
+    return {"explained": explained(picks, row) if shown else None, "all_sessions": all_sessions(picks, row), "models": models(picks, row)}
+
+
 trials = read(sys.stdin)
-results = [judge(key, row) | checks(key, row["coins"], trials) for key, row in sorted(collect(trials).items())]
+results = [judge(key, row) | checks(key, row["coins"], trials) | further(key, row, trials) for key, row in sorted(collect(trials).items())]
 results += looks(trials)
 results += outcomes(trials)
 if "--json" in sys.argv:

@@ -104,6 +104,8 @@ type Trial struct {
 	Turn       int      `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
 	Trial      string   `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
 	Outcomes   []Seen   `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
+	Model      string   `json:"model,omitempty"`    // model of the session's first request
+	Graded     bool     `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
 	Weight     float64  `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
 	Tier       int      `json:"tier,omitempty"`
 	FirstTier  int      `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses

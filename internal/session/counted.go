@@ -37,6 +37,18 @@ func (c *Counted) add(o Counted) {
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
 }
 
+// less returns the part of the sums that the other sums do not have.
+func (c Counted) less(o Counted) Counted {
+	rest := func(have, other int64) int64 { return max(have-other, 0) }
+	return Counted{
+		Tally: trial.Tally{
+			Errors: rest(c.Tally.Errors, o.Tally.Errors), Loops: rest(c.Tally.Loops, o.Tally.Loops), Corrections: rest(c.Tally.Corrections, o.Tally.Corrections),
+			Turns: rest(c.Tally.Turns, o.Tally.Turns), Tokens: rest(c.Tally.Tokens, o.Tally.Tokens),
+		},
+		Used: trial.Usage{Input: rest(c.Used.Input, o.Used.Input), Cached: rest(c.Used.Cached, o.Used.Cached)},
+	}
+}
+
 // parts returns the parts of the sums. Sums without parts are one part.
 func (t *Thread) parts() map[string]Counted {
 	if t.Counted != nil {
@@ -47,10 +59,26 @@ func (t *Thread) parts() map[string]Counted {
 	return map[string]Counted{pastParts: {past, t.Used}}
 }
 
+// partsBeside returns the parts of a copy of the unit next to the parts of another copy. A replica of an
+// earlier release removes the parts when it writes the unit, and keeps the sums: its sums without the
+// other copy's parts are the part that this replica added.
+func (t *Thread) partsBeside(other *Thread) map[string]Counted {
+	if t.Counted != nil || other.Counted == nil {
+		return t.parts()
+	}
+	named := Counted{}
+	for replica, part := range other.Counted {
+		if replica != pastParts {
+			named.add(part)
+		}
+	}
+	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
+}
+
 // joinCounts adds the parts of another replica's copy of the unit to the sums. Lock the record.
 func (t *Thread) joinCounts(n *Thread) {
-	all := maps.Clone(t.parts())
-	for replica, part := range n.parts() {
+	all := maps.Clone(t.partsBeside(n))
+	for replica, part := range n.partsBeside(t) {
 		own := all[replica]
 		own.Tally.Join(part.Tally)
 		if part.Used.Input > own.Used.Input {

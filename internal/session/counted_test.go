@@ -87,3 +87,24 @@ func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 		}
 	}
 }
+
+// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the parts.
+// The new replica counts the turns of the earlier release once, after each of its writes.
+func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
+	newer, older := runOf("ci-1", begun), runOf("ci-1", begun)
+	newer.Unit.Replica = "a"
+	var want trial.Tally
+	for range 5 {
+		newer.Observe(trial.Tally{Turns: 1})
+		newer.Spend(wire.Usage{Input: 10, Cached: 4, Output: 3})
+		want.Turns, want.Tokens = want.Turns+1, want.Tokens+13
+		older.Thread.Tally, older.Thread.Used, older.Thread.Counted = newer.Thread.Tally, newer.Thread.Used, nil // the earlier release reads the row
+		older.Thread.Tally.Turns, older.Thread.Tally.Tokens, older.Thread.Used.Input = older.Thread.Tally.Turns+2, older.Thread.Tally.Tokens+26, older.Thread.Used.Input+20
+		want.Turns, want.Tokens = want.Turns+2, want.Tokens+26
+		newer.Join(older)
+		newer.Join(older)
+		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
+			t.Fatalf("the new replica counts %+v and %+v, want %+v", newer.Thread.Tally, newer.Thread.Used, want)
+		}
+	}
+}

@@ -54,11 +54,20 @@ func season(t *testing.T, data string, sessions int) {
 				words += " with " + word
 			}
 		}
-		answer, err := post("/v1/chat/completions", name, map[string]any{"model": "m", "messages": []map[string]string{{"role": "user", "content": words}}})
+		messages := []map[string]any{{"role": "user", "content": words}}
+		body := map[string]any{"model": []string{"m-1", "m-2", "m-2"}[n%3], "messages": messages}
+		answer, err := post("/v1/chat/completions", name, body)
+		score := float64(n*7%11) / 20
+		if n%4 == 0 && err == nil { // a call fails
+			body["messages"] = append(messages,
+				map[string]any{"role": "assistant", "content": nil, "tool_calls": []map[string]any{{"id": "call-1", "type": "function", "function": map[string]string{"name": "bash", "arguments": `{"command":"cat notes.txt"}`}}}},
+				map[string]any{"role": "tool", "tool_call_id": "call-1", "content": "cat: notes.txt: No such file or directory"})
+			_, err = post("/v1/chat/completions", name, body)
+			score /= 2
+		}
 		if err != nil || n%10 == 0 {
 			return err
 		}
-		score := float64(n*7%11) / 20
 		if strings.Contains(answer, "saw look-at-apples") {
 			score += 0.4
 		}
@@ -207,6 +216,9 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		MeanWithout    *float64 `json:"mean_without"`
 		EFewer         float64  `json:"e_fewer"`
 		EMore          float64  `json:"e_more"`
+		Explained      *float64
+		AllSessions    *report.AllSessions `json:"all_sessions"`
+		Models         []report.ModelEffect
 	}
 	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
@@ -267,6 +279,35 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				}
 			}
 		}
+	}
+	estimates := 0
+	for _, l := range r.Lessons {
+		a := &again[slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
+		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
+		if !equal(a.Explained, l.Explained) {
+			t.Errorf("%s: explained %v, the report has %v", l.Arm, a.Explained, l.Explained)
+		}
+		if (a.AllSessions == nil) != (l.AllSessions == nil) {
+			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, a.AllSessions, l.AllSessions)
+		} else if x, y := a.AllSessions, l.AllSessions; x != nil && (x.Sessions != y.Sessions || x.Rewarded != y.Rewarded ||
+			y.Off == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
+			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, x, y)
+		}
+		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
+			t.Errorf("%s: models %+v, the report has %+v", l.Arm, a.Models, l.Models.Effects)
+			continue
+		}
+		if l.AllSessions != nil && l.AllSessions.Effect != nil && l.Explained != nil {
+			estimates++
+		}
+		for i, x := range l.Models.Effects {
+			if y := a.Models[i]; y.Model != x.Model || y.Picks != x.Picks || !equal(y.Effect, x.Effect) || !equal(y.Shrunken, x.Shrunken) {
+				t.Errorf("%s: model %+v, the report has %+v", l.Arm, y, x)
+			}
+		}
+	}
+	if estimates == 0 {
+		t.Errorf("no lesson has an estimate from all sessions: %+v", r.Lessons)
 	}
 	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
 		t.Errorf("%d rows of %d show an effect, %d are outcomes", shown, len(again), outcomes)

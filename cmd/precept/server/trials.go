@@ -70,7 +70,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 		return nil
 	}
 	base := sample.Trial{
-		Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0,
+		Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0, Model: as.Model, Graded: as.Graded,
 		At: r.Started.UTC().Format(time.RFC3339),
 	}
 	if base.Closed {
