@@ -143,6 +143,45 @@ type stage struct {
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream
+	speeds  speeds
+}
+
+// speeds are the numbers of picks of the lesson that prevents an error until its first proofs; 0: no proof
+// yet.
+type speeds struct {
+	recurrence int64 // closed picks
+	reward     int64 // rewarded picks
+	told       int64 // rewarded picks so far
+}
+
+// look reads the proofs in the rows of a report.
+func (s *speeds) look(rows []report.Row) {
+	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == demo.Pinned })
+	if i < 0 {
+		return
+	}
+	r := &rows[i]
+	s.told = r.Told
+	if s.reward == 0 && r.Verdict == report.ProvenHelps {
+		s.reward = r.Told
+	}
+	for _, x := range r.Outcomes {
+		if s.recurrence == 0 && x.Verdict == report.Prevents {
+			s.recurrence = x.NInjected + x.NWithheld
+		}
+	}
+}
+
+// sentence describes the two speeds.
+func (s *speeds) sentence() string {
+	recurrence, reward := "is not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.told)
+	if s.recurrence > 0 {
+		recurrence = fmt.Sprintf("was proven after %d picks, rewarded or not", s.recurrence)
+	}
+	if s.reward > 0 {
+		reward = fmt.Sprintf("proven after %d rewarded picks", s.reward)
+	}
+	return fmt.Sprintf("Two speeds: that %s prevents its error %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
 }
 
 // onStage runs a server while play runs, and keeps the dashboard available afterwards unless --exit
@@ -194,7 +233,7 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
 		Client: &http.Client{Transport: transport},
 	}
-	if err := d.run(ctx, fleet); err != nil {
+	if err := d.run(ctx, on, fleet); err != nil {
 		return err
 	}
 	if err := server.Pause(ctx, demoSettle); err != nil {
@@ -204,10 +243,12 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 	if err != nil {
 		return err
 	}
+	d.speeds.look(r.Lessons)
 	fmt.Fprintf(
 		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
 		demoTable(d.world.Truths, r.Lessons, columns(d.outside.out)), d.model.Score().Summary(),
 	)
+	fmt.Fprintf(out, "\n%s\n", d.speeds.sentence())
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
 			out, "A warning ended %s. The first agent had repeated its call: %s.\n",
@@ -217,8 +258,8 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 	return nil
 }
 
-// run plays all sessions and shows the progress on a terminal.
-func (d *stage) run(ctx context.Context, fleet *demo.Fleet) error {
+// run plays all sessions, shows the progress on a terminal, and reads the report as the numbers grow.
+func (d *stage) run(ctx context.Context, on *server.Server, fleet *demo.Fleet) error {
 	played := make(chan error, 1)
 	go func() { played <- fleet.Run(ctx) }()
 	ticker := time.NewTicker(demoLook)
@@ -233,6 +274,9 @@ func (d *stage) run(ctx context.Context, fleet *demo.Fleet) error {
 			done, _ := fleet.Done()
 			line.add(done - shown)
 			shown = done
+			if r, err := on.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
+				d.speeds.look(r.Lessons)
+			}
 		}
 	}
 }

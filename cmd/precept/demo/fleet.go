@@ -78,10 +78,14 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 			list = append(list, userMessage(finalMark))
 		}
 		var err error
-		if id, m, err = f.chat(ctx, "demo", list); err != nil {
+		if id, m, err = f.chat(ctx, "demo", list, "bash"); err != nil {
 			return err
 		}
-		list = append(list, m, userMessage(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
+		list = append(list, m)
+		for i := range m.ToolCalls {
+			list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[i].ID, Content: resultOf(&m.ToolCalls[i])})
+		}
+		list = append(list, userMessage(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
 	}
 	good := succeeded(m)
 	if good {

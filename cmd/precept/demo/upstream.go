@@ -44,7 +44,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if text := string(body); strings.Contains(text, loopMark) {
 			return insists(text, n)
 		}
-		return message{Role: "assistant", Content: u.answer(string(body), n)}
+		return u.answer(string(body), n)
 	})
 }
 
@@ -68,18 +68,16 @@ func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, 
 	})
 }
 
-// answer returns a note on a step of the ticket, or the result of the ticket.
-func (u *Upstream) answer(body string, n uint64) string {
+// answer returns a note on a step of the ticket, a call of the step, or the result of the ticket.
+func (u *Upstream) answer(body string, n uint64) message {
+	says := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
 	if m == nil {
-		return "Which ticket?"
-	}
-	if !strings.Contains(body, finalMark) {
-		return fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff)
+		return says("Which ticket?")
 	}
 	num, err := strconv.Atoi(m[1])
 	if err != nil {
-		return "Which ticket?"
+		return says("Which ticket?")
 	}
 	t := u.w.ticket(num)
 	var lessons []int
@@ -88,11 +86,17 @@ func (u *Upstream) answer(body string, n uint64) string {
 			lessons = append(lessons, i)
 		}
 	}
+	if !strings.Contains(body, finalMark) {
+		if arguments, ok := u.w.installs(t, lessons); ok && strings.Contains(body, `"tools":`) {
+			return asks("bash", arguments, n)
+		}
+		return says(fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff))
+	}
 	u.note(t, lessons)
 	if u.w.succeeds(t, lessons) {
-		return "RESULT: success"
+		return says("RESULT: success")
 	}
-	return "RESULT: failure"
+	return says("RESULT: failure")
 }
 
 // note adds a session's true chances of success to the score.

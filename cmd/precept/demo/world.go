@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -78,6 +79,54 @@ func (w *World) WriteLessons(dir string) error {
 	return nil
 }
 
+// Pinned is the lesson that prevents an error. An agent with a ticket about a moved dependency installs
+// the dependency before the last step, and the installation fails without a pinned version.
+const Pinned = "pin-the-dependency"
+
+// The probability that an agent installs without a version: with the lesson and without.
+const unpinnedWith, unpinnedWithout = 0.2, 0.9
+
+// Commands of the installation, and their results.
+const (
+	pinnedCommand   = `{"command":"pip install acme-client==2.3"}`
+	unpinnedCommand = `{"command":"pip install acme-client"}`
+	installed       = "Successfully installed acme-client-2.3"
+	installError    = "Exit code 1\nERROR: No matching distribution found for acme-client"
+)
+
+// resultOf returns the result of a call.
+func resultOf(c *call) string {
+	if c.Function.Arguments == unpinnedCommand {
+		return installError
+	}
+	return installed
+}
+
+// installs returns the arguments of the installation of a ticket with these lessons. ok is false for a
+// ticket about something else.
+func (w *World) installs(t ticket, lessons []int) (arguments string, ok bool) {
+	pin := w.bySlug[Pinned]
+	if !slices.Contains(t.applies, pin) {
+		return "", false
+	}
+	chance := unpinnedWithout
+	if slices.Contains(lessons, pin) {
+		chance = unpinnedWith
+	}
+	if w.luck("install", t) < chance {
+		return unpinnedCommand, true
+	}
+	return pinnedCommand, true
+}
+
+// luck returns a fixed uniform number of a ticket, so that the luck of a ticket does not depend on the
+// lessons.
+func (w *World) luck(of string, t ticket) float64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, of, t.n)
+	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
+}
+
 // ticket is a task of the fleet.
 type ticket struct {
 	n          int
@@ -127,13 +176,9 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 	return min(max(p, .03), .97)
 }
 
-// succeeds draws the outcome from one fixed uniform number per ticket, so that the luck of a ticket
-// does not depend on the lessons.
+// succeeds draws the outcome of a ticket.
 func (w *World) succeeds(t ticket, lessons []int) bool {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d outcome %d", w.seed, t.n)
-	u := rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // as above
-	return u < w.chance(t, lessons)
+	return w.luck("outcome", t) < w.chance(t, lessons)
 }
 
 // Effect returns the true effect of a lesson.
