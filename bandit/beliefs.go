@@ -2,6 +2,7 @@ package bandit
 
 import (
 	"math"
+	"strings"
 
 	"precept/bandit/trial"
 )
@@ -45,6 +46,18 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 		return 0, 0
 	}
 	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
+}
+
+// Admit replaces the model of a session that closes by trial.OtherModels if the tenant has too many
+// models, in the category, too: the name comes from a request, and each name would add counters.
+func (c *Chooser) Admit(a *trial.Assignment) {
+	if a.Model = c.measured.AdmitModel(a.Model); a.Model != trial.OtherModels {
+		return
+	}
+	if parts := strings.Split(a.Category, "|"); len(parts) > factModel {
+		parts[factModel] = trial.OtherModels
+		a.Category = strings.Join(parts, "|")
+	}
 }
 
 // Unseen reports whether the evidence of an arm includes other models and not this model.

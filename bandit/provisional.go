@@ -61,7 +61,12 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
 		if p.place.of == ofCategory {
-			c.category(categoryOf(p.scope)).provisional[p.place.at] += sign * p.value
+			name := categoryOf(p.scope)
+			b := c.category(name)
+			b.provisional[p.place.at] += sign * p.value
+			if *b == (baseline{}) {
+				delete(c.cats, name)
+			}
 			c.all.provisional[p.place.at] += sign * p.value
 		}
 	}

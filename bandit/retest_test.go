@@ -89,3 +89,31 @@ func TestManyModelNamesShareOneRetest(t *testing.T) {
 		t.Errorf("an unknown model withholds %g after the evidence of other unknown models, want 0.05", b)
 	}
 }
+
+// A million model names of open and closed sessions leave a few counters and categories.
+func TestModelNamesAddFewCounters(t *testing.T) {
+	c := bandit.New()
+	rows := map[string]bool{}
+	for i := range 20_000 {
+		name := fmt.Sprint("model-", i)
+		a := &trial.Assignment{
+			Decided: true, Category: "agent|" + name + "|s", Model: name, Base: 0.5,
+			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Off: 0.5, C: 0.5}},
+		}
+		c.DropProvisional(c.AddProvisional(a, 1, 1))
+		c.Admit(a)
+		for _, d := range append(a.Closing(), bandit.Contribution(a, 1, 1)...) {
+			rows[d.Key.Scope+" "+d.Key.Field] = true
+			c.Add([]trial.Delta{d})
+		}
+	}
+	if len(rows) > 400 {
+		t.Errorf("20,000 model names add %d counters, want at most 400", len(rows))
+	}
+	if n, _ := c.Baseline("agent|model-5|s"); n != 1 {
+		t.Errorf("the category of an early model has %g sessions, want 1", n)
+	}
+	if n, _ := c.Baseline("agent|other|s"); n < 19_900 {
+		t.Errorf("the category of the other models has %g sessions, want nearly all", n)
+	}
+}

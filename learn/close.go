@@ -170,7 +170,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 // the session adds to the counters.
 func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
 	a := &rec.Assignment
-	a.Model = c.Measured().AdmitModel(a.Model)
+	c.Admit(a)
 	if a.First = nil; out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
