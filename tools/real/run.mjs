@@ -95,7 +95,8 @@ async function main() {
   table(truths, report, gained / sessions);
 }
 
-const points = x => x === null || x === undefined ? "-" : (x >= 0 ? "+" : "") + (100 * x).toFixed(1);
+// points ends effects at 100 points, as the report does.
+const points = x => x === null || x === undefined ? "-" : (x >= 0 ? "+" : "") + (100 * Math.max(-1, Math.min(1, x))).toFixed(1);
 
 function table(truths, report, mean) {
   const rows = report.lessons.map(l => [l.slug, `${points(truths[l.slug].mean)} ± ${(100 * truths[l.slug].error).toFixed(1)}`, points(l.effect),
