@@ -16,7 +16,7 @@ import (
 type entryPage struct {
 	Said  string // reason for the login page, if any
 	Next  string // path to open after the login
-	Again bool   // the browser repeats the request by itself
+	Again bool   // the browser repeats the request without the user
 }
 
 // refuse answers a wrong token: counted, and logged now and then.

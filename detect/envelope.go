@@ -110,7 +110,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		if state, _ := v.get("status", "state"); call.phrases.is("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // beside an output, code and status are the exit code
+		if !ok { // next to an output, code and status are the exit code
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}

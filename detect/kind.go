@@ -20,7 +20,7 @@ type KindInfo struct {
 	Name    Kind
 	Broader Kind   // kind that every failure of this kind has, too; "" for none
 	Meaning string // for people
-	also    bool   // given to a line beside the first kind of the line
+	also    bool   // for a line that has a kind already
 	rest    bool   // given only to failures without another kind
 }
 

@@ -21,7 +21,7 @@ type step struct {
 	warned    bool
 	written   bool // the result is text of a user message (wire.Result.InUserText)
 	own       bool // one item holds call and result (wire.Result.WithCall)
-	automatic bool // the model did not ask: the agent ran a test by itself
+	automatic bool // the agent ran a test without a call of the model
 
 	person bool
 	turn   personTurn

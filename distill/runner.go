@@ -106,8 +106,8 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// tenant distils the sessions of one tenant, unless another process holds the claim. open: the words of the
-// tenant may stand in its lessons.
+// tenant distils the sessions of one tenant, unless another process holds the claim. open: its
+// lessons may use the words of the tenant.
 func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun

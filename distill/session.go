@@ -100,10 +100,10 @@ type reading struct {
 	ref   Ref
 	steps []step
 	turns []userMessage
-	open  bool // the words of the organisation may stand in a lesson
+	open  bool // a lesson may use the words of the organisation
 }
 
-// layOut prepares a session for the rules. open: the words of the organisation may stand in a lesson.
+// layOut prepares a session for the rules. open: a lesson may use the words of the organisation.
 // Calls without a result are dropped.
 func layOut(s *Session, open bool) *reading {
 	r := &reading{open: open, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}

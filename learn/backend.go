@@ -27,8 +27,8 @@ type Recorder interface {
 	Deliver(ctx context.Context)
 	// Still runs f while nothing is delivered and nothing is forgotten.
 	Still(f func())
-	// Undelivered returns the sessions with data that the backend does not have yet. ok is false
-	// where the recorder cannot tell. Undelivered is called in Still.
+	// Undelivered returns the sessions with data that the backend does not have yet. ok is false if
+	// the recorder does not know the sessions. Undelivered is called in Still.
 	Undelivered() (of map[session.Ref]bool, ok bool)
 }
 

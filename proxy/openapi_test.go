@@ -36,7 +36,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, nil)
 	r.Parts().Bank = struct{ proxy.Bank }{} // no request reads the bank
 	for _, route := range r.Routes() {
-		path := strings.TrimPrefix(route.Path, "/p/:said") // the same path after a path form
+		path := strings.TrimPrefix(route.Path, "/p/:names") // the same path after a path form
 		if route.Path != "/*" && route.Method != http.MethodHead {
 			there = append(there, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))
 		}

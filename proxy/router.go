@@ -30,7 +30,7 @@ func (p *Proxy) router() *echo.Echo {
 		for method, h := range methods {
 			h := ownEndpoint(h)
 			e.Add(method, path, h)
-			e.Add(method, "/p/:said"+path, h) // an agent that can set only a base URL names itself in the path
+			e.Add(method, "/p/:names"+path, h) // an agent that can set only a base URL has its names in the path
 		}
 	}
 	e.RouteNotFound("/*", func(c echo.Context) error {
@@ -138,8 +138,8 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// endRequest ends every request. A panic gives an error where the client has no byte yet, and a cut
-// otherwise.
+// endRequest ends every request. After a panic the client gets an error; a client that has received
+// a part of the response gets a closed connection.
 func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it

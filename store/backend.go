@@ -34,8 +34,7 @@ type recorded interface {
 	parking
 }
 
-// Fleet is a backend that replicas share: through a Fleet, replicas tell each other of forgotten and
-// of opted-out sessions.
+// Fleet is a backend that replicas share: through a Fleet, replicas announce forgotten and opted-out sessions.
 type Fleet interface {
 	epochs
 	announcer

@@ -29,7 +29,7 @@ type Entry struct {
 	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (its coin) or control (the session's coin)
 }
 
-// The kinds of an Entry besides the roles of messages.
+// The kinds of an Entry, in addition to the roles of messages.
 const (
 	KindBlock    = "block"
 	KindWithheld = "withheld"

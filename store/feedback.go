@@ -86,7 +86,7 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 	return err
 }
 
-// countFull counts the feedback for which a session has no room, and takes that for no failure.
+// countFull counts the feedback for which a session has no room, and returns nil for such an error.
 func (f *feedbackWriter) countFull(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.tally.FeedbackLeft.Add(int64(n))
@@ -96,7 +96,7 @@ func (f *feedbackWriter) countFull(err error) error {
 }
 
 // addUnits adds to entries the feedback that the units of its sessions derive from entries. A unit
-// that cannot be looked up now gets the feedback when the session closes.
+// whose look-up fails gets the feedback when the session closes.
 func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		of, ok, err := f.sessions.member(ctx, tenant, id)

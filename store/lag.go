@@ -31,8 +31,8 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
-// updateLag updates the number of exchanges that wait, and the time since which the oldest waits. For rows
-// in the outbox alone, that is the time at which the lag began. The caller is in Still.
+// updateLag updates the number of waiting exchanges and the time since which the oldest waits. For
+// rows in the outbox alone, the time is the begin of the lag. The caller is in Still.
 func (s *Store) updateLag() {
 	h, d := s.shipper.handoff, s.shipper
 	h.mu.Lock()
@@ -79,9 +79,9 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// Undelivered returns the sessions with exchanges that the backend does not have yet: such a session
-// must not close. ok is false while the sessions are unknown: exchanges are in the outbox alone, or
-// the backend takes nothing. The caller is in Still.
+// Undelivered returns the sessions with exchanges that the backend does not have yet: such a
+// session must not close. ok is false while the sessions are unknown, because exchanges are in the
+// outbox alone or the backend accepts no writes. The caller is in Still.
 func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false

@@ -141,7 +141,7 @@ func (l *live) sweep(now time.Time, p progress) {
 	l.thin(sweepStep, l.most(), now.Add(-idleAfter), p)
 }
 
-// progress tells which sessions may leave memory.
+// progress says which sessions may leave memory.
 type progress struct {
 	delivered int64 // newest flush that the backend has
 	inOutbox  int64 // newest flush whose rows may be in the outbox alone

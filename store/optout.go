@@ -27,7 +27,7 @@ type optouts struct {
 	clean   *redact.CleanTexts // nil: every text is scanned
 
 	rules    atomic.Pointer[sample.OptOut] // nil: nothing opted out
-	personal atomic.Bool                   // redact personal data, besides secrets
+	personal atomic.Bool                   // also redact personal data, not only secrets
 }
 
 // OptedOut judges an exchange for Store.OptedOut and for the recorder.

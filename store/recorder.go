@@ -155,8 +155,8 @@ func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.next.flush = r.handoff.flushes
 }
 
-// SetPersonal turns the redaction of personal data on or off, besides secrets. SetPersonal is safe
-// for concurrent use.
+// SetPersonal turns the redaction of personal data on or off; secrets are always redacted.
+// SetPersonal is safe for concurrent use.
 func (r *recorder) SetPersonal(on bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()

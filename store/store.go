@@ -43,7 +43,7 @@ type ContentOptions struct {
 	Keep       bool               // keep exchanges and samples (learning.enabled)
 	OptOut     *sample.OptOut     // nil: nothing opted out
 	Secret     []byte             // key of the marks of opted-out sessions; nil: a restart forgets the marks
-	Personal   bool               // redact personal data, besides secrets
+	Personal   bool               // also redact personal data, not only secrets
 	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil: every text is scanned
 }
 
@@ -217,8 +217,7 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
 
-// PublishOptOut tells the other replicas that the newest turn of a session opted out. waited is as
-// in Publish.
+// PublishOptOut announces to the other replicas that the newest turn of a session opted out. waited is as in Publish.
 func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 	s.publisher.PublishOptOut(ses, waited)
 }

@@ -13,8 +13,8 @@ import "slices"
 // Both copies may be repeated, because the ids follow from the source.
 
 // mostSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
-// of people always does. mostShared is the number of a unit's entries that reach all members, of
-// which there may be thousands.
+// of people always does. mostShared is the number of a unit's entries that reach all members. A
+// unit may have thousands of members.
 const mostSignals, mostShared = 1024, 32
 
 // ForUnit returns a member's entries as the unit counts them. number is the number of the member in

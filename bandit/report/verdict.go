@@ -8,8 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// likely is the distance from 0, in posterior standard deviations of the chooser's model, of a
-// "likely".
+// likely is the distance from 0, in posterior standard deviations of the chooser's model, for the verdict "likely".
 const likely = 2.5
 
 // verdict returns the first verdict that holds.
@@ -93,9 +92,10 @@ const claimRate = 0.50
 // claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
-// claims returns the p-value of an interval's distance from 0 at which a row is called "helps" or
-// "harms". Excluding 0 does not suffice: one in twenty lessons without effect excludes 0, and where
-// few lessons have an effect these would be most of the rows called something.
+// claims returns the p-value of an interval's distance from 0 at which a row gets the verdict
+// "helps" or "harms". An interval without 0 does not suffice: the intervals of one in twenty
+// lessons without effect exclude 0, and if few lessons have an effect, these lessons would be most
+// of the rows with such a verdict.
 func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {

@@ -104,7 +104,7 @@ type Lesson struct {
 	Confidence                 float64
 	SuccessCount, FailureCount int // initial counts by the author; no decision uses the counts
 	Supersedes                 []string
-	Prevents                   []string  // kinds of errors and phrases of errors that the lesson prevents, besides those of the trigger
+	Prevents                   []string  // further kinds and phrases of errors that the lesson prevents, in addition to its trigger
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // active in a person's file
 	Former                     State     // state before a pause or a retirement; empty in other states

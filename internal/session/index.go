@@ -26,7 +26,7 @@ type owner struct {
 }
 
 // index maps echo keys to their sessions. An index is bounded: new entries overwrite the oldest. An
-// entry takes 32 bytes besides the map.
+// entry takes 32 bytes in addition to the map.
 type index struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot + 1 of the key's newest entry

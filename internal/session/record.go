@@ -117,7 +117,7 @@ type Mailbox struct {
 	Offered bool     `json:"offered,omitempty"` // the agent has read the information about /lesson commands
 }
 
-// State holds the events of a session besides its turns. The flags are independent: a session in
+// State holds the events of a session outside of its turns. The flags are independent: a session in
 // doubt can be refused, and closes like any other session.
 type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice

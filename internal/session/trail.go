@@ -28,7 +28,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	if t.claim.Previous != "" && !yield(trailKey{key: t.r.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Space != SpaceConversation { // else the provider keeps the history: only a reply id is stronger
+	if t.claim.Space != SpaceConversation { // otherwise the provider keeps the history, and only a reply id is stronger
 		given := 0
 		for i := t.r.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
 			echoes := t.r.req.Echo(i)

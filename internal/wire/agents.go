@@ -13,8 +13,8 @@ type profile struct {
 	marks []string // beginnings of the text
 	exact bool     // a mark is the whole text
 
-	// read reads a result; false for a text that only begins like one. A profile without read reports
-	// something that the agent did by itself: no call asked for the text.
+	// read reads a result; false for a text that only begins like a result. A profile without read
+	// reports an action of the agent without a call.
 	read func(text string) (report, bool)
 
 	// grows reads a message that holds all calls and results so far, after the words of the person.
@@ -29,7 +29,7 @@ type profile struct {
 type report struct {
 	text      string
 	failed    bool
-	separated bool // messages of the agent may stand between the answer and the result
+	separated bool // messages of the agent may come between the answer and the result
 
 	call *Call                                 // call, where the result names the call
 	find func(answer string) (c Call, ok bool) // reads the call in the answer; nil without call and answer
@@ -106,8 +106,8 @@ func readReport(text string) (report, bool) {
 	return report{}, false
 }
 
-// observed reports whether an agent wrote a text in the place of the user: a result, or a report of
-// something that the agent did by itself.
+// observed reports whether an agent wrote a text in the role of the user: a result, or a report of
+// an action without a call.
 func observed(text string) bool {
 	p := profileOf(text)
 	if p == nil || p.read == nil {

@@ -27,8 +27,8 @@ const (
 	aroundNull             // a string around a null: the null becomes the end of the string
 )
 
-// The bytes around a null that becomes the end of a string. The escape tells the string from a string
-// that the client sent.
+// The bytes around a null that becomes the end of a string. The escape distinguishes the string
+// from a string of the client.
 const (
 	beforeNull = `\u000a`
 	null       = "null"

@@ -36,8 +36,7 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// Prompt returns the JSON of the system prompt and of the tools that stand outside of the list, as
-// sent; nil for an absent one.
+// Prompt returns the JSON of the system prompt and of the tools outside of the list, as sent; nil for an absent part.
 func (r *Request) Prompt() (system, tools []byte) {
 	if v := r.members.system; kindAt(r.Body, v) == '"' || kindAt(r.Body, v) == '[' {
 		system = v.of(r.Body)

@@ -54,7 +54,7 @@ func jsonCall(s string) (name, args string) {
 	return name, args
 }
 
-// namedTag parses the last block <name> ... </name> whose tags stand on lines of their own.
+// namedTag parses the last block <name> ... </name> whose tags are on separate lines.
 func namedTag(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n</")
 	if end < 0 {

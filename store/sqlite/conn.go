@@ -14,13 +14,13 @@ import (
 	"precept/internal/session"
 )
 
-// conn is one connection to the file. One goroutine uses a connection at a time; the pool of
-// connections in Store sees to that.
+// conn is one connection to the file. The pool of connections in Store ensures that one goroutine
+// uses a connection at a time.
 //
 // Statements run inside do. The first statement that fails, or the end of the context of do, ends
-// all of them: later statements do nothing and read nothing, and do returns the error. The code
-// between the statements therefore checks no errors, as long as the code decides nothing by what a
-// statement read.
+// all of them: later statements have no effect and return no rows, and do returns the error. The
+// code between the statements therefore checks no errors, if the code decides nothing by the result
+// of a statement.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with database/sql and with the driver of
 // modernc.org/sqlite.
@@ -150,7 +150,7 @@ func (c *conn) script(text string) {
 // rollback ends an open transaction, also after a failure.
 func (c *conn) rollback() error {
 	if c.db.AutocommitEnabled() {
-		return nil // SQLite rolls back by itself after some failures
+		return nil // SQLite itself rolls back after some failures
 	}
 	stmt, err := c.db.Prepare("ROLLBACK")
 	if err != nil {

@@ -33,7 +33,7 @@ func Lock(dir string) (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("%w: %s is served by %s; stop it, or give this one another with --data-dir", ErrLocked, dir, holder(f))
 	}
-	// The process number is information for people. The lock holds without it, on a full disk.
+	// The process number is information for people. On a full disk the lock is valid without the number.
 	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
 	return f, nil
 }
