@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -68,13 +69,13 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("%s: got error %v, out %s, want no error", script, err, out)
 		}
 	}
-	const copying, queue, into = "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
+	const private, copying, queue, into = "umask 077", "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
 	documented, err := os.ReadFile(filepath.Join("../..", "docs", "OPERATIONS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const putBack = "mv data damaged && cp -R backup data"
-	for _, line := range []string{copying, queue, into, putBack} {
+	for _, line := range []string{private, copying, queue, into, putBack} {
 		if !strings.Contains(string(documented), line) {
 			t.Errorf("docs/OPERATIONS.md does not say %q", line)
 		}
@@ -100,6 +101,19 @@ func TestBackupAndRestore(t *testing.T) {
 	p.Kills()
 	sh(putBack)
 	p = start()
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v after the restore, want no access for others", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := settledReport(t, func() string { return read("report", "--json") }); got != before {
 		t.Errorf("the report after the restore\n%s\nbefore\n%s", got, before)
 	}

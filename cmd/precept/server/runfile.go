@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -125,6 +126,35 @@ func MakeDataDir(dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
+}
+
+// restrictData makes precept's files in a data directory readable by their owner only. A restored copy often has the
+// modes of the tool that made the copy, and the files hold conversations and a token.
+func restrictData(dir string, log *slog.Logger) {
+	if runtime.GOOS == "windows" { // there, the modes say nothing about other users
+		return
+	}
+	entries, _ := os.ReadDir(dir) // the lock has reported an unreadable directory
+	patterns := []string{"precept.db*", "outbox.db*", admin.TokenFile, "audit.jsonl*", "consulted.json", "fleet.json", "run.log"}
+	var names []string
+	for _, e := range entries {
+		ours := slices.ContainsFunc(patterns, func(pattern string) bool {
+			ok, _ := filepath.Match(pattern, e.Name()) // the patterns are well-formed
+			return ok
+		})
+		info, err := e.Info()
+		if !ours || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		if err := os.Chmod(filepath.Join(dir, e.Name()), info.Mode().Perm()&^0o077); err != nil {
+			log.Warn("a file of the data directory is readable by other users, and its mode cannot be changed; run chmod 600", "file", e.Name(), "error", err)
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	if len(names) > 0 {
+		log.Warn("files of the data directory were readable by other users; they have mode 0600 now", "files", strings.Join(names, " "))
+	}
 }
 
 // userPath returns a path below the first variable that is set, or below ~/.local/kind.

@@ -50,6 +50,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	switch {
 	case unwritable == nil:
 		s.onStop("data directory", lock.Close)
+		restrictData(cfg.DataDir, log)
 	case !errors.Is(unwritable, sqlite.ErrReadOnly):
 		return unwritable
 	}
