@@ -103,6 +103,14 @@ func (bare) Recent(context.Context, string, time.Time, time.Time) (store.Recent,
 	return store.Recent{}, nil
 }
 
+func (bare) Run(context.Context, string, string) (store.RunSessions, error) {
+	return store.RunSessions{}, store.ErrNoSession
+}
+
+func (bare) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+	return nil, nil
+}
+
 func (bare) Transcript(context.Context, string, string, int) (store.Transcript, error) {
 	return store.Transcript{}, store.ErrNoSession
 }

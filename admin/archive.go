@@ -20,7 +20,17 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 		return store.Transcript{}, p.err
 	}
 	t, err := s.options.Read.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
-	return t, storeFault(err)
+	if err != nil {
+		return t, storeFault(err)
+	}
+	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
+	if err != nil { // the transcript is more important
+		s.log(c).Warn("the lessons near a session cannot be read", "session", t.ID, "error", err)
+	}
+	for _, m := range near {
+		t.Fates = append(t.Fates, store.Fate{Slug: m.Slug, State: store.NotMatched, Why: m.Why})
+	}
+	return t, nil
 }
 
 // Families lists the sample families.

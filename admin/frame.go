@@ -72,7 +72,9 @@ func (f frame) Link(path string, query ...string) string {
 		q.Set("tenant", t)
 	}
 	for i := 0; i+1 < len(query); i += 2 {
-		q.Set(query[i], query[i+1])
+		if query[i+1] != "" {
+			q.Set(query[i], query[i+1])
+		}
 	}
 	return address(path, q)
 }
@@ -101,6 +103,9 @@ func (f frame) lesson(slug string, action ...string) string {
 func (f frame) session(id string, action ...string) string {
 	return f.Link(part("/sessions/", id, action))
 }
+
+// run returns the address of a run's page.
+func (f frame) run(name string) string { return f.Link(part("/runs/", name, nil)) }
 
 func part(of, name string, action []string) string {
 	return strings.Join(append([]string{of + url.PathEscape(name)}, action...), "/")

@@ -311,6 +311,14 @@ func (f *full) Recent(context.Context, string, time.Time, time.Time) (store.Rece
 	return store.Recent{Sessions: f.list.Sessions, Back: f.generated, Whole: true}, f.err()
 }
 
+func (f *full) Run(_ context.Context, _, name string) (store.RunSessions, error) {
+	return store.RunSessions{Name: name, Sessions: f.list.Sessions, More: 1, Verdict: f.word}, f.err()
+}
+
+func (f *full) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+	return []backtest.Miss{{Slug: f.word, Why: f.word}}, f.err()
+}
+
 func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
 	f.asked = name
 	return f.one, f.err()

@@ -108,6 +108,9 @@ type Surveyor interface {
 	// Survey reads the newest sessions of a tenant. A survey may take seconds; pages share the
 	// result.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
+	// Nearest returns the lessons that came closest to a match in a session, without the lessons
+	// that matched.
+	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Miss, error)
 	// Backtest returns the captured sessions of a tenant in which a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
@@ -125,6 +128,7 @@ var ErrNoLesson = errors.New("unknown lesson")
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
+	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
 	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)

@@ -222,6 +222,10 @@ func (unread) Survey(context.Context, string) (*report.Survey, error) {
 	return nil, errors.New("no disk")
 }
 
+func (unread) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+	return nil, errors.New("no disk")
+}
+
 func (unread) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
 	return backtest.Result{}, errors.New("no disk")
 }

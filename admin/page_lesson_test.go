@@ -52,6 +52,10 @@ func (f *fakeLibrary) Survey(context.Context, string) (*report.Survey, error) {
 	return f.survey, nil
 }
 
+func (f *fakeLibrary) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+	return nil, nil
+}
+
 func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (backtest.Result, error) {
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Fired: 41, Words: []backtest.Word{{Word: "flaky test", Sessions: 41}}, Silent: []string{"never said"}}, nil
 }

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,13 +36,15 @@ func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Ex
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
-		title(nameOf(&v.session.SessionItem), quiet(
+		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), quiet(
 			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
+			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.run(v.session.Run)), quoted(short(v.session.Run)))}),
 		)),
 		figures([]stat{
 			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
+			statOf("errors", known(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), when(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", count(v.session.SessionItem.Loops), "", when(v.session.SessionItem.Loops > 0, "warn", "")),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
 			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
@@ -50,11 +54,21 @@ func (v *sessionView) html(f frame) g.Node {
 			h.Class("split"),
 			v.turns(f),
 			h.Aside(
-				labelled("About this session"), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
-				picksTable(f, v.session.Picks), aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
+				labelled("About this session"), lessonFates(f, &v.session), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
+				aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}
+}
+
+// kindsOf returns the first kinds of the failed tool results.
+func kindsOf(x *store.SessionItem) string {
+	const most = 2
+	text := strings.Join(x.Kinds[:min(len(x.Kinds), most)], ", ")
+	if len(x.Kinds) > most {
+		text += fmt.Sprintf(" and %d more", len(x.Kinds)-most)
+	}
+	return visible(text)
 }
 
 // notices returns the session's unusual properties.

@@ -103,7 +103,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 	}{
 		"plain": {func(*store.Transcript) {}, []string{
 			"!is a control", "!no part of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
-			"!Later turns", "no feedback", `<strong class="">–</strong>`, "No lesson was picked.", "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
+			"!Later turns", "no feedback", `<strong class="">–</strong>`, `<strong>not matched</strong><small>word</small>`, "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
 			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
 		}},
 		"named":    {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
@@ -134,10 +134,17 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			source(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
 		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
 		"coins": {func(s *store.Transcript) {
-			s.Picks = []store.PickItem{{Slug: "a", Injected: true, Propensity: 0.9, Turn: 2}, {Slug: "b", Propensity: 0.5, Turn: 4}}
+			s.Fates = []store.Fate{
+				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2}, {Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
+				{Slug: "c", State: "control"}, {Slug: "d", State: "not_picked", Why: "room"}, {Slug: "e", State: "not_picked", Why: "slots"},
+				{Slug: "f", State: "not_picked", Why: "rank"}, {Slug: "g", State: "not_picked"},
+			}
 		}, []string{
-			`>a</a></th><td class="text">injected</td><td>0.90</td><td>2</td>`,
-			`>b</a></th><td class="text"><span class="quiet">withheld</span></td><td>0.50</td><td>4</td>`,
+			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
+			`>b</a> <strong>withheld</strong><small>by the coin, turn 4; the probability of injection was 0.50</small>`,
+			`>c</a> <strong>control</strong><small>matched; the coin made the session a control session`,
+			`>d</a> <strong>not picked</strong><small>matched; no room for its text (inject.budget_bytes)</small>`,
+			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
 		holds(t, name, sessionWith(t, c.change), c.says...)

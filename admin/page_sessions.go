@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -63,6 +64,7 @@ func (v *sessionsView) html(f frame) g.Node {
 					g.Textf("%d shown", len(v.found.Sessions)),
 					g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Looked), back}),
 				)), v.query.After, v.found.Next),
+				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				quiet(g.Text("Redacted and opted-out text is never stored.")),
 			),
 		),
@@ -127,6 +129,24 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 	}
 }
 
+// exports returns the links that export the selected sessions, on all pages of the list.
+func (v *sessionsView) exports(f frame) g.Node {
+	about := map[string]string{"csv": "rows, for a spreadsheet", "jsonl": "rows, as JSON lines", "transcripts": "whole conversations, as JSON lines"}
+	q := url.Values{"tenant": {v.query.Tenant}}
+	for _, key := range sessionFilters() {
+		if value := f.query.Get(key); value != "" {
+			q.Set(key, value)
+		}
+	}
+	return h.P(
+		h.Class("export-row"), labelled("Export all selected sessions"), h.Role("group"), g.Text("Export all selected sessions: "),
+		g.Map(sessionFormats(), func(format string) g.Node {
+			q.Set("format", format)
+			return g.Group{h.A(h.Class("button"), h.Href(address("/api/export/sessions", q)), g.Attr("download"), h.Title(about[format]), g.Text(format)), space()}
+		}),
+	)
+}
+
 // sessionTable returns a table of sessions.
 func sessionTable(f frame, caption string, list []store.SessionItem, prices Prices) g.Node {
 	return scroll(labelled("Sessions"), h.Table(
@@ -152,7 +172,7 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 				h.Span(h.Title(about), g.Text(shown)), h.A(h.Href(f.session(x.ID)), h.Title(about), g.Text(shown))),
 			small(
 				quoted(short(x.Agent)), g.If(x.Model != "", g.Group{g.Text(" · "), quoted(short(x.Model))}),
-				g.If(x.Run != "", g.Group{g.Text(" · run "), quoted(short(x.Run))}),
+				g.If(x.Run != "", g.Group{g.Text(" · run "), when(f.Viewer, quoted(short(x.Run)), g.Node(h.A(h.Href(f.run(x.Run)), quoted(short(x.Run)))))}),
 			),
 			g.Iff(x.Found != nil, func() g.Node {
 				return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))

@@ -44,6 +44,8 @@ func (s *Server) dashboard() []page {
 		{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waiting()) }},
 		{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
 		{Path: "/sessions/:session", Serve: s.sessionPage},
+		{Path: "/runs/:run", Serve: s.runPage},
+		{Name: "Compare", Path: "/compare", Serve: s.comparePage},
 		{Name: "Samples", Path: "/samples", Serve: s.samplesPage},
 		{Name: "Health", Path: "/health", Serve: s.healthPage},
 		{Name: "Help", Path: "/help", Serve: s.help},
@@ -81,9 +83,12 @@ func (s *Server) locked(g *echo.Group) {
 	g.GET("/api/report", s.apiReport)
 	g.GET("/api/sessions", s.apiSessions)
 	g.GET("/api/facets", s.apiFacets)
+	g.GET("/api/runs/:run", s.apiRun)
+	g.GET("/api/compare", s.apiCompare)
 	g.GET("/api/sessions/:session", s.apiSession)
 	g.GET("/api/samples", s.apiSamples)
 	g.GET("/api/export", s.apiExport)
+	g.GET("/api/export/sessions", s.apiExportSessions)
 	g.GET("/api/health", s.apiHealth)
 	g.POST("/api/feedback", s.apiFeedback)
 	g.POST("/api/forget", s.apiForget)

@@ -2,11 +2,13 @@ package admin
 
 import (
 	"fmt"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/feedback"
+	"precept/bandit/trial"
 	"precept/store"
 )
 
@@ -67,28 +69,49 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// picksTable returns the picks of the session with their coins.
-func picksTable(f frame, picks []store.PickItem) g.Node {
-	if len(picks) == 0 {
-		return section("coins", "Coins", quiet(g.Text("No lesson was picked.")))
+// lessonFates returns the lessons near the session, one line for each, with the reason.
+func lessonFates(f frame, t *store.Transcript) g.Node {
+	if len(t.Fates) == 0 {
+		return section("lessons", "Lessons", quiet(g.Text("No lesson matched, and no lesson came near.")))
 	}
-	return section("coins", "Coins", scroll(labelledBy("coins"), h.Table(
-		columns(words("Lesson", "Fell"), column(word("propensity")), numbers("Turn")),
-		h.TBody(some(picks, lastRow, func(p store.PickItem) g.Node {
-			fell := when(p.Injected, g.Text("injected"), h.Span(h.Class("quiet"), g.Text("withheld")))
-			return h.Tr(
-				rowHead(h.Class("wrap"), h.A(h.Href(f.lesson(p.Slug)), quoted(p.Slug))),
-				wordCells(fell), numberCells(fixed(&p.Propensity, 2), count(p.Turn)),
-			)
-		})),
-	)))
+	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), some(t.Fates, h.Li, func(x store.Fate) g.Node {
+		return h.Li(
+			h.Class(x.State),
+			h.A(h.Href(f.lesson(trial.LessonSlug(x.Slug))), quoted(x.Slug)), space(),
+			h.Strong(g.Text(strings.ReplaceAll(x.State, "_", " "))), small(quoted(reasonOf(&x))),
+		)
+	})))
+}
+
+// reasonOf explains the state of a lesson in a session.
+func reasonOf(x *store.Fate) string {
+	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
+	switch x.State {
+	case store.ArmInjected:
+		return chance
+	case store.ArmWithheld:
+		return "by the coin, " + chance
+	case store.ArmControl:
+		return "matched; the coin made the session a control session, which gets no lesson"
+	case store.NotMatched:
+		return x.Why
+	}
+	switch trial.Passed(x.Why) {
+	case trial.PassedSlots:
+		return "matched; better lessons took the slots (inject.k)"
+	case trial.PassedRoom:
+		return "matched; no room for its text (inject.budget_bytes)"
+	case trial.PassedRank:
+		return "matched; the chooser expects no gain above its cost"
+	}
+	return "matched; the reason was not stored"
 }
 
 func aboutSession(x *store.SessionItem) g.Node {
 	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
 		h.Class("about"),
-		one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
+		one("Name", quoted(nameOf(x))), one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
 		one("Follow", code("precept watch "+x.ID)),
 	))
 }

@@ -118,16 +118,21 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// facets counts the facets of a query, and waits for the first count at most. old reports that newer
-// counts are being made.
-func (s *Server) facets(c echo.Context, q *store.SessionQuery, first time.Duration) (f store.Facets, old bool, err error) {
+// recentOf returns the sessions from which facets and comparisons are counted, and waits for the
+// first reading at most. old reports that newer sessions are being read.
+func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, first time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
 		p := params{c: c}
 		_, seconds := time.Time{}.In(p.zone()).Zone()
 		k = recentKey{Tenant: q.Tenant, Range: name, Zone: seconds}
 	}
-	r, old, err := s.recent.get(c.Request().Context(), k, first)
+	return s.recent.get(c.Request().Context(), k, first)
+}
+
+// facets counts the facets of a query.
+func (s *Server) facets(c echo.Context, q *store.SessionQuery, first time.Duration) (f store.Facets, old bool, err error) {
+	r, old, err := s.recentOf(c, q, first)
 	if err != nil {
 		return f, old, err
 	}

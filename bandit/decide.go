@@ -20,8 +20,31 @@ func Decide(
 	if a.Control || len(added)+len(forced) == 0 {
 		return nil
 	}
-	chosen := cfg.fit(choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-spent(a))))
+	best := choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-spent(a)))
+	chosen := cfg.fit(slices.Clone(best))
+	pass(a, cfg, b, session, added, best, chosen)
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
+}
+
+// pass records for each fresh action that is not chosen why the action was not picked. best are the
+// actions before the check of the room.
+func pass(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []considered) {
+	in := func(list []considered, slug string) bool {
+		return slices.ContainsFunc(list, func(k considered) bool { return k.action.Slug == slug })
+	}
+	for i := range fresh {
+		k := fresh[i]
+		at := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == k.action.Arm })
+		switch {
+		case at < 0 || in(chosen, k.action.Slug):
+		case in(best, k.action.Slug):
+			a.Matched[at].Passed = trial.PassedRoom
+		case cfg.eligible(b, session, &k):
+			a.Matched[at].Passed = trial.PassedSlots
+		default:
+			a.Matched[at].Passed = trial.PassedRank
+		}
+	}
 }
 
 // fit drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick

@@ -32,7 +32,9 @@ func Share(
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
-	chosen := cfg.fit(choose(cfg, b, unit, news, slots-len(given)))
+	best := choose(cfg, b, unit, news, slots-len(given))
+	chosen := cfg.fit(slices.Clone(best))
+	pass(a, cfg, b, unit, news, best, chosen)
 	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 

@@ -194,6 +194,13 @@ func (q *SessionQuery) filters() bool {
 // searches reports whether exchanges have to be read.
 func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
+// Selects reports whether the query selects a session by its row; searches of texts do not count.
+func (q *SessionQuery) Selects(x *SessionItem) bool {
+	rows := *q
+	rows.Text = TextQuery{}
+	return rows.matches(x)
+}
+
 // matches reports whether the query selects a session by its row.
 func (q *SessionQuery) matches(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {

@@ -25,6 +25,7 @@ type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
 	Picks     []PickItem `json:"picks"`      // picked lessons
+	Fates     []Fate     `json:"lessons"`    // lessons near the session, and why each was injected or not
 	Said      []TurnItem `json:"transcript"` // exchanges, oldest first
 	From      int        `json:"from"`       // number of exchanges before Said
 	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
@@ -55,6 +56,45 @@ type PickItem struct {
 	Propensity float64 `json:"propensity"` // probability of injection
 	Turn       int     `json:"turn"`
 	Trial      string  `json:"trial,omitempty"`
+}
+
+// Fate is the state of a lesson in a session, with the reason.
+type Fate struct {
+	Slug       string  `json:"slug"`
+	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
+	Why        string  `json:"why,omitempty"`        // not_picked: slots, room, rank or empty if unknown; not_matched: a sentence
+	Propensity float64 `json:"propensity,omitempty"` // injected and withheld: probability of injection
+	Turn       int     `json:"turn,omitempty"`
+}
+
+// The states of a lesson that was not injected and not withheld, besides ArmControl.
+const (
+	NotPicked  = "not_picked"
+	NotMatched = "not_matched"
+)
+
+// fatesOf returns the state of each lesson that matched in a session.
+func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
+	out := []Fate{}
+	for _, slug := range x.Matched {
+		f := Fate{Slug: slug, State: NotPicked}
+		if x.Control {
+			f.State = ArmControl
+		}
+		for i := range a.Matched {
+			if a.Matched[i].Arm.Slug() == slug {
+				f.Why = string(a.Matched[i].Passed)
+			}
+		}
+		if p, ok := a.Pick(slug); ok {
+			f.State, f.Why, f.Propensity, f.Turn = ArmWithheld, "", p.Propensity, p.Turn
+			if p.Injected {
+				f.State = ArmInjected
+			}
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 // TurnItem is one exchange. The fields are those of the API's JSON object.
@@ -100,7 +140,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
 		drawn = &u.record.Assignment
 	}
-	t := Transcript{SessionItem: x, Said: []TurnItem{}, Picks: picks(drawn), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	t := Transcript{SessionItem: x, Said: []TurnItem{}, Picks: picks(drawn), Fates: fatesOf(&x, drawn), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, err
@@ -113,6 +153,20 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
 	a.addTurns(&t, rec, ex)
 	return t, nil
+}
+
+// Shown returns the exchanges of a session that a person may read: none of a session that opted out,
+// and no exchange that names an opted-out path.
+func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
+	l, rec, err := a.find(ctx, tenant, name)
+	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
+		return nil, err
+	}
+	list, err := a.exchanges(ctx, tenant, l.Row.ID)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return a.hidesExchange(&x) }), nil
 }
 
 // Block returns the text that was inserted into a session with a lesson; "": no such text is stored.

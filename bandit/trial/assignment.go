@@ -45,11 +45,22 @@ func (a Arm) Like() Arm {
 	return Arm(LikeSlug(slug)) + a[len(slug):]
 }
 
-// Match is a lesson that matched in a session. A match is never changed.
+// Match is a lesson that matched in a session. A match is never changed after its turn.
 type Match struct {
-	Arm Arm     `json:"arm"`
-	Del float64 `json:"del"` // change of the expected reward given the match, in units of reward
+	Arm    Arm     `json:"arm"`
+	Del    float64 `json:"del"`           // change of the expected reward given the match, in units of reward
+	Passed Passed  `json:"why,omitempty"` // reason for which the lesson was not picked; empty for a pick and in a control session
 }
+
+// Passed is the reason for which a matching lesson was not picked.
+type Passed string
+
+// The reasons.
+const (
+	PassedSlots Passed = "slots" // better lessons took the slots of the turn or of the session
+	PassedRoom  Passed = "room"  // the text exceeds the room of the block or of the session
+	PassedRank  Passed = "rank"  // the chooser expects no gain above the cost
+)
 
 // Pick is a chosen lesson with the result of the coin and the frozen offset.
 type Pick struct {

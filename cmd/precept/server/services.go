@@ -233,6 +233,15 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	return survey, nil
 }
 
+// Nearest implements admin.Surveyor.
+func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Miss, error) {
+	list, err := s.archive.Shown(ctx, tenant, name)
+	if err != nil {
+		return nil, err
+	}
+	return backtest.Nearest(s.lessons.book.Load(), s.proxy.Presentation().Tags, tenant, list, matched), nil
+}
+
 // Backtest implements admin.Surveyor.
 func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
 	e, ok := s.evidence()

@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/store"
+)
+
+// Comparison compares the sessions of two agents or of two models. The coins do not assign agents
+// and models, so the differences may come from different tasks.
+type Comparison struct {
+	By       string             `json:"by"` // agent or model
+	A        ComparedSide       `json:"a"`
+	B        ComparedSide       `json:"b"`
+	Measures []ComparedMeasure  `json:"measures"`
+	Lessons  []ComparedLesson   `json:"lessons"`
+	Choices  []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
+	Read     int                `json:"read"`    // sessions whose rows were read
+	Back     time.Time          `json:"back_to"` // start of the oldest of these sessions
+}
+
+// ComparedSide is one of the two agents or models.
+type ComparedSide struct {
+	Value    string `json:"value"`
+	Sessions int    `json:"sessions"`
+	Rewarded int    `json:"rewarded"` // sessions with a reward
+}
+
+// ComparedMeasure is a mean over the sessions of both sides.
+type ComparedMeasure struct {
+	Name       string   `json:"name"` // success, tokens, seconds, turns, errors or loops
+	A          Estimate `json:"a"`
+	B          Estimate `json:"b"`
+	Difference Estimate `json:"difference"` // A minus B
+}
+
+// Estimate is a mean with its 95% interval, valid for one look. The interval of fewer than 5
+// sessions is null.
+type Estimate struct {
+	Sessions int      `json:"sessions"`
+	Mean     *float64 `json:"mean"`
+	Low      *float64 `json:"low"`
+	High     *float64 `json:"high"`
+	variance float64
+}
+
+// ComparedLesson is a lesson with its injected sessions and their mean reward on both sides.
+type ComparedLesson struct {
+	Slug string       `json:"slug"`
+	A    InjectedSide `json:"a"`
+	B    InjectedSide `json:"b"`
+}
+
+// InjectedSide holds the sessions of one side in which a lesson was injected.
+type InjectedSide struct {
+	Sessions int      `json:"sessions"`
+	Reward   *float64 `json:"reward"` // mean reward; null: no session has a reward
+
+	sum      float64
+	rewarded int
+}
+
+const (
+	comparedLeast = 5    // sessions below which there is no interval
+	normal95      = 1.96 // standard deviations of a 95% interval
+)
+
+// measureOf is one measure of sessions. ok is false for a session without the value.
+type measureOf struct {
+	name  string
+	share bool // the values are from 0 to 1
+	value func(x *store.SessionItem) (v float64, ok bool)
+}
+
+func measuresOfSessions() []measureOf {
+	return []measureOf{
+		{"success", true, func(x *store.SessionItem) (float64, bool) {
+			if x.Reward == nil {
+				return 0, false
+			}
+			return *x.Reward, true
+		}},
+		{"tokens", false, func(x *store.SessionItem) (float64, bool) {
+			if x.Output == nil || x.Input+*x.Output == 0 {
+				return 0, false
+			}
+			return float64(x.Input + *x.Output), true
+		}},
+		{"seconds", false, func(x *store.SessionItem) (float64, bool) { return x.Seconds, true }},
+		{"turns", false, func(x *store.SessionItem) (float64, bool) { return float64(x.Turns), true }},
+		{"errors", false, func(x *store.SessionItem) (float64, bool) {
+			if x.Errors == nil {
+				return 0, false
+			}
+			return float64(*x.Errors), true
+		}},
+		{"loops", false, func(x *store.SessionItem) (float64, bool) { return float64(x.Loops), true }},
+	}
+}
+
+// compare compares the sessions of two values of a dimension.
+func compare(r *store.Recent, q *store.SessionQuery, by, a, b string) Comparison {
+	facets := r.Facets(q)
+	of, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
+	if by == "model" {
+		of, choices = func(x *store.SessionItem) string { return x.Model }, facets.Models
+	}
+	if a == "" && len(choices) > 0 {
+		a = choices[0].Value
+	}
+	for _, c := range choices {
+		if b == "" && !strings.EqualFold(c.Value, a) {
+			b = c.Value
+		}
+	}
+	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, Read: facets.Read, Back: facets.Back, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
+	sides := [2][]*store.SessionItem{}
+	for i := range r.Sessions {
+		x := &r.Sessions[i]
+		if !q.Selects(x) {
+			continue
+		}
+		for i, side := range [2]*ComparedSide{&c.A, &c.B} {
+			if side.Value != "" && strings.EqualFold(of(x), side.Value) {
+				sides[i] = append(sides[i], x)
+				side.Sessions++
+				if x.Reward != nil {
+					side.Rewarded++
+				}
+			}
+		}
+	}
+	for _, m := range measuresOfSessions() {
+		one, two := m.estimate(sides[0]), m.estimate(sides[1])
+		c.Measures = append(c.Measures, ComparedMeasure{m.name, one, two, minus(&one, &two)})
+	}
+	c.Lessons = comparedLessons(&sides)
+	return c
+}
+
+// estimate returns the mean of a measure. A share uses the largest variance that values from 0 to 1
+// with this mean can have, so that equal rewards do not make an interval without width.
+func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
+	var sum, squares float64
+	for _, x := range list {
+		if v, ok := m.value(x); ok {
+			e.Sessions, sum, squares = e.Sessions+1, sum+v, squares+v*v
+		}
+	}
+	if e.Sessions == 0 {
+		return e
+	}
+	n := float64(e.Sessions)
+	mean := sum / n
+	e.Mean, e.variance = &mean, math.Inf(1)
+	if e.Sessions < comparedLeast {
+		return e
+	}
+	variance := max(squares-n*mean*mean, 0) / (n - 1)
+	if m.share {
+		p := (sum + 2) / (n + 4)
+		variance = p * (1 - p)
+	}
+	e.variance = variance / n
+	e.span(m.share)
+	return e
+}
+
+// span sets the interval around the mean.
+func (e *Estimate) span(share bool) {
+	half := normal95 * math.Sqrt(e.variance)
+	low, high := *e.Mean-half, *e.Mean+half
+	if low = max(low, 0); share {
+		high = min(high, 1)
+	}
+	e.Low, e.High = &low, &high
+}
+
+// minus returns the difference of two means.
+func minus(a, b *Estimate) (d Estimate) {
+	if a.Mean == nil || b.Mean == nil {
+		return d
+	}
+	mean := *a.Mean - *b.Mean
+	d.Sessions, d.Mean, d.variance = a.Sessions+b.Sessions, &mean, a.variance+b.variance
+	if !math.IsInf(d.variance, 1) {
+		half := normal95 * math.Sqrt(d.variance)
+		low, high := mean-half, mean+half
+		d.Low, d.High = &low, &high
+	}
+	return d
+}
+
+// comparedLessons returns the lessons that were injected on one of the sides, most sessions first.
+func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
+	found := map[string]*ComparedLesson{}
+	for i, list := range sides {
+		for _, x := range list {
+			for _, slug := range x.Injected {
+				if found[slug] == nil {
+					found[slug] = &ComparedLesson{Slug: slug}
+				}
+				side := when(i == 0, &found[slug].A, &found[slug].B)
+				side.Sessions++
+				if x.Reward != nil {
+					side.sum, side.rewarded = side.sum+*x.Reward, side.rewarded+1
+					mean := side.sum / float64(side.rewarded)
+					side.Reward = &mean
+				}
+			}
+		}
+	}
+	out := make([]ComparedLesson, 0, len(found))
+	for _, l := range found {
+		out = append(out, *l)
+	}
+	slices.SortFunc(out, func(x, y ComparedLesson) int {
+		return cmp.Or(cmp.Compare(y.A.Sessions+y.B.Sessions, x.A.Sessions+x.B.Sessions), strings.Compare(x.Slug, y.Slug))
+	})
+	return out
+}

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/store"
+)
+
+// compareView is the data of the comparison of two agents or models.
+type compareView struct {
+	c       Comparison
+	reading bool
+}
+
+// readComparison returns the comparison that a request asks for. The filters of the list of sessions
+// select the sessions.
+func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparison, of store.Recent, old bool, err error) {
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return x, of, false, err
+	}
+	p := params{c: c}
+	by, a, b := p.oneOf("by", []string{"agent", "model"}), p.text("a"), p.text("b")
+	if p.err != nil {
+		return x, of, false, p.err
+	}
+	if by == "" {
+		by = "agent"
+	}
+	if of, old, err = s.recentOf(c, &q, first); err != nil {
+		return x, of, old, err
+	}
+	return compare(&of, &q, by, a, b), of, old, nil
+}
+
+// apiCompare answers GET /api/compare.
+func (s *Server) apiCompare(c echo.Context) error {
+	x, _, _, err := s.readComparison(c, 0)
+	return answer(c, x, storeFault(err))
+}
+
+// comparePage compares two agents or two models.
+func (s *Server) comparePage(c echo.Context) error {
+	x, _, old, err := s.readComparison(c, patience)
+	v := compareView{c: x, reading: errors.Is(err, errBeingMade) || err == nil && old && x.Read == 0}
+	page := shown{Title: "compare", Main: v.html, Live: old}
+	if err != nil && !v.reading {
+		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
+			err = storeFault(err)
+		}
+		page.Err = err
+	}
+	return s.show(c, page)
+}
+
+func (v *compareView) html(f frame) g.Node {
+	c := &v.c
+	other := when(c.By == "model", "agent", "model")
+	by := func(key, name string) g.Node {
+		return h.A(h.Href(f.With("by", key, "a", "", "b", "")), g.If(c.By == key, h.Aria("current", "true")), g.Text(name))
+	}
+	switch {
+	case f.page.Err != nil:
+		return title("Compare")
+	case v.reading:
+		return g.Group{title("Compare"), empty("The stored sessions are being read", h.P(g.Text("The table then appears here.")))}
+	case c.B.Value == "":
+		return g.Group{
+			title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
+			empty("There is only one "+c.By, h.P(
+				g.Text("A comparison needs the sessions of two. "), h.A(h.Href(f.With("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
+			),
+		}
+	}
+	return g.Group{
+		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
+		v.form(f),
+		h.P(h.Class("warning"), g.Text("Exploratory: no coin assigns the "+c.By+"s, so a difference may come from different tasks. "+
+			"An interval has 95% confidence for one look.")),
+		scroll(labelled("Measures"), v.measures(f)),
+		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scroll(labelledBy("compare-lessons"), v.lessons(f)))),
+		quiet(g.Textf("From %s, back to ", countOf(c.Read, "session")), timeOf(c.Back), g.Text(".")),
+	}
+}
+
+// form returns the form that selects both sides.
+func (v *compareView) form(f frame) g.Node {
+	var all []choice
+	for _, x := range v.c.Choices[:min(len(v.c.Choices), facetAll)] {
+		all = append(all, choice{x.Value, short(x.Value)})
+	}
+	ranges := append([]choice{{"", "all"}}, timeRanges()...)
+	return h.Form(
+		h.Method("get"), h.Action("/compare"), h.Class("filters"), labelled("Select what to compare"),
+		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.c.By),
+		choiceField("First", "a", all, v.c.A.Value), choiceField("Second", "b", all, v.c.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
+		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
+	)
+}
+
+// measures returns the table of the measures.
+func (v *compareView) measures(f frame) g.Node {
+	c := &v.c
+	link := func(side *ComparedSide) g.Node {
+		return g.Group{
+			quoted(short(side.Value)),
+			small(h.A(h.Href(f.Link("/sessions", c.By, side.Value, "range", f.query.Get("range"))), g.Text(countOf(side.Sessions, "session")))),
+		}
+	}
+	names := map[string]string{
+		"success": "Success, mean reward", "tokens": "Tokens a session", "seconds": "Duration, seconds", "turns": "Turns a session",
+		"errors": "Errors a session", "loops": "Loops a session",
+	}
+	return h.Table(
+		h.Class("figures compared"),
+		columns(words("Measure"), column(link(&c.A)), column(link(&c.B)), column(g.Text("Difference"))),
+		h.TBody(g.Map(c.Measures, func(m ComparedMeasure) g.Node {
+			digits := when(m.Name == "success", 3, when(m.Name == "tokens", 0, 2))
+			return h.Tr(rowHead(g.Text(names[m.Name])), m.A.cell(digits, false), m.B.cell(digits, false), m.Difference.cell(digits, true))
+		})),
+	)
+}
+
+// cell returns the cell of an estimate with its interval.
+func (e *Estimate) cell(digits int, signs bool) g.Node {
+	if e.Mean == nil {
+		return h.Td(g.Text(none))
+	}
+	format := func(x float64) string {
+		if signs {
+			return withSign(x, digits)
+		}
+		return strings.Replace(strconv.FormatFloat(x, 'f', digits, 64), "-", "−", 1)
+	}
+	interval := "too few for an interval"
+	if e.Low != nil {
+		interval = format(*e.Low) + " to " + format(*e.High)
+	}
+	sure := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
+	return h.Td(when(sure, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
+}
+
+// lessons returns the table of the injected lessons.
+func (v *compareView) lessons(f frame) g.Node {
+	c := &v.c
+	side := func(slug, value string, of *InjectedSide) g.Node {
+		if of.Sessions == 0 {
+			return h.Td(g.Text("0"))
+		}
+		return h.Td(
+			h.A(h.Href(f.Link("/sessions", c.By, value, "lesson", slug, "arm", store.ArmInjected, "range", f.query.Get("range"))), g.Text(count(of.Sessions))),
+			small(g.Text("mean reward "+fixed(of.Reward, 2))),
+		)
+	}
+	return h.Table(
+		h.Class("figures compared"),
+		columns(words("Injected lesson"), column(quoted(short(c.A.Value))), column(quoted(short(c.B.Value)))),
+		h.TBody(some(c.Lessons, lastRow, func(l ComparedLesson) g.Node {
+			return h.Tr(rowHead(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug))), side(l.Slug, c.A.Value, &l.A), side(l.Slug, c.B.Value, &l.B))
+		})),
+	)
+}

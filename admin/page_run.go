@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/store"
+)
+
+// runView is the data of a run's page.
+type runView struct {
+	run    store.RunSessions
+	prices Prices
+}
+
+// readRun returns the run that a request asks for.
+func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
+	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
+	return run, storeFault(err)
+}
+
+// apiRun answers GET /api/runs/{run}.
+func (s *Server) apiRun(c echo.Context) error {
+	run, err := s.readRun(c)
+	return answer(c, run, err)
+}
+
+// runPage shows the sessions of a run.
+func (s *Server) runPage(c echo.Context) error {
+	run, err := s.readRun(c)
+	if err != nil {
+		return s.show(c, shown{Title: "Unknown run", Main: failedPage, Err: err})
+	}
+	v := runView{run, s.options.Program.Prices()}
+	return s.show(c, shown{Title: "run " + run.Name, Main: v.html, Live: run.Verdict == store.StillOpen})
+}
+
+func (v *runView) html(f frame) g.Node {
+	var turns, errors, loops int
+	var input, output int64
+	var first, last time.Time
+	for i := range v.run.Sessions {
+		x := &v.run.Sessions[i]
+		turns, loops, input = turns+x.Turns, loops+x.Loops, input+x.Input
+		if x.Errors != nil {
+			errors += *x.Errors
+		}
+		if x.Output != nil {
+			output += *x.Output
+		}
+		if first.IsZero() {
+			first = x.Started
+		}
+		if ended := x.Started.Add(time.Duration(x.Seconds * float64(time.Second))); ended.After(last) {
+			last = ended
+		}
+	}
+	return g.Group{
+		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
+		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get the same coins, and share the reward."))),
+		figures([]stat{
+			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
+			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
+			statOf("duration", lasting(last.Sub(first).Seconds()), "", ""),
+			statOf("spending", count(input+output), count(input)+" input tokens", ""),
+			statOf("errors", count(errors), "", when(errors > 0, "warn", "")),
+			statOf("loops", count(loops), "", when(loops > 0, "warn", "")),
+		}),
+		when(len(v.run.Sessions) > 0,
+			sessionTable(f, "Oldest first.", v.run.Sessions, v.prices),
+			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
+		g.If(v.run.More > 0, quiet(g.Text(fmt.Sprintf("%d further sessions are not listed.", v.run.More)))),
+	}
+}

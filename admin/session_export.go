@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/store"
+)
+
+// sessionFormats are the formats of an export of sessions.
+func sessionFormats() []string { return []string{"jsonl", "csv", "transcripts"} }
+
+// apiExportSessions answers GET /api/export/sessions with all sessions that the filters select. The
+// file is written page by page while the store is read, as apiExport does.
+func (s *Server) apiExportSessions(c echo.Context) error {
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return err
+	}
+	p := params{c: c}
+	format := p.oneOf("format", sessionFormats())
+	switch {
+	case p.err != nil:
+		return p.err
+	case q.After != "" || q.Limit != 0:
+		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after and limit")
+	}
+	q.Limit = store.MaxRows
+	w := &late{c.Response(), "application/x-ndjson", "precept-sessions.jsonl"}
+	write := s.writeSessions(c, w, format)
+	if format == "csv" {
+		w.kind, w.name = "text/csv; charset=utf-8", "precept-sessions.csv"
+	}
+	for {
+		l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
+		if err == nil {
+			err = write(l.Sessions)
+		}
+		switch {
+		case err != nil && !c.Response().Committed:
+			return storeFault(err)
+		case err != nil:
+			s.log(c).Error("export failed", "error", err)
+			panic(http.ErrAbortHandler)
+		case l.Next == "" || q.Session != "":
+			w.start()
+			return nil
+		}
+		q.After = l.Next
+	}
+}
+
+// writeSessions returns the function that writes a page of sessions in a format.
+func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(list []store.SessionItem) error {
+	lines, table, begun := json.NewEncoder(w), csv.NewWriter(w), false
+	switch format {
+	case "csv":
+		return func(list []store.SessionItem) error {
+			if !begun {
+				begun = true
+				_ = table.Write(csvHead()) // Flush and Error report a failure
+			}
+			for i := range list {
+				_ = table.Write(csvRow(&list[i]))
+			}
+			table.Flush()
+			return table.Error()
+		}
+	case "transcripts":
+		return func(list []store.SessionItem) error {
+			for i := range list {
+				if err := s.writeTranscript(c, lines, &list[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	default:
+		return func(list []store.SessionItem) error {
+			for i := range list {
+				if err := lines.Encode(&list[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// writeTranscript writes a line for each part of a session's transcript: a long session has several
+// parts, each with its place in from.
+func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
+	for from := 0; ; {
+		t, err := s.options.Read.Archive.Transcript(c.Request().Context(), x.Tenant, x.ID, from)
+		if errors.Is(err, store.ErrNoSession) { // deleted since the list was read
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := lines.Encode(&t); err != nil {
+			return err
+		}
+		if t.Next >= t.Exchanges || t.Next <= from {
+			return nil
+		}
+		from = t.Next
+	}
+}
+
+func csvHead() []string {
+	return []string{
+		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "errors", "loops",
+		"injected", "withheld", "control", "reward", "verdict", "error_kinds", "tools", "tags", "task",
+	}
+}
+
+// csvRow returns a session as a row. A text that a spreadsheet would run as a formula begins with an
+// apostrophe.
+func csvRow(x *store.SessionItem) []string {
+	number := func(n *int) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.Itoa(*n)
+	}
+	output, reward := "", ""
+	if x.Output != nil {
+		output = strconv.FormatInt(*x.Output, 10)
+	}
+	if x.Reward != nil {
+		reward = strconv.FormatFloat(*x.Reward, 'g', -1, 64)
+	}
+	plain := func(text string) string {
+		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+			return "'" + text
+		}
+		return text
+	}
+	list := func(names []string) string { return plain(strings.Join(names, " ")) }
+	return []string{
+		x.ID, plain(x.Name), plain(x.Run), plain(x.Agent), plain(x.Model), x.Started.UTC().Format(time.RFC3339), strconv.FormatFloat(x.Seconds, 'f', 3, 64),
+		strconv.Itoa(x.Turns), strconv.FormatInt(x.Input, 10), output, number(x.Errors), strconv.Itoa(x.Loops),
+		list(x.Injected), list(x.Withheld), strconv.FormatBool(x.Control), reward, x.Verdict, list(x.Kinds), list(x.Tools), list(x.Tags), plain(x.Task),
+	}
+}

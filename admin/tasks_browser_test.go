@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"precept/bandit/trial"
+	"precept/inject/backtest"
+	"precept/internal/sample"
+	names "precept/internal/session"
+)
+
+// nearby answers with one lesson that did not match.
+type nearby struct{ bare }
+
+func (nearby) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of it occurs`}}, nil
+}
+
+// worked is a store with sessions of two agents, with the lesson "read-the-log" and a refused
+// connection.
+func worked(t *testing.T) *kept {
+	t.Helper()
+	k := newKept(t, time.Now())
+	for i := range 24 {
+		id := k.session(t, fmt.Sprint("work-", i), 1, func(r *names.Record, ex []sample.Exchange) {
+			r.Identity.Agent = []string{"coder", "writer"}[i%2]
+			r.Facts = names.Facts{Turns: 1, Task: fmt.Sprint("Fix ticket ", i), Output: 64}
+			r.Lessons.Matched = []string{"read-the-log"}
+			r.Assignment.Picks = []trial.Pick{{Slug: "read-the-log", Arm: "read-the-log@1", Injected: i%3 > 0, Propensity: 0.8, Turn: 1}}
+			if i == 7 {
+				r.Facts.Kinds, r.Facts.Errors = []string{"connection-refused"}, 1
+				ex[0].New = append(ex[0].New, json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"Error: connect ECONNREFUSED 127.0.0.1:5432\nexit code: 1"}`))
+			}
+		})
+		k.rated(t, id, float64(i%4)/3, "")
+	}
+	return k
+}
+
+// A person finishes each task in at most three clicks from the overview.
+func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
+	b, k := newTab(t), worked(t)
+	f := newViews(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearby{} })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
+	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
+	for name, task := range map[string]struct {
+		text   string // typed into #error before the second click
+		clicks []string
+		then   string // expression that is true at the end
+	}{
+		"find the session with ECONNREFUSED": {
+			"ECONNREFUSED",
+			[]string{sessions, ".filters button.main", ".list th.name a"},
+			`document.querySelector("h1").textContent == "Fix ticket 7"`,
+		},
+		"bad sessions of a lesson": {
+			"",
+			[]string{sessions, "a[aria-label^='read-the-log: injected']", "section[aria-labelledby='facet-verdict'] a[title='poor']"},
+			`document.querySelectorAll(".list tbody tr").length > 0 && [...document.querySelectorAll(".list tbody tr")].every(r => r.textContent.includes("poor") && r.querySelector(".slug:not(.ghost)"))`,
+		},
+		"why a lesson was not injected": {
+			"",
+			[]string{sessions, ".list th.name a"},
+			`document.querySelector(".fates .not_matched").textContent.includes('only "database" of it occurs')`,
+		},
+		"compare two agents": {
+			"",
+			[]string{compare},
+			`document.querySelectorAll(".compared tbody tr").length >= 6 && document.querySelector(".compared thead").textContent.includes("coder") && document.querySelector(".compared thead").textContent.includes("writer")`,
+		},
+		"export the bad sessions": {
+			"",
+			[]string{sessions, "section[aria-labelledby='facet-verdict'] a[title='poor']"},
+			`new URL(document.querySelector(".export-row a").href).searchParams.get("verdict") == "poor"`, // the third click
+		},
+	} {
+		b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS("nav")))
+		for i, at := range task.clicks {
+			if i == 1 && task.text != "" {
+				b.do(t, chromedp.WaitVisible(chromedp.CSS("#error")), chromedp.SendKeys(chromedp.CSS("#error"), task.text))
+			}
+			b.js(t, `document.documentElement.dataset.before = "1"`)
+			b.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
+		}
+		if len(task.clicks) > 3 || b.js(t, task.then) != "true" {
+			t.Errorf("%s: after %d clicks: %s", name, len(task.clicks), b.js(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+		}
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+// An export has all sessions that the filters select, and none else.
+func TestExportHasTheFilteredSessions(t *testing.T) {
+	f := newViews(t, worked(t), nil)
+	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {
+		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
+		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
+			t.Errorf("%s: %d lines, want %d: %.400s", format, got, want, out)
+		}
+	}
+	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
+		t.Errorf("the comparison has no measures or no links: %.2000s", page)
+	}
+}

@@ -1,0 +1,87 @@
+package backtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"precept/inject/lesson"
+	"precept/internal/sample"
+)
+
+// nearestMost is the number of lessons that Nearest returns.
+const nearestMost = 12
+
+// Miss is a lesson that did not match in a session, with the reason.
+type Miss struct {
+	Slug string
+	Why  string
+
+	score float64 // closeness: above 1 with a trigger in the session, else the share of the words of a phrase
+}
+
+// Nearest returns the lessons of a book that came closest to a match in a session, without the
+// lessons in matched. The reason names the missing condition, or the nearest phrase.
+func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Miss {
+	found := map[string]*Miss{}
+	note := func(slug, why string, score float64) {
+		if slices.Contains(matched, slug) {
+			return
+		}
+		if m := found[slug]; m == nil || score > m.score {
+			found[slug] = &Miss{slug, why, score}
+		}
+	}
+	queries := Queries(exchanges)
+	var text strings.Builder
+	for i := range queries {
+		q := &queries[i]
+		q.Tenant = tenant
+		tagger.Tag(q)
+		for _, e := range book.Explain(q) {
+			switch {
+			case len(e.Not) > 0:
+				note(e.Lesson.Slug, e.Not[0], 2)
+			case e.Fires:
+				note(e.Lesson.Slug, "its trigger is in the session, but the lesson was not in force at that turn, or its block had no place", 1.5)
+			}
+		}
+		text.WriteString(strings.Join(q.Words, " ") + " ")
+		for k := range q.Errors {
+			text.WriteString(q.Errors[k].Text + " ")
+		}
+	}
+	said := wordsOf(text.String())
+	for _, l := range book.Lessons() {
+		if !l.State.Fires() || l.Scope.Tenant != "" && l.Scope.Tenant != tenant {
+			continue
+		}
+		for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
+			words := wordsOf(phrase)
+			var there []string
+			for _, w := range words {
+				if _, ok := slices.BinarySearch(said, w); ok {
+					there = append(there, w)
+				}
+			}
+			if share := float64(len(there)) / float64(max(len(words), 1)); share >= 0.5 {
+				note(l.Slug, nearestPhrase(phrase, words, there), share)
+			}
+		}
+	}
+	out := make([]Miss, 0, len(found))
+	for _, m := range found {
+		out = append(out, *m)
+	}
+	slices.SortFunc(out, func(x, y Miss) int { return cmp.Or(cmp.Compare(y.score, x.score), strings.Compare(x.Slug, y.Slug)) })
+	return out[:min(len(out), nearestMost)]
+}
+
+// nearestPhrase says which words of a phrase are in the session.
+func nearestPhrase(phrase string, words, there []string) string {
+	if len(there) == len(words) {
+		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)
+	}
+	return fmt.Sprintf("nearest phrase %q: only %q of it occurs", phrase, strings.Join(there, " "))
+}

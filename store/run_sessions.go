@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"precept/internal/session"
+)
+
+// runMost is the number of sessions of a run that RunSessions reads.
+const runMost = 200
+
+// RunSessions are the sessions of one run, or of one parent session, oldest first.
+type RunSessions struct {
+	Name     string        `json:"name"`
+	Sessions []SessionItem `json:"sessions"`
+	More     int           `json:"more"`    // sessions that are not listed
+	Reward   *float64      `json:"reward"`  // shared reward; null: none
+	Verdict  string        `json:"verdict"` // of the shared reward
+}
+
+// Run returns the sessions of a run or of a parent session, or ErrNoSession.
+func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, error) {
+	out := RunSessions{Name: name, Sessions: []SessionItem{}}
+	of, rec, err := a.find(ctx, tenant, name)
+	if err != nil {
+		return out, err
+	}
+	if a.Hides(tenant, rec.Identity.Agent) {
+		return out, ErrNoSession
+	}
+	items := newItems(a)
+	items.units[of.Row.ID] = &unit{rec, of.Applied, of.Row.Closed}
+	x, err := items.itemOf(ctx, &of, rec)
+	if err != nil {
+		return out, err
+	}
+	out.Reward, out.Verdict = x.Reward, x.Verdict
+	if !rec.Unit.IsRun {
+		out.Sessions = append(out.Sessions, x)
+	}
+	member := rec.Member()
+	out.More, member.Members = max(member.Members-runMost, 0), min(member.Members, runMost)
+	err = session.EachMember(ctx, a.backend, tenant, &member, func(ids []session.ID) error {
+		for _, id := range ids {
+			row, ok, err := a.backend.Session(ctx, tenant, id)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			applied, err := a.backend.Applied(ctx, tenant, id)
+			if err != nil {
+				return err
+			}
+			x, ok, err := items.of(ctx, &session.Listed{Row: row, Applied: applied})
+			if err != nil {
+				return err
+			}
+			if ok {
+				out.Sessions = append(out.Sessions, x)
+			}
+		}
+		return nil
+	})
+	slices.SortStableFunc(out.Sessions, func(x, y SessionItem) int { return x.Started.Compare(y.Started) })
+	return out, err
+}
