@@ -135,9 +135,13 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
 		"coins": {func(s *store.Transcript) {
 			s.Fates = []store.Fate{
-				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2}, {Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
-				{Slug: "c", State: "control"}, {Slug: "d", State: "not_picked", Why: "room"}, {Slug: "e", State: "not_picked", Why: "slots"},
-				{Slug: "f", State: "not_picked", Why: "rank"}, {Slug: "g", State: "not_picked"},
+				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
+				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
+				{Slug: "c", State: "control"},
+				{Slug: "d", State: "not_picked", Why: "room"},
+				{Slug: "e", State: "not_picked", Why: "slots"},
+				{Slug: "f", State: "not_picked", Why: "rank"},
+				{Slug: "g", State: "not_picked"},
 			}
 		}, []string{
 			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
