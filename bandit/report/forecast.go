@@ -104,7 +104,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		if relative {
 			detect = trial.EffectOf(100 * detect)
 		}
-		f.Picks = trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance)
+		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.LeastPicks(f.Epsilon))
 	} else if f.Detect = trial.Detects(g.Picks, g.Power, level, g.Epsilon, f.Variance); relative {
 		f.Detect = trial.Change(f.Detect) / 100
 	}

@@ -191,3 +191,15 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 		t.Errorf("errors are %q with evidence of %.0f, want no proof", x.Verdict, x.EFewer)
 	}
 }
+
+// The forecast of a trial on an outcome that hardly varies is a trial that can be started.
+func TestTrialOnASteadyOutcomeHasTheLeastPicks(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	c := trial.NewCounters()
+	observed(r, c, "never@abc", 400, &effects{})
+	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("never")})
+	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
+	if err != nil || f.Picks != trial.LeastPicks(0.5) {
+		t.Errorf("got %d picks and error %v, want %d picks", f.Picks, err, trial.LeastPicks(0.5))
+	}
+}

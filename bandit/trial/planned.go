@@ -211,6 +211,17 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
 }
 
+// LeastPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
+// twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
+func LeastPicks(epsilon float64) int64 {
+	const side = 20
+	rare := 0.5
+	if epsilon > 0 && epsilon < 1 {
+		rare = math.Min(epsilon, 1-epsilon)
+	}
+	return max(MinPicks, int64(math.Ceil(side/rare)))
+}
+
 // Detects returns the smallest effect that the given number of rewarded picks detects. Detects is
 // the inverse of PicksFor.
 func Detects(picks int64, power, level, epsilon, variance float64) float64 {

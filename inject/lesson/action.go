@@ -3,7 +3,6 @@ package lesson
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func (p TrialPlan) Validate() error {
 	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", p.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	switch least := p.leastPicks(); {
+	switch least := trial.LeastPicks(p.Epsilon); {
 	case p.Picks == 0 && p.Outcome != "":
 		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
 	case p.Picks == 0:
@@ -66,17 +65,6 @@ func (p TrialPlan) Validate() error {
 
 // maxPicks is the maximum of a planned trial, whose picks are all stored.
 const maxPicks = 100_000
-
-// leastPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
-// twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
-func (p TrialPlan) leastPicks() int64 {
-	const least, side = 50, 20
-	rare := 0.5
-	if p.Epsilon > 0 && p.Epsilon < 1 {
-		rare = math.Min(p.Epsilon, 1-p.Epsilon)
-	}
-	return max(least, int64(math.Ceil(side/rare)))
-}
 
 // Sight is the version of a lesson that a person saw before acting. The zero Sight matches any
 // version.
