@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
@@ -93,6 +94,28 @@ func measurement(r *report.Row) string {
 		text += fmt.Sprintf(" At present %s a week pick the lesson.", countOf(int64(r.PerWeek+0.5), "rewarded session"))
 	}
 	return text
+}
+
+// cautioned returns the reason why the counts present the lesson as a caution, with the numbers of both
+// arms; nil for other lessons. The advice is an arm of its own, whose numbers turned the lesson.
+func (v *lessonView) cautioned() g.Node {
+	if !cautionByCounts(v.row) {
+		return nil
+	}
+	as := v.row
+	for _, o := range v.older {
+		if o.row.Arm == strings.Replace(v.row.Arm, ".caution", "", 1) {
+			as = o.row
+		}
+	}
+	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which the coin withheld it had %s. "+
+		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
+		countOf(as.NInjected, "session"), fixed(as.MeanInjected, 3), countOf(as.NWithheld, "session"), fixed(as.MeanWithheld, 3)))
+}
+
+// cautionByCounts reports whether the counts present an active lesson as a caution.
+func cautionByCounts(r *report.Row) bool {
+	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).Fires() && r.State != string(lesson.Caution)
 }
 
 // decided returns the card of the newest decision: the person, the action and the measurement.

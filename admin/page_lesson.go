@@ -113,6 +113,7 @@ func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/lessons")), g.Text("Lessons"))),
 		title(v.title(), v.about()),
+		v.cautioned(),
 		v.decided(f),
 		g.Iff(v.row != nil, func() g.Node { return g.Group{verdictLine(v.row), figures(lessonFigures(v.row, v.true))} }),
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),

@@ -45,6 +45,7 @@ func verdicts() []choice {
 		{"open", "still open"},
 		{"invalid", "invalid"},
 		{"waits", "waits for approval"},
+		{"caution", "caution by counts"},
 	}
 }
 
@@ -111,7 +112,7 @@ func (f *lessonsFilter) fits(l *report.Row) bool {
 			return false
 		}
 	}
-	return (f.State == "" || l.State == f.State) && (f.Verdict == "" || advise(l).Group == f.Verdict)
+	return (f.State == "" || l.State == f.State) && (f.Verdict == "" || advise(l).Group == f.Verdict || f.Verdict == "caution" && cautionByCounts(l))
 }
 
 func (v *lessonsView) html(f frame) g.Node {

@@ -55,9 +55,13 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 			out = append(out, need{x.Name + ": " + x.Value, "#health", "bad"})
 		}
 	}
-	invalid, harm := 0, 0
+	invalid, harm, cautions := 0, 0, 0
 	for i := range v.counted.report.Lessons {
-		switch l := &v.counted.report.Lessons[i]; advise(l).Group {
+		l := &v.counted.report.Lessons[i]
+		if cautionByCounts(l) {
+			cautions++
+		}
+		switch advise(l).Group {
 		case "invalid":
 			invalid++
 		case "harms":
@@ -74,6 +78,7 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.Link("/lessons", "verdict", "invalid"), "bad")
 	add(harm, "An active lesson harms", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
+	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.Link("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }

@@ -109,6 +109,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		rowHead(h.Class("name"), name),
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next)),
 			g.Iff(l.ZeroNote() != "", func() g.Node { return small(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
+			g.If(cautionByCounts(l), small(h.Strong(h.Class("warn"), g.Text("caution by its counts")))),
 			g.If(l.Guardrail != "", small(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), small(g.Text(note))),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),

@@ -113,3 +113,27 @@ func TestVerdictBesideZeroShowsItsReason(t *testing.T) {
 		}
 	}
 }
+
+// A lesson that became a caution by its counts is on the overview and, with the numbers of both arms, on
+// its page.
+func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
+	f, _, _ := withLessons(t, nil)
+	rows := f.reports.report.Lessons
+	rows[2].Arm, rows[2].Caution = "helpful@1.caution", true
+	rows[3] = report.Row{
+		Slug: "helpful", Arm: "helpful@1", State: "shown otherwise", NInjected: 310, NWithheld: 90, MeanInjected: new(0.412), MeanWithheld: new(0.55),
+	}
+	for path, want := range map[string]string{
+		"/":                        "The counts turned a lesson into a caution",
+		"/lessons?verdict=caution": "caution by its counts",
+		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which the coin withheld it had 0.550.",
+	} {
+		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {
+			t.Errorf("%s has no %q", path, want)
+		}
+	}
+	rows[2].Caution = false
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); strings.Contains(page, "into a caution") {
+		t.Error("the overview names a caution although there is none")
+	}
+}

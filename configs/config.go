@@ -127,6 +127,7 @@ type Inject struct {
 	Style       string `yaml:"style" enum:"advice|pitfalls"`
 	Placement   string `yaml:"placement" enum:"message|system"`
 	BudgetBytes Size   `yaml:"budget_bytes" min:"256" max:"65536"`
+	Cautions    bool   `yaml:"cautions"`
 }
 
 // Bandit configures the experiment and the chooser.

@@ -29,6 +29,7 @@ type Config struct {
 	Placement   Placement      // "" is InMessage
 	BudgetBytes int            // maximum bytes of one block, and half of the maximum per session; 0 means 2 KiB
 	NoLoops     bool           // no loop warnings
+	NoCautions  bool           // no counts turn a lesson into a caution
 	Writ        bool           // inform agents about /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
 	Like        bool           // lessons that ask for likeness are inserted when they match by likeness

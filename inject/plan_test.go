@@ -435,6 +435,10 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 			t.Errorf("%v against %v: caution %v", c.better, c.worse, got)
 		}
 	}
+	off := Config{NoCautions: true}.Present(l, book(l).Text(l), published{bandit.New(), 4, 5})
+	if off.Caution || strings.Contains(string(off.Arm), "caution") {
+		t.Errorf("the counts made a caution with the behaviour off: %+v", off)
+	}
 }
 
 type published struct {

@@ -53,7 +53,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	}
 	if l.State == lesson.Caution {
 		s.Caution = true
-	} else if p != nil {
+	} else if p != nil && !c.NoCautions {
 		better, worse := p.Published(s.Arm)
 		s.Caution = worse > better
 	}

@@ -50,13 +50,15 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			return report.Report{}, err
 		}
 	}
+	policy := Policy(q.Config)
+	policy.NoCautions = q.Inject.NoCautions
 	build := func(c *bandit.Chooser) report.Report {
 		var archived func(slug string) bool
 		if q.Book != nil {
 			archived = q.Book.Archived
 		}
 		return report.Build(report.Input{
-			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
+			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: policy,
 			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}

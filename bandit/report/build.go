@@ -106,7 +106,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.show(all)
 	p := b.in.Chooser.Belief(l)
-	r.Caution = l.Caution || Caution(l.Outcome, p.Better, p.Worse)
+	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)

@@ -33,6 +33,8 @@ type Policy struct {
 	Holdout   string // empty: prove
 	Control   float64
 	TokenCost float64 // cost of one token in units of reward
+	// NoCautions means that no counts turn a lesson into a caution.
+	NoCautions bool
 	// ProbeShare is the share of the sessions in which a benched lesson is tried.
 	ProbeShare float64
 }

@@ -52,6 +52,7 @@ const (
 	codeUnread        Code = "unread_field"
 	codeUnknownKind   Code = "unknown_kind"
 	codeCautionTitle  Code = "caution_title"
+	codeCautionAdvice Code = "caution_advice"
 )
 
 // Checks judges lessons before their activation. The zero value works without the hooks.
@@ -269,11 +270,27 @@ func appearance(l *Lesson) []Finding {
 			"a lesson with outcome failure is shown under \"these approaches failed before\", and this title orders another approach; "+
 				"name the approach to avoid (\"Avoid ...\"), or set outcome to success or mixed"))
 	}
+	if l.Outcome == "failure" && namesApproach(l.Title) && ordersStep(l.Advice) {
+		out = append(out, finding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
+			"a lesson with outcome failure is shown under \"these approaches failed before\", and its text begins with a step to take; "+
+				"describe the approach that failed, or set outcome to success and let the title name the step"))
+	}
 	if strings.TrimSpace(l.Advice) == "" {
 		out = append(out, finding(l, Warning, codeNoAdvice, "",
 			"there is no section %q, so only the title is shown; add one", l.Form.adviceSection()))
 	}
 	return out
+}
+
+// ordersStep reports whether a text begins with an order to take a step: "Look at the head of the file".
+func ordersStep(text string) bool {
+	first, _, _ := strings.Cut(strings.TrimLeft(Plain(text), "-*•> \t\n0123456789."), ".")
+	_, forbids := stanceOf(first)
+	return !forbids && slices.Contains(strings.Fields(
+		"add ask build call change check choose commit compare copy count create describe edit fetch find first follow give instead keep "+
+			"list look make measure merge move name note open pass pin prefer print put quote read rebase reload repeat reproduce rerun restart run "+
+			"search see set show split start stop take test tidy try update use verify wait write",
+	), strings.Trim(firstWord(first), ",;:"))
 }
 
 // namesApproach reports whether a title names an approach to avoid: "Avoid retrying", "Never retry",

@@ -116,6 +116,26 @@ func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
 	}
 }
 
+func TestTextOfACautionDescribesTheApproach(t *testing.T) {
+	t.Parallel()
+	for advice, wants := range map[string]bool{
+		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
+		"Do not force the push.": false, "The second attempt failed in the same way.": false, "Forcing a push removed commits.": false, "Never use the flag.": false,
+	} {
+		for outcome, counts := range map[string]bool{"failure": true, "success": false} {
+			l, err := lesson.Parse("the-one.md", []byte(written("the-one", "outcome: success", "outcome: "+outcome, "title: Check the page before clicking", "title: Avoid forcing a push")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Advice = advice
+			found := slices.ContainsFunc(lesson.Checks{}.Book(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
+			if found != (wants && counts) {
+				t.Errorf("%s, %q: the finding is reported: %t", outcome, advice, found)
+			}
+		}
+	}
+}
+
 func TestTitleOfACautionNamesTheApproach(t *testing.T) {
 	t.Parallel()
 	for title, wants := range map[string]bool{
