@@ -26,16 +26,10 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// gains returns the figures on top of the overview: the benefit and the cost of lessons.
+// gains returns the figures below the net: both arms, the proven lessons and the cost.
 func gains(r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
-	gained, note := stillCounting, "too few control sessions"
-	if e != nil {
-		n := float64(lately.NTreated)
-		gained = signed(e.size * n)
-		note = fmt.Sprintf("%s to %s, of %s treated", signed(e.lo*n), signed(e.hi*n), count(lately.NTreated))
-	}
 	helps, harms := 0, 0
 	for i := range r.Lessons {
 		switch r.Lessons[i].Verdict {
@@ -48,7 +42,6 @@ func gains(r *report.Report, price Prices) []stat {
 	}
 	return append(
 		[]stat{
-			statOf("gain", gained, note, e.tone()),
 			effectStat("together", together(&r.Global)),
 			statOf("treated", count(r.Global.NTreated), when(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), ""),
 			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), ""),

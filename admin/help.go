@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -33,9 +34,12 @@ func (s *Server) help(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the decisions: %w", err)
 	}
-	return s.show(c, shown{Title: "help", Main: func(frame) g.Node {
+	words := c.QueryParam("q")
+	return s.show(c, shown{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
 			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
+			filters("/help", "Search the documentation", f.clear("q"), wordField("Words", "q", words, "30", h.Type("search"))),
+			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(words) }),
 			helpList(guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
@@ -54,6 +58,54 @@ func helpList(names []string, attributes ...g.Node) g.Node {
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no title, which a test finds
 		return h.Li(h.A(h.Href("/help/"+name), g.Text(titleOf(raw))))
 	}))
+}
+
+// helpPart is a part of a page of the docs: its heading, the anchor and the text.
+type helpPart struct{ name, anchor, text string }
+
+// partsOf returns the parts of a page below its second-level and third-level headings.
+func partsOf(raw []byte) (out []helpPart) {
+	for chunk := range strings.SplitSeq("\n"+string(raw), "\n##") {
+		name, rest, _ := strings.Cut(strings.TrimLeft(chunk, "#"), "\n")
+		name = strings.ReplaceAll(strings.TrimSpace(name), "`", "")
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ' || r == '-' || r == '_':
+				return '-'
+			case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+				return r
+			default:
+				return -1
+			}
+		}, strings.ToLower(name))
+		out = append(out, helpPart{name, anchor, rest})
+	}
+	return out[1:]
+}
+
+// contents returns the list of the parts of a page.
+func contents(raw []byte) g.Node {
+	return folded("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
+		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
+	})))
+}
+
+// hits returns the parts of the docs that contain all words.
+func hits(words string) g.Node {
+	var found g.Group
+	for _, name := range guides() {
+		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no parts
+		for _, p := range partsOf(raw) {
+			text := strings.ToLower(p.name + " " + p.text)
+			if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
+				found = append(found, h.Li(h.A(h.Href("/help/"+name+"#"+p.anchor), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
+			}
+		}
+	}
+	if len(found) == 0 {
+		return h.P(g.Text("No part of the documentation contains these words. Search for fewer words."))
+	}
+	return section("found", "Found", h.Ul(found))
 }
 
 // titleOf returns the first heading of a page.
@@ -79,6 +131,7 @@ func (s *Server) helpPage(c echo.Context) error {
 	return s.show(c, shown{Title: titleOf(raw), Main: func(frame) g.Node {
 		return g.Group{
 			h.P(h.Class("crumb"), h.A(h.Href("/help"), g.Text("Help"))),
+			contents(raw),
 			h.Article(h.Class("doc"), body),
 		}
 	}})

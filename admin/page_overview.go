@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +20,8 @@ type overviewView struct {
 	needs      []need
 	figures    []Figure
 	configured Prices
+	unmatched  []*report.Row // active lessons that have never matched
+	address    string        // of the data listener
 }
 
 // need is a task for a person, with its link.
@@ -34,10 +37,13 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		counted: r, truth: s.options.Truth, configured: s.options.Program.Prices(), figures: s.options.Program.Figures(c.Request().Context()),
+		counted: r, truth: s.options.Truth, configured: s.options.Program.Prices(), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
 	}
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
-		if l := &r.report.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
+		switch l := &r.report.Lessons[i]; {
+		case l.Matched == 0 && l.Picked == 0 && l.Told == 0 && l.Effect == nil && lesson.State(l.State).Fires():
+			v.unmatched = append(v.unmatched, l)
+		case l.Picked > 0 || lesson.State(l.State).Fires():
 			v.rows = append(v.rows, l)
 		}
 	}
@@ -84,7 +90,7 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 }
 
 func (v *overviewView) html(f frame) g.Node {
-	nothing := len(v.counted.report.Lessons) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
+	nothing := len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
 	return g.Group{
 		title("Overview"),
 		v.needsYou(f),
@@ -95,9 +101,10 @@ func (v *overviewView) html(f frame) g.Node {
 				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
 		g.Iff(v.counted.report.Open != nil, func() g.Node { return quiet(g.Text(v.counted.report.Open.String())) }),
-		g.Iff(nothing && f.page.Problem == "", noLessons),
+		g.Iff(nothing && f.page.Problem == "", func() g.Node { return firstPage(v.address) }),
 		g.Iff(!nothing, func() g.Node {
-			return g.Group{figures(gains(&v.counted.report, priced(v.configured, f.query.Get("price")))), v.effects(f)}
+			p := priced(v.configured, f.query.Get("price"))
+			return g.Group{netOf(&v.counted.report, p).html(), v.effects(f), section("more", "Figures", figures(gains(&v.counted.report, p)))}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		quiet(
@@ -105,6 +112,21 @@ func (v *overviewView) html(f frame) g.Node {
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
 		),
 	}
+}
+
+// firstPage returns the overview before the first match: the base URL and the next steps.
+func firstPage(address string) g.Node {
+	base := cmp.Or(address, "http://127.0.0.1:8080") + "/v1"
+	return empty(
+		"precept is ready",
+		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
+		h.Ol(
+			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href("/sessions"), g.Text("Sessions")), g.Text(".")),
+			h.Li(g.Text("Give it lessons: "), code("precept init"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one. A lesson is active within two seconds.")),
+			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href("/help/SAMPLES#feedback"), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
+		),
+		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),
+	)
 }
 
 func (v *overviewView) form(f frame) g.Node {
@@ -154,6 +176,11 @@ func (v *overviewView) effects(f frame) g.Node {
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
 			h.A(h.Href(f.Link("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
+		g.Iff(len(v.unmatched) > 0, func() g.Node {
+			return folded(countOf(len(v.unmatched), "active lesson")+" without any match yet", h.Ul(some(v.unmatched, h.Li, func(l *report.Row) g.Node {
+				return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)))
+			})))
+		}),
 		section("time", "Treated against control over time", drawn, meansOverTime(v.counted.report.Global.Days)),
 	}
 }

@@ -70,8 +70,8 @@ func TestPageWarnings(t *testing.T) {
 func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "No lesson has matched yet") {
-		t.Error("the empty page does not say what to do")
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
+		t.Error("the first page names no base URL or no steps")
 	}
 }
 

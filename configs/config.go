@@ -48,6 +48,8 @@ type Admin struct {
 	ViewerTokens []Secret `yaml:"viewer_tokens"`
 	Hosts        []string `yaml:"hosts"`
 	BasePath     string   `yaml:"base_path" restart:"yes"`
+	SessionValue float64  `yaml:"session_value" min:"0"`
+	Currency     string   `yaml:"currency"`
 	PriceInput   float64  `yaml:"price_input" min:"0"`
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }

@@ -33,7 +33,7 @@ func otherValue(n configs.Name) string {
 		"admin.base_path": "/x", "upstream": "http://127.0.0.1:3/v1", "upstreams": "{x: {url: 'http://127.0.0.1:4'}, openai: {url: 'http://a'}, anthropic: {url: 'http://b'}}",
 		"routes.chat": "anthropic", "routes.responses": "anthropic", "routes.messages": "openai", "routes.other": "anthropic",
 		"tenancy": "by-credential", "tags": "{x: [y]}", "inject.style": "pitfalls", "inject.placement": "system", "inject.budget_bytes": "1KiB",
-		"bandit.holdout": "fixed", "bandit.objective": "random", "reward.tiers": "user", "report.guardrails": "turns", "distill.judge": "http://127.0.0.1:5", "distill.every": "2s",
+		"admin.currency": "USD", "bandit.holdout": "fixed", "bandit.objective": "random", "reward.tiers": "user", "report.guardrails": "turns", "distill.judge": "http://127.0.0.1:5", "distill.every": "2s",
 		"distill.gate": "auto", "writ.trust": "own", "ledger.trust": "own", "log.level": "warn", "log.format": "json", "otel.endpoint": "http://127.0.0.1:6", "otel.headers": "[\"a: b\"]",
 		"otel.sample":               "0.25",
 		"learning.opt_out_patterns": "*.pem", "bandit.epsilon": "0.25", "bandit.control": "0.25", "bandit.token_cost": "0.25",
@@ -46,7 +46,7 @@ func otherValue(n configs.Name) string {
 		return map[string]string{"true": "false", "false": "true"}[n.Default]
 	case strings.HasSuffix(n.Path, "_timeout"), strings.HasSuffix(n.Path, "_delay"), n.Path == "reward.close_after", n.Path == "learning.retention":
 		return "7s"
-	case strings.HasPrefix(n.Path, "limits."), strings.HasPrefix(n.Path, "distill.max"), strings.Contains(n.Path, "price_"), n.Path == "inject.k", n.Path == "distill.parallel", n.Path == "rules.at_once":
+	case strings.HasPrefix(n.Path, "limits."), strings.HasPrefix(n.Path, "distill.max"), strings.Contains(n.Path, "price_"), n.Path == "admin.session_value", n.Path == "inject.k", n.Path == "distill.parallel", n.Path == "rules.at_once":
 		return "7"
 	}
 	return "other"

@@ -68,7 +68,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 // prices returns the prices of the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.shown.Load().Admin
-	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached}
+	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached, Session: c.SessionValue, Currency: c.Currency}
 }
 
 // access returns the tokens and hosts that a configuration admits.

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/bandit/report"
+)
+
+// netResult is the result of lessons in the last seven days: the value of the prevented failures minus the
+// cost of the inserted tokens.
+type netResult struct {
+	sessions int64   // treated sessions
+	effect   *effect // of all lessons together; nil: counting
+	tokens   int64   // inserted
+	prices   Prices
+}
+
+func netOf(r *report.Report, p Prices) netResult {
+	lately := lastWeek(r.Global.Days, r.GeneratedAt)
+	return netResult{lately.NTreated, globalOf(&r.Global), lately.TokensAdded, p}
+}
+
+// cost returns the cost of the inserted tokens without a prompt cache.
+func (n netResult) cost() float64 { return float64(n.tokens) * n.prices.Input / 1e6 }
+
+// of returns the net for an effect.
+func (n netResult) of(effect float64) float64 {
+	return effect*float64(n.sessions)*n.prices.Session - n.cost()
+}
+
+// amount formats money with its sign and currency.
+func (n netResult) amount(x float64) string {
+	text := withSign(x, 2)
+	if n.prices.Currency != "" {
+		text += "\u00a0" + n.prices.Currency
+	}
+	return text
+}
+
+// html returns the net as the first figure of the overview, with its parts.
+func (n netResult) html() g.Node {
+	priced := n.prices.Session > 0
+	key, value, note := when(priced, "net", "gain"), stillCounting, "too few control sessions"
+	gained, between := stillCounting, ""
+	if n.effect != nil {
+		e, treated := n.effect, float64(n.sessions)
+		gained, between = signed(e.size*treated), signed(e.lo*treated)+" to "+signed(e.hi*treated)
+		value, note = gained+" sessions", between+", with 95% confidence"
+		if priced {
+			value, note = n.amount(n.of(e.size)), n.amount(n.of(e.lo))+" to "+n.amount(n.of(e.hi))+", with 95% confidence"
+		}
+	}
+	part := func(name, detail, sum string) g.Node {
+		return h.Tr(rowHead(g.Text(name)), wordCells(g.Text(detail)), numberCells(sum))
+	}
+	prevented, inserted := none, none
+	if priced && n.effect != nil {
+		prevented = n.amount(n.effect.size * float64(n.sessions) * n.prices.Session)
+	}
+	if n.prices.Input > 0 {
+		inserted = n.amount(-n.cost())
+	}
+	each := ""
+	if priced {
+		each = " × " + strconv.FormatFloat(n.prices.Session, 'f', 2, 64)
+	}
+	rate := ""
+	if n.prices.Input > 0 {
+		rate = " × " + strconv.FormatFloat(n.prices.Input, 'f', -1, 64) + " a million"
+	}
+	hint := ""
+	if !priced || n.prices.Input <= 0 {
+		hint = "Set admin.session_value and admin.price_input to see the net in money."
+	}
+	return h.Section(
+		h.Class("net"), labelledBy("net"),
+		h.Div(
+			h.H2(h.ID("net"), word(key)),
+			h.P(h.Class("value "+n.effect.tone()), g.Text(value)), h.P(h.Class("quiet"), g.Text(note)),
+		),
+		h.Div(
+			h.Table(h.Class("figures"), h.TBody(
+				part("Prevented failures", gained+" of "+countOf(n.sessions, "treated session")+each, prevented),
+				part("Inserted tokens", count(n.tokens)+rate, inserted),
+			)),
+			g.If(hint != "", quiet(g.Text(hint))),
+		),
+	)
+}

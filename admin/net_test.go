@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/bandit/report"
+)
+
+// The net is the value of the prevented failures minus the cost of the inserted tokens; without a value
+// of a session the page states sessions, and without an effect no number.
+func TestNetHasItsPartsAndInterval(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect *float64
+		prices Prices
+		want   []string
+	}{
+		"money": {new(0.05), Prices{Input: 2, Session: 10, Currency: "USD"}, []string{
+			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", "+10 of 200 treated sessions × 10.00", "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
+		}},
+		"sessions": {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
+		"counting": {nil, Prices{Input: 2, Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })
+			r := &f.reports.report
+			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 4_000_000}}
+			if r.Global.Effect = c.effect; c.effect != nil {
+				r.Global.Lo, r.Global.Hi = new(0.0), new(0.1)
+			}
+			page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))), "\u202f", " ")
+			_, page, _ = strings.Cut(page, `<section class="net"`)
+			page, _, _ = strings.Cut(page, "</section>")
+			for _, want := range c.want {
+				if !strings.Contains(page, want) {
+					t.Errorf("the net has no %q:\n%s", want, page)
+				}
+			}
+		})
+	}
+}
+
+// Help finds the part of the docs with all words of a search, and each page lists its parts.
+func TestHelpHasContentsAndSearch(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, _ := f.browser(t)
+	get := func(path string) string {
+		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
+	}
+	found := get("/help?q=former_state+retire")
+	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
+		t.Errorf("the search does not find the part alone:\n%s", found)
+	}
+	page := get("/help/LESSONS")
+	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
+		t.Error("the contents do not lead to the part")
+	}
+	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
+		t.Error("a search without a hit says nothing")
+	}
+}
