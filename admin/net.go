@@ -13,14 +13,15 @@ import (
 // cost of the inserted tokens.
 type netResult struct {
 	sessions int64   // treated sessions
-	effect   *effect // of all lessons together; nil: counting
+	effect   *effect // of all lessons together; nil: counting, or not reliable
+	invalid  bool    // the coins or the reporting are off
 	tokens   int64   // inserted
 	prices   Prices
 }
 
 func netOf(r *report.Report, p Prices) netResult {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
-	return netResult{lately.NTreated, globalOf(&r.Global), lately.TokensAdded, p}
+	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, lately.TokensAdded, p}
 }
 
 // cost returns the cost of the inserted tokens without a prompt cache.
@@ -43,8 +44,9 @@ func (n netResult) amount(x float64) string {
 // html returns the net as the first figure of the overview, with its parts.
 func (n netResult) html() g.Node {
 	priced := n.prices.Session > 0
-	key, value, note := when(priced, "net", "gain"), stillCounting, "too few control sessions"
-	gained, between := stillCounting, ""
+	missing := when(n.invalid, none, stillCounting)
+	key, value, note := when(priced, "net", "gain"), missing, when(n.invalid, "not reliable", "too few control sessions")
+	gained, between := missing, ""
 	if n.effect != nil {
 		e, treated := n.effect, float64(n.sessions)
 		gained, between = signed(e.size*treated), signed(e.lo*treated)+" to "+signed(e.hi*treated)

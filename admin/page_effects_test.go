@@ -63,7 +63,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		says   []string
 	}{
 		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9</span>", "<small>+5 to +14, of 90 treated</small>", ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", "+9 of 90 treated sessions", ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
 			`<span class="value">1</span> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"money":    {"/", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
@@ -72,9 +72,9 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"nonsense": {"/?price=-1", admin.Prices{Input: 2}, func(*report.Report) {}, []string{"cost 1.00 without"}},
 		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"set admin.price_input"}},
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
-			`<div class="bad">`, ">−9</span>", "<small>−14 to 0, of 90 treated</small>",
+			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
-		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"too few control sessions", "!of 90 treated"}},
+		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", "– of 90 treated sessions", "!counting"}},
 		"no control": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
 		"no usage":   {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":  {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
