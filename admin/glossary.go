@@ -110,10 +110,14 @@ func statOf(key, value, note, tone string) stat { return stat{termOf(key), value
 
 // unit returns the unit for the value: one session, two sessions.
 func (s stat) unit() string {
-	if s.value == "1" {
+	switch s.value {
+	case "1":
 		return strings.TrimSuffix(s.term.Unit, "s")
+	case stillCounting:
+		return ""
+	default:
+		return s.term.Unit
 	}
-	return s.term.Unit
 }
 
 // figures returns numbers with units and definitions.
