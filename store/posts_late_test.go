@@ -48,6 +48,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	sameList(t, "files with the secret", r.spooled(secret("late")), nil)
 	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
 	same(t, "waiting", r.store.LatePosts(), 4)
+	same(t, "late feedback in the account", r.books(true).LateFeedback, 4)
 	r.wait(3 * time.Second)
 	same(t, "waiting while the backend is away", r.store.LatePosts(), 4)
 	same(t, "lag", r.store.Lag() > 2*time.Second, true)

@@ -123,6 +123,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	}
 	rows = append(rows,
 		[]string{"exchanges without a sample", n(d.Unsampled)},
+		[]string{"posted feedback that waits", n(d.LateFeedback)},
 		[]string{"set aside after a panic", n(int64(d.SetAside.Total))})
 	if len(d.Store) > 0 {
 		rows = append(rows, []string{"in the store", ""})

@@ -23,6 +23,8 @@ type Account struct {
 	Spooled    int64            `json:"spooled"`    // in the outbox, but not yet in the store
 	Incomplete int64            `json:"incomplete"` // in progress when precept died; the store has a stub for each
 	Dropped    map[string]int64 `json:"dropped"`
+	// LateFeedback is the posted feedback in the outbox that the store does not have. Feedback is no exchange.
+	LateFeedback int64 `json:"late_feedback"`
 }
 
 // DroppedDamaged is the drop reason for exchanges in a damaged part of the outbox file.
@@ -123,7 +125,7 @@ func writeCounts(c *sqlite.Conn, kept, now *counts) error {
 // account returns the Account for these counts. open is the number of turns in progress: they count
 // as spooled while precept runs, else as incomplete.
 func (c *counts) account(open int64, running bool) Account {
-	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}}
+	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}, LateFeedback: c.Posts}
 	maps.Copy(a.Dropped, c.dropped)
 	if running {
 		a.Spooled += open
