@@ -21,34 +21,35 @@ type compareView struct {
 
 // readComparison returns the comparison that a request asks for. The filters of the list of sessions
 // select the sessions.
-func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparison, of store.Recent, old bool, err error) {
+func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
-		return x, of, false, err
+		return x, false, err
 	}
 	p := params{c: c}
 	by, a, b := p.oneOf("by", []string{"agent", "model"}), p.text("a"), p.text("b")
 	if p.err != nil {
-		return x, of, false, p.err
+		return x, false, p.err
 	}
 	if by == "" {
 		by = "agent"
 	}
-	if of, old, err = s.recentOf(c, &q, first); err != nil {
-		return x, of, old, err
+	of, old, err := s.recentOf(c, &q, first)
+	if err != nil {
+		return x, old, err
 	}
-	return compare(&of, &q, by, a, b), of, old, nil
+	return compare(&of, &q, by, a, b), old, nil
 }
 
 // apiCompare answers GET /api/compare.
 func (s *Server) apiCompare(c echo.Context) error {
-	x, _, _, err := s.readComparison(c, 0)
+	x, _, err := s.readComparison(c, 0)
 	return answer(c, x, storeFault(err))
 }
 
 // comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
-	x, _, old, err := s.readComparison(c, patience)
+	x, old, err := s.readComparison(c, patience)
 	v := compareView{c: x, reading: errors.Is(err, errBeingMade) || err == nil && old && x.Read == 0}
 	page := shown{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {

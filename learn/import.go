@@ -196,28 +196,12 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 		if from == 0 {
 			x.Facts.Task = session.FirstWords(req)
 		}
-		var args []string
-		judged := sample.Verdicts{}
 		at := from
-		for ; at < req.Len() && req.Role(at) != wire.RoleAssistant; at++ {
+		for at < req.Len() && req.Role(at) != wire.RoleAssistant {
 			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(at))))
-			for _, res := range req.Item(at).Results {
-				c, ok := req.CallOf(res.CallID)
-				if ok {
-					args = append(args, c.Args)
-				}
-				if results.Classify(c, res).Outcome == detect.Error {
-					judged.Failed = append(judged.Failed, judged.Results)
-					for _, kind := range results.Kinds(c, res) {
-						x.Facts.Kinds = append(x.Facts.Kinds, string(kind))
-					}
-				}
-				judged.Results++
-			}
+			at++
 		}
-		if judged.Results > 0 {
-			x.Verdicts = &judged
-		}
+		args := judgeResults(&x, &results, req, from, at)
 		var words []string
 		for ; at < req.Len() && req.Role(at) == wire.RoleAssistant; at++ {
 			it := req.Item(at)
@@ -234,4 +218,29 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 		from = at
 	}
 	return list, answered
+}
+
+// judgeResults adds the outcomes of the tool results in a part of the list to the exchange, and returns
+// the arguments of the answered calls.
+func judgeResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
+	var judged sample.Verdicts
+	for ; from < to; from++ {
+		for _, res := range req.Item(from).Results {
+			c, ok := req.CallOf(res.CallID)
+			if ok {
+				args = append(args, c.Args)
+			}
+			if results.Classify(c, res).Outcome == detect.Error {
+				judged.Failed = append(judged.Failed, judged.Results)
+				for _, kind := range results.Kinds(c, res) {
+					x.Facts.Kinds = append(x.Facts.Kinds, string(kind))
+				}
+			}
+			judged.Results++
+		}
+	}
+	if judged.Results > 0 {
+		x.Verdicts = &judged
+	}
+	return args
 }

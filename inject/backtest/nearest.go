@@ -52,21 +52,14 @@ func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges 
 			text.WriteString(q.Errors[k].Text + " ")
 		}
 	}
-	said := wordsOf(text.String())
+	words := wordsOf(text.String())
 	for _, l := range book.Lessons() {
 		if !l.State.Fires() || l.Scope.Tenant != "" && l.Scope.Tenant != tenant {
 			continue
 		}
 		for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-			words := wordsOf(phrase)
-			var there []string
-			for _, w := range words {
-				if _, ok := slices.BinarySearch(said, w); ok {
-					there = append(there, w)
-				}
-			}
-			if share := float64(len(there)) / float64(max(len(words), 1)); share >= 0.5 {
-				note(l.Slug, nearestPhrase(phrase, words, there), share)
+			if why, share := sharedWords(phrase, words); share >= 0.5 {
+				note(l.Slug, why, share)
 			}
 		}
 	}
@@ -76,6 +69,19 @@ func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges 
 	}
 	slices.SortFunc(out, func(x, y Miss) int { return cmp.Or(cmp.Compare(y.score, x.score), strings.Compare(x.Slug, y.Slug)) })
 	return out[:min(len(out), nearestMost)]
+}
+
+// sharedWords returns the share of the words of a phrase that a sorted list of words contains, with a
+// description.
+func sharedWords(phrase string, sorted []string) (why string, share float64) {
+	words := wordsOf(phrase)
+	var there []string
+	for _, w := range words {
+		if _, ok := slices.BinarySearch(sorted, w); ok {
+			there = append(there, w)
+		}
+	}
+	return nearestPhrase(phrase, words, there), float64(len(there)) / float64(max(len(words), 1))
 }
 
 // nearestPhrase says which words of a phrase are in the session.

@@ -15,9 +15,6 @@ type File struct {
 	Start, End int    // bytes of the content in the text
 }
 
-// Base returns the last element of the file's path.
-func (f *File) Base() string { return Base(f.Name) }
-
 // Base returns the last element of a path with slashes or backslashes.
 func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 

@@ -19,7 +19,7 @@ func Example() {
 		sections := rules.Split(text)
 		for _, i := range rules.Units(sections) {
 			s := sections[i]
-			fmt.Printf("%s#%s: %d tokens\n", f.Base(), s.Name, rules.Tokens(text[s.Start:s.End]))
+			fmt.Printf("%s#%s: %d tokens\n", rules.Base(f.Name), s.Name, rules.Tokens(text[s.Start:s.End]))
 		}
 	}
 	// Output:
