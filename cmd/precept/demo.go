@@ -48,8 +48,8 @@ func (w *invocation) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show how precept learns: simulated agents, and a model whose true effects are known",
 		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a " +
-			"built-in model, eight lessons with known true effects, and simulated agents that are " +
-			"configured only with the base URL of precept. The demo prints the report next to the " +
+			"built-in model in two sizes, eight lessons with known true effects, and simulated agents of two " +
+			"kinds that are configured only with the base URL of precept. The demo prints the report next to the " +
 			"true effects, and serves the dashboard until the demo is stopped.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {

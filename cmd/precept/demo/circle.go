@@ -164,9 +164,9 @@ func (c *Circle) Play(ctx context.Context, base string, client *http.Client, age
 func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", wording(n), n)}}
 	for range 4 {
-		id, m, err := f.chat(ctx, "circle", list, "book_room")
+		id, m, err := f.chat(ctx, "", "circle", list, "book_room")
 		if errors.Is(err, syscall.ECONNRESET) { // as the clients of agents do
-			id, m, err = f.chat(ctx, "circle", list, "book_room")
+			id, m, err = f.chat(ctx, "", "circle", list, "book_room")
 		}
 		if err != nil {
 			return err

@@ -1,5 +1,5 @@
 // Package demo is a world with a known truth: lessons with fixed effects, simulated agents that
-// work through tickets of hidden difficulty, and a model that succeeds with the probability that
+// work through tickets of hidden difficulty, and two models that succeed with the probability that
 // the truth defines. The package plays the fleet through a real precept over HTTP, so that the
 // report can be compared with the truth.
 //

@@ -78,7 +78,7 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 			list = append(list, userMessage(finalMark))
 		}
 		var err error
-		if id, m, err = f.chat(ctx, "demo", list, "bash"); err != nil {
+		if id, m, err = f.chat(ctx, t.agent, t.model, list, "bash"); err != nil {
 			return err
 		}
 		list = append(list, m)
@@ -104,13 +104,13 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	if good {
 		score = 1
 	}
-	_, err := f.post(ctx, "/feedback", map[string]any{"response_id": id, "source": "user", "type": "score", "score": score})
+	_, err := f.post(ctx, "/feedback", "", map[string]any{"response_id": id, "source": "user", "type": "score", "score": score})
 	return err
 }
 
-// chat runs one turn of an agent with the given tools. chat returns the id of the reply and the
-// message.
-func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ...string) (id string, m message, err error) {
+// chat runs one turn of an agent with the given tools. agent is the User-Agent. chat returns the id of
+// the reply and the message.
+func (f *Fleet) chat(ctx context.Context, agent, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}
 	for _, name := range tools {
 		object := map[string]any{"type": "object"}
@@ -118,7 +118,7 @@ func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ..
 			"type": "function", "function": map[string]any{"name": name, "parameters": object},
 		}}
 	}
-	b, err := f.post(ctx, "/chat/completions", body)
+	b, err := f.post(ctx, "/chat/completions", agent, body)
 	if err != nil {
 		return "", message{}, err
 	}
@@ -135,7 +135,7 @@ func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ..
 }
 
 // post sends JSON to precept's data listener.
-func (f *Fleet) post(ctx context.Context, path string, v any) ([]byte, error) {
+func (f *Fleet) post(ctx context.Context, path, agent string, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -143,6 +143,9 @@ func (f *Fleet) post(ctx context.Context, path string, v any) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.BaseURL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if agent != "" {
+		req.Header.Set("User-Agent", agent)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+cmp.Or(f.Key, "demo"))

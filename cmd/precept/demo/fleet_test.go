@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,12 +21,13 @@ type stand struct {
 	faults   []string
 	results  map[string]string // last text of the model, by reply id
 	turns    int
+	asked    map[[2]string]int            // requests by agent and model
 	fail     func(path string, n int) int // the status to answer with instead; 0: none
 }
 
 func newStand(t *testing.T, w *World, fail func(path string, n int) int) *stand {
 	t.Helper()
-	s := &stand{results: map[string]string{}, fail: fail}
+	s := &stand{results: map[string]string{}, asked: map[[2]string]int{}, fail: fail}
 	model := NewUpstream(w)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -48,13 +51,14 @@ func newStand(t *testing.T, w *World, fail func(path string, n int) int) *stand 
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			model.ServeHTTP(rec, r)
 			var res struct {
-				ID      string
-				Choices []struct{ Message message }
+				ID, Model string
+				Choices   []struct{ Message message }
 			}
 			if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
 				s.faults = append(s.faults, err.Error())
 				return
 			}
+			s.asked[[2]string{r.UserAgent(), res.Model}]++
 			s.results[res.ID] = res.Choices[0].Message.Content
 			_, _ = rw.Write(rec.Body.Bytes())
 		case "/v1/feedback":
@@ -112,6 +116,39 @@ func TestFleetPlays(t *testing.T) {
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
 				t.Errorf("feedback %v for %q", fb, s.results[fb["response_id"].(string)])
+			}
+		}
+	}
+}
+
+// Two agents work with two models each, so that pages have something to compare.
+func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
+	w := NewWorld(3)
+	s := newStand(t, w, nil)
+	if err := s.fleet(t, w, 4, 60).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[[2]string]int{}
+	for n := 1; n <= 60; n++ {
+		tk := w.ticket(n)
+		want[[2]string{tk.agent, tk.model}] += tk.turns
+	}
+	if len(want) != 4 || !maps.Equal(s.asked, want) {
+		t.Errorf("requests by agent and model: %v, want %v", s.asked, want)
+	}
+}
+
+// A lesson has the same effect with each model, and the large model succeeds more often.
+func TestModelsDifferInSuccessAndShareTheEffects(t *testing.T) {
+	w := NewWorld(1)
+	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }
+	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
+		t.Errorf("the models differ by %v, want %v", gap, modelGap)
+	}
+	for i := range w.Truths {
+		for _, model := range []string{largeModel, smallModel} {
+			if d := with(model, i) - with(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
+				t.Errorf("%s: the effect of %s is %v, want %v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
 			}
 		}
 	}

@@ -21,12 +21,13 @@ func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.
 
 // insist plays the session of an agent that repeats a failing call.
 func (f *Fleet) insist(ctx context.Context, n int) error {
+	t := f.World.ticket(n)
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
 		userMessage(fmt.Sprintf("Get %s%06d to build: make build.", loopMark, n)),
 	}
 	for calls := int64(0); ; calls++ {
-		id, m, err := f.chat(ctx, "demo", list, "run")
+		id, m, err := f.chat(ctx, t.agent, t.model, list, "run")
 		if err != nil {
 			return err
 		}

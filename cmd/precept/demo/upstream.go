@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,8 +49,8 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveChat answers one chat completion.
-func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, reply func(body []byte) message) {
+// serveChat answers one chat completion as the model of the request. name is part of the reply's id.
+func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 		http.Error(w, `{"error":{"message":"the demo's model speaks chat completions only"}}`, http.StatusNotFound)
@@ -59,10 +60,14 @@ func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, 
 	if len(m.ToolCalls) > 0 {
 		finish = "tool_calls"
 	}
+	var req struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(body, &req)
 	asked, answered := len(body)/4, len(m.Content)/4
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"id": fmt.Sprintf("chatcmpl-%s%08x", model, id), "object": "chat.completion", "model": model,
+		"id": fmt.Sprintf("chatcmpl-%s%08x", name, id), "object": "chat.completion", "model": cmp.Or(req.Model, name),
 		"choices": []any{map[string]any{"index": 0, "finish_reason": finish, "message": m}},
 		"usage":   map[string]any{"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
 	})

@@ -133,12 +133,28 @@ type ticket struct {
 	difficulty float64
 	applies    []int // indices of the lessons whose phrase is in the ticket
 	turns      int
+	agent      string // User-Agent of the agent that works on the ticket
+	model      string
 }
+
+// The fleet has two agents and two models. Each ticket draws an agent and a model. A lesson has the same
+// effect with each agent and each model; the large model succeeds more often than the small model.
+const (
+	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
+	largeModel, smallModel = "demo-large", "demo-small"
+	modelGap               = 0.08 // of the probabilities of success
+)
 
 // ticket makes task n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
-	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3)}
+	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}
+	if w.luck("agent", t) < .4 {
+		t.agent = reviewer
+	}
+	if w.luck("model", t) < .5 {
+		t.model = smallModel
+	}
 	for i := range w.Truths {
 		l := &w.Truths[i]
 		odds := math.Log(l.freq/(1-l.freq)) + l.hard*t.difficulty - .35*l.hard*l.hard
@@ -169,7 +185,10 @@ func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
 // chance returns the probability of success with these lessons in the request.
 func (w *World) chance(t ticket, lessons []int) float64 {
-	p := .5 - .17*t.difficulty
+	p := .5 - .17*t.difficulty + modelGap/2
+	if t.model == smallModel {
+		p -= modelGap
+	}
 	for _, l := range lessons {
 		p += w.Truths[l].Effect
 	}
