@@ -99,14 +99,14 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 	expect := map[string]string{
 		`location.href`:  server.URL + "/", // the token is gone from the address
 		`document.title`: "precept: lessons and their effects",
-		`document.querySelector("table").tBodies[0].rows.length`:                         "4",
-		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:               "helpful",
-		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`: "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
-		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:        "true",
-		`document.querySelector("caption").textContent.length > 40`:                      "true",
+		`document.querySelector("tbody tr th a").closest("table").tBodies[0].rows.length`: "4",
+		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:                "helpful",
+		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`:  "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
+		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:         "true",
+		`document.querySelector("caption").textContent.length > 40`:                       "true",
 		`document.images.length`: "1",
 		`document.querySelector("tbody tr:nth-child(4) th a").textContent`:                              f.reports.report.Lessons[0].Slug,
-		`document.querySelector(".figures td").textContent`:                                             "<b>12</b>",
+		`[...document.querySelectorAll(".figures td")].some(d => d.textContent == "<b>12</b>")`:         "true",
 		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet applies
 		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length > 0)`:    "true",
 		`document.querySelector("[role=region]").tabIndex`:                                              "0",

@@ -69,7 +69,7 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 				row["verdict"] = string(report.Unproven)
 			}
 			for _, believed := range []string{
-				"posterior_mean", "p_helps", "caution", "epsilon", "note", "needs_picks", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
+				"posterior_mean", "p_helps", "caution", "advice", "epsilon", "note", "needs_picks", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
 			} {
 				delete(row, believed)
 			}

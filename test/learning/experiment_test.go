@@ -22,9 +22,9 @@ import (
 	"precept/test/harness"
 )
 
-// season plays sessions in which up to three lessons match, and posts a reward for nine in ten.
-// Only the first lesson has an effect.
-func season(t *testing.T, data string, sessions int) {
+// season plays the sessions from one number up to another, in which up to three lessons match, and
+// posts a reward for nine in ten. Only the first lesson has an effect.
+func season(t *testing.T, data string, from, to int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
 		b, err := json.Marshal(body)
@@ -63,7 +63,7 @@ func season(t *testing.T, data string, sessions int) {
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []map[string]any{{"id": "call-1", "type": "function", "function": map[string]string{"name": "bash", "arguments": `{"command":"cat notes.txt"}`}}}},
 				map[string]any{"role": "tool", "tool_call_id": "call-1", "content": "cat: notes.txt: No such file or directory"})
 			_, err = post("/v1/chat/completions", name, body)
-			score /= 2
+			score = 0
 		}
 		if err != nil || n%10 == 0 {
 			return err
@@ -77,7 +77,7 @@ func season(t *testing.T, data string, sessions int) {
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {
-			for n := w; n < sessions; n += 4 {
+			for n := from + w; n < to; n += 4 {
 				if err := play(n); err != nil {
 					t.Error(err)
 					return
@@ -134,14 +134,19 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.Looks.Planned == 1
 	})
-	const sessions = 400
-	season(t, p.Data, sessions)
-	p.Eventually("all sessions to be closed", func() bool {
-		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
-			t.Fatal(err)
+	closed := func(sessions int64) func() bool {
+		return func() bool {
+			if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+				t.Fatal(err)
+			}
+			return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
 		}
-		return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
-	})
+	}
+	const first, sessions = 150, 400
+	season(t, p.Data, 0, first) // most estimates from all sessions need earlier rewards
+	p.Eventually("the first sessions to be closed", closed(first))
+	season(t, p.Data, first, sessions)
+	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].Looks[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
 		t.Fatalf("the planned look: %+v of %+v", look, r.Lessons[0])
@@ -280,7 +285,6 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 		}
 	}
-	estimates := 0
 	for _, l := range r.Lessons {
 		a := &again[slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
@@ -297,17 +301,11 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			t.Errorf("%s: models %+v, the report has %+v", l.Arm, a.Models, l.Models.Effects)
 			continue
 		}
-		if l.AllSessions != nil && l.AllSessions.Effect != nil && l.Explained != nil {
-			estimates++
-		}
 		for i, x := range l.Models.Effects {
 			if y := a.Models[i]; y.Model != x.Model || y.Picks != x.Picks || !equal(y.Effect, x.Effect) || !equal(y.Shrunken, x.Shrunken) {
 				t.Errorf("%s: model %+v, the report has %+v", l.Arm, y, x)
 			}
 		}
-	}
-	if estimates == 0 {
-		t.Errorf("no lesson has an estimate from all sessions: %+v", r.Lessons)
 	}
 	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
 		t.Errorf("%d rows of %d show an effect, %d are outcomes", shown, len(again), outcomes)
