@@ -205,8 +205,8 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 		t.Errorf("a lesson that is not there: %v", err)
 	}
 	r, err := change("look-first", lesson.Pause)
-	if err != nil || r.Lesson.State != lesson.Quarantined {
-		t.Errorf("got Lesson %+v, error %v, want no error and Lesson.State = %q", r.Lesson, err, lesson.Quarantined)
+	if err != nil || r.Lesson.State != lesson.Paused {
+		t.Errorf("got Lesson %+v, error %v, want no error and Lesson.State = %q", r.Lesson, err, lesson.Paused)
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
