@@ -129,8 +129,7 @@ func (v *lessonView) decided(f frame) g.Node {
 	return h.Section(
 		h.Class("decided"), labelled("Newest decision"),
 		h.P(
-			h.Strong(quoted(cmp.Or(e.By, "precept"))), g.Text(" "+done(lesson.Action(e.Action))+" the lesson "), timeOf(e.Time),
-			g.Iff(e.From != "" && e.To != "" && e.From != e.To, func() g.Node { return g.Textf(" (%s → %s)", e.From, e.To) }),
+			inWords(&e), g.Text(" "), timeOf(e.Time),
 			g.Text(". "), h.A(h.Href("#history"), g.Text("All changes")),
 		),
 		h.P(g.Text(measurement(v.row))),
@@ -140,6 +139,55 @@ func (v *lessonView) decided(f frame) g.Node {
 	)
 }
 
+// inWords returns an event of the audit log in words: the person, the action, the change of the state, and
+// the sessions that had measured the lesson.
+func inWords(e *lesson.Event) g.Node {
+	by := cmp.Or(e.By, "precept")
+	hand, _ := e.Detail[lesson.DetailHand].(string)
+	if hand != "" && e.By == "" {
+		by = "A person"
+	}
+	if e.Agent != "" {
+		by += " (agent " + e.Agent + ")"
+	}
+	text := " " + done(lesson.Action(e.Action)) + " the lesson"
+	switch e.Action {
+	case lesson.TurnCaution:
+		text = " turned the lesson into a caution, by its counts"
+	case lesson.TurnAdvice:
+		text = " turned the lesson back into advice, by its counts"
+	}
+	switch hand {
+	case "":
+	case lesson.HandFile:
+		text += " by hand"
+	case lesson.HandUncommitted:
+		text += " by hand (not committed to git yet)"
+	default:
+		text += fmt.Sprintf(" by hand (commit %.12s)", hand)
+	}
+	if e.From != "" && e.To != "" && e.From != e.To {
+		text += fmt.Sprintf(" (%s → %s)", e.From, e.To)
+	}
+	with, ok := number(e.Detail[lesson.DetailWith])
+	without, both := number(e.Detail[lesson.DetailWithout])
+	if ok && both {
+		text += fmt.Sprintf("; %s with, %s without", countOf(with, "rewarded session"), count(without))
+	}
+	return g.Group{h.Strong(quoted(by)), g.Text(text)}
+}
+
+// number returns a count from the details of an event. A count from a file is a float64.
+func number(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
+}
+
 // done returns the past form of an action of the audit log.
 func done(a lesson.Action) string {
 	known := map[lesson.Action]string{
@@ -147,6 +195,7 @@ func done(a lesson.Action) string {
 		lesson.Resume: "resumed", lesson.Retire: "retired", lesson.Restore: "restored",
 		"propose": "proposed", "refuse": "refused", "edit": "edited", "create": "created", "revise": "rewrote", "cite": "added evidence to",
 		"supersede": "superseded", "withdraw": "withdrew", "archive": "retired",
+		"remove": "removed", "commit": "committed",
 	}
 	return cmp.Or(known[a], "changed ("+string(a)+")")
 }

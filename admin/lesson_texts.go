@@ -95,22 +95,14 @@ func (o oldText) html(f frame, now string) g.Node {
 // eventsTable returns the audit log of the lesson.
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
-		return quiet(g.Text("No action is logged: a file that a person puts into the directory is active " +
-			"without approval and without a log entry."))
+		return quiet(g.Text("No action is logged."))
 	}
 	return g.Group{
 		quiet(g.Text("Audit log, newest first.")),
 		grid(
-			labelled("Audit log"), columns(words("When", "What", "By", "From", "To", "Text")),
+			labelled("Audit log"), columns(words("When", "What", "Text")),
 			some(events, lastRow, func(e lesson.Event) g.Node {
-				by := e.By
-				if e.Agent != "" {
-					by += " (agent " + e.Agent + ")"
-				}
-				return h.Tr(
-					wordCells(timeOf(e.Time)), rowHead(g.Text(e.Action)),
-					wordCells(quoted(by), g.Text(string(e.From)), g.Text(string(e.To)), h.Code(g.Textf("%.12s", e.Hash))),
-				)
+				return h.Tr(wordCells(timeOf(e.Time)), h.Td(h.Class("text wrap"), inWords(&e)), wordCells(h.Code(g.Textf("%.12s", e.Hash))))
 			}),
 		),
 	}

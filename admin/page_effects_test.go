@@ -181,8 +181,8 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 			`<th scope="row">0.0 to 0.1</th>`, `<td>20% <small>12</small></td><td>20% <small>12</small></td>`,
 		}},
 		"events": {func(w *world) {
-			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef"}, {Slug: "x", Action: "eaten"}}
-		}, []string{`approve</th><td class="text">kim</td>`, "distill (agent coder)", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
+			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
+		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
 		page := onPage(t, "/lessons/word", func(f *full, o *admin.Options) {
 			w := world{full: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}

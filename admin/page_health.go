@@ -10,6 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"precept/inject/lesson"
 )
 
 // healthView is the health page.
@@ -141,16 +143,29 @@ func (v *healthView) actions() g.Node {
 	}
 	return g.Group{
 		scroll(labelledBy("audit"), h.Table(
-			columns(words("When", "Who", "Action", "Object"), numbers("Answer")),
+			columns(words("When", "What"), numbers("Answer")),
 			h.TBody(g.Map(v.health.Audit, func(n Noted) g.Node {
 				return h.Tr(
-					wordCells(timeOf(n.At), quoted(n.Who), code(n.Action)), h.Td(h.Class("text wrap"), quoted(n.Detail)),
+					wordCells(timeOf(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(quoted(n.Who)), quoted(" "+n.words())),
 					h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
 				)
 			})),
 		)),
 		quiet(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" of the data directory.")),
 	}
+}
+
+// words returns the action as the end of a sentence that begins with the person.
+func (n *Noted) words() string {
+	slug, act, _ := strings.Cut(n.Detail, " ")
+	what := when(n.Detail == "", "sent "+n.Action, n.Detail)
+	if a := lesson.Action(act); a.Valid() {
+		what = done(a) + " the lesson " + slug
+	}
+	if n.Status >= 400 {
+		return what + " (refused)"
+	}
+	return what
 }
 
 // accountOf returns the lines of the account of exchanges.

@@ -106,7 +106,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		return hex.EncodeToString(sum[:])[:8]
 	}
 	health := page("/health")
-	for _, want := range []string{"127.0.0.1, browser, viewer " + mark(lookToken), "127.0.0.1, token, operator " + mark(token), "helpful retire", "helpful pause"} {
+	for _, want := range []string{"127.0.0.1, browser, viewer " + mark(lookToken), "127.0.0.1, token, operator " + mark(token), "retired the lesson helpful", "paused the lesson helpful"} {
 		if !strings.Contains(health, want) {
 			t.Errorf("the audit has no %q", want)
 		}

@@ -21,6 +21,9 @@ type Decision struct {
 	// Force activates the lesson although the checks refuse the text: a person has read the text
 	// and wants exactly this text.
 	Force bool
+	// Sessions are the rewarded sessions with and without the lesson at the time of the decision, for
+	// the audit log; nil: unknown.
+	Sessions *[2]int64
 }
 
 // Act carries out a decision. Activation runs the checks again and fails on their errors. Retire moves
@@ -46,11 +49,17 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			return Change{}, err
 		}
 		e := lesson.Event{Action: string(d.Action), By: d.By}
+		if n := d.Sessions; n != nil {
+			e.Detail = map[string]any{lesson.DetailWith: n[0], lesson.DetailWithout: n[1]}
+		}
 		if d.Action == lesson.Retire {
 			return s.retire(name, r.Lesson, e)
 		}
 		if p := d.Plan; p != (lesson.TrialPlan{}) {
-			e.Detail = map[string]any{"epsilon": p.Epsilon, "until_halfwidth": p.Until, "picks": p.Picks}
+			if e.Detail == nil {
+				e.Detail = map[string]any{}
+			}
+			maps.Copy(e.Detail, map[string]any{"epsilon": p.Epsilon, "until_halfwidth": p.Until, "picks": p.Picks})
 		}
 		c := s.replace(old, r.Lesson, e)
 		if back, archived := strings.CutPrefix(name, Archive); archived {

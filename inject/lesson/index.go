@@ -76,6 +76,25 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
+// Actions of events that the counts of a lesson cause.
+const (
+	TurnCaution = "caution" // from advice to caution
+	TurnAdvice  = "advice"  // back
+)
+
+// Keys of Event.Detail.
+const (
+	DetailHand    = "by_hand"          // the event is an edit without precept: HandFile, HandUncommitted, or the commit
+	DetailWith    = "sessions_with"    // rewarded sessions with the lesson at the time of the event
+	DetailWithout = "sessions_without" // rewarded sessions in which the coin withheld the lesson
+)
+
+// Values of DetailHand.
+const (
+	HandFile        = "file"        // no author is known
+	HandUncommitted = "uncommitted" // the file is in a git repository, and the text is not committed yet
+)
+
 // AppendLog appends events to the audit log of a bank directory.
 func AppendLog(dir string, events ...Event) error {
 	var lines []byte

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/configs"
 	"precept/inject/bank"
 	"precept/inject/lesson"
@@ -20,8 +22,11 @@ import (
 	"precept/store/redis"
 )
 
-// indexLimit bounds the time for writing the index.
-const indexLimit = 10 * time.Second
+const (
+	indexLimit   = 10 * time.Second // time for writing the index
+	historyLimit = time.Minute      // time for one pass over the changes that no request made
+	historyEvery = 10 * time.Second // time between two passes
+)
 
 // library holds the active lessons, and the bank through which lessons change.
 type library struct {
@@ -38,10 +43,22 @@ type library struct {
 	place  bank.Place
 	writer *bank.Bank
 	counts func(slug string) lesson.Counts // set by countWith
+
+	edited  chan struct{} // receives a value after a change of the directory; capacity 1
+	history history
+}
+
+// history is the state of the worker that writes the audit log of the lessons.
+type history struct {
+	before   *lesson.Book      // lessons in the directory at the last pass
+	book     *lesson.Book      // book in force at the last pass
+	left     bool              // the last pass left edits for the next pass
+	cautions map[string]string // text of each lesson that the log calls a caution by its counts; nil: read the log
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
 	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, events: events, redis: fleet, place: bank.Directory(cfg.Lessons)}
+	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
 		l.place = fleet
@@ -65,6 +82,10 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's call has no context; the time is bounded
 		l.use(b, problems)
 		l.reindex()
+		select {
+		case l.edited <- struct{}{}:
+		default:
+		}
 	}, Keys)
 	watcher.Events = l.events
 	watcher.Polling = func(why error) {
@@ -118,6 +139,87 @@ func (l *library) reindex() {
 	if err := l.writer.Reindex(ctx); err != nil {
 		l.log.Debug("the index of the lessons could not be written", "error", err)
 	}
+}
+
+// keepHistory returns the worker that adds the changes without a request to the audit log of the lessons:
+// edits by hand, and lessons that the counts turn into cautions or back.
+func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(historyEvery)
+		defer tick.Stop()
+		for {
+			pass, cancel := context.WithTimeout(ctx, historyLimit)
+			err := errors.Join(l.noteEdits(pass), l.noteCautions(pass, learner, p))
+			cancel()
+			if err != nil {
+				l.log.Debug("the audit log of the lessons could not be written", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-l.edited:
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// noteEdits adds the edits by hand since the last pass to the audit log.
+func (l *library) noteEdits(ctx context.Context) error {
+	book := l.book.Load()
+	if l.redis != nil || book == l.history.book && !l.history.left {
+		return nil
+	}
+	origin := func(ctx context.Context, path string, text []byte) bank.Origin {
+		return bank.FileOrigin(ctx, path, text, l.now().UTC())
+	}
+	before, later, err := l.writer.RecordEdits(ctx, l.history.before, origin)
+	if err != nil {
+		return err
+	}
+	l.history.before, l.history.book, l.history.left = before, book, later > 0
+	return nil
+}
+
+// noteCautions adds the lessons that the counts turned since the last pass to the audit log.
+func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
+	if l.history.cautions == nil {
+		logged, err := l.writer.Turned(ctx)
+		if err != nil {
+			return err
+		}
+		l.history.cautions = logged
+	}
+	book, presentation := l.book.Load(), p.Presentation()
+	var turns []bank.Turn
+	for _, one := range book.Lessons() {
+		if !one.State.Fires() || one.State == lesson.Caution || one.Outcome == "failure" {
+			continue
+		}
+		beliefs := learner.Beliefs(cmp.Or(one.Scope.Tenant, "default"))
+		shown := presentation.Present(one, book.Text(one), beliefs)
+		if shown.Caution == (l.history.cautions[one.Slug] == one.ContentHash) {
+			continue
+		}
+		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
+		if better, worse := beliefs.Published(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
+			continue // the counts are not loaded yet
+		}
+		r := beliefs.Measured().Stats(advice).Rewards
+		t := bank.Turn{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, With: int64(r.M1), Without: int64(r.M0)}
+		if r.M1 > 0 {
+			t.MeanWith = r.Y1 / r.M1
+		}
+		if r.M0 > 0 {
+			t.MeanWithout = r.Y0 / r.M0
+		}
+		turns = append(turns, t)
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	l.history.cautions = nil // the next pass reads the log
+	return l.writer.RecordTurns(ctx, turns)
 }
 
 // countWith sets the counts in the index: the successes and failures of the sessions that had the

@@ -186,11 +186,24 @@ func (s *services) Act(
 	}
 	ctx, cancel := context.WithTimeout(ctx, BankLimit)
 	defer cancel()
-	r, err := s.lessons.writer.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen})
+	r, err := s.lessons.writer.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen, Sessions: s.sessionsOf(slug)})
 	if errors.Is(err, bank.ErrNoLesson) {
 		err = admin.ErrNoLesson
 	}
 	return r.Lesson, err
+}
+
+// sessionsOf returns the rewarded sessions with and without a lesson; nil for an unknown or archived
+// lesson.
+func (s *services) sessionsOf(slug string) *[2]int64 {
+	book := s.lessons.book.Load()
+	one, ok := book.Get(slug)
+	if !ok {
+		return nil
+	}
+	beliefs := s.learner.Beliefs(cmp.Or(one.Scope.Tenant, "default"))
+	r := beliefs.Measured().Stats(s.proxy.Presentation().Present(one, book.Text(one), beliefs).Arm).Rewards
+	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
 // errEnough ends a walk that has read enough sessions.

@@ -216,6 +216,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Count the successes of each lesson for the index in the lesson directory.
 	lessons.countWith(learner, s.proxy)
+	s.work("history of the lessons", lessons.keepHistory(learner, s.proxy))
 
 	// Make the distiller and the gate that ends the trials of proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {

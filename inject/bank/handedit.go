@@ -1,0 +1,206 @@
+package bank
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"precept/inject/lesson"
+)
+
+// Actions of the audit log that no person requests from precept.
+const (
+	actionEdit   = "edit"
+	actionCreate = "create"
+	actionRemove = "remove"
+	actionCommit = "commit" // a logged edit by hand was committed to git
+)
+
+const (
+	maxHandEdits = 64  // edits of one pass whose origin is read
+	maxUnlogged  = 500 // a directory with more lessons without an event was copied from elsewhere
+	allEvents    = 1 << 20
+)
+
+// RecordEdits appends an event to the audit log for each lesson that a person has changed without
+// precept: the newest event of the lesson is about another text or another state. before is the book of
+// the previous pass, nil at a start. origin reads the author of a text; removed lessons have no text.
+// RecordEdits returns the book of this pass and the number of edits for a later pass: edits that are not
+// committed yet, and edits beyond the bound of a pass.
+func (b *Bank) RecordEdits(
+	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
+) (book *lesson.Book, later int, err error) {
+	s, err := b.snapshot(ctx)
+	if err != nil {
+		return before, 0, err
+	}
+	found, err := s.handEdits(ctx, before)
+	if err != nil || len(found) == 0 {
+		return s.book, 0, err
+	}
+	origins := map[handEdit]Origin{} // read before the commit, because git may take seconds
+	for _, h := range found[:min(len(found), maxHandEdits)] {
+		var text []byte
+		if h.action != actionRemove {
+			text = s.texts[strings.TrimPrefix(h.path, s.where+"/")] // empty for an unread file
+		}
+		origins[h] = origin(ctx, h.path, text)
+	}
+	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
+		later, book = 0, s.book
+		now, err := s.handEdits(ctx, before)
+		for _, h := range now {
+			o, known := origins[h]
+			if !known || o.Open {
+				later++
+			}
+			if !known || h.action == actionCommit && o.Commit == "" {
+				continue
+			}
+			e := lesson.Event{
+				Time: o.Time, Action: h.action, Slug: h.slug, By: o.By, From: h.from, To: h.to, Hash: h.hash,
+				Detail: map[string]any{lesson.DetailHand: cmp.Or(o.Commit, map[bool]string{true: lesson.HandUncommitted, false: lesson.HandFile}[o.Open])},
+			}
+			if l, ok := s.book.Get(h.slug); ok {
+				e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
+			}
+			c.Log = append(c.Log, e)
+		}
+		return c, err
+	})
+	return book, later, err
+}
+
+// handEdit is one change by a person that the audit log does not have.
+type handEdit struct {
+	action, slug, path, hash string
+	from, to                 lesson.State
+}
+
+// handEdits compares the lessons with the newest events of the audit log.
+func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
+	events, err := s.bank.o.Place.Tail(ctx, allEvents)
+	if err != nil {
+		return nil, err
+	}
+	newestOf := map[string]*lesson.Event{}
+	for i := range events {
+		if e := &events[i]; e.Hash != "" && e.Action != "refuse" {
+			newestOf[e.Slug] = e
+		}
+	}
+	var unlogged []handEdit
+	for _, l := range s.book.Lessons() {
+		h := handEdit{actionEdit, l.Slug, l.Path, l.ContentHash, "", l.State}
+		e := newestOf[l.Slug]
+		if e == nil {
+			var old *lesson.Lesson
+			changed := false
+			if before != nil {
+				old, _ = before.Get(l.Slug)
+				changed = old == nil || old.ContentHash != l.ContentHash || old.State != l.State
+			}
+			if old == nil {
+				h.action = actionCreate
+			} else {
+				h.from = old.State
+			}
+			if changed {
+				out = append(out, h)
+			} else {
+				unlogged = append(unlogged, h)
+			}
+			continue
+		}
+		h.from = e.To
+		switch {
+		case e.Hash != l.ContentHash, e.To != l.State && e.To != lesson.Superseded:
+			out = append(out, h)
+		case e.Detail[lesson.DetailHand] == lesson.HandUncommitted:
+			h.action, h.from = actionCommit, l.State
+			out = append(out, h)
+		}
+	}
+	if len(events) < newest/2 && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
+		out = append(out, unlogged...)
+	}
+	if before != nil {
+		out = append(out, s.removedByHand(before, newestOf)...)
+	}
+	return out, nil
+}
+
+// removedByHand returns the lessons of an earlier book whose files are gone.
+func (s *snapshot) removedByHand(before *lesson.Book, newestOf map[string]*lesson.Event) (out []handEdit) {
+	for _, l := range before.Lessons() {
+		_, stays := s.book.Get(l.Slug)
+		_, there := s.texts[s.name(l)]
+		e := newestOf[l.Slug]
+		if stays || there || s.book.Archived(l.Slug) || e != nil && (e.To == "" || e.To == lesson.Archived) {
+			continue
+		}
+		out = append(out, handEdit{actionRemove, l.Slug, l.Path, l.ContentHash, l.State, ""})
+	}
+	return out
+}
+
+// snapshot reads the bank for a comparison.
+func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read(ctx)
+}
+
+// Turn is a change of the presentation of a lesson by its counts.
+type Turn struct {
+	Slug, Hash    string
+	Caution       bool // from advice to caution; false: back
+	With, Without int64
+	MeanWith      float64
+	MeanWithout   float64
+}
+
+// Turned returns the hash of the text of each lesson that the audit log calls a caution by its counts.
+func (b *Bank) Turned(ctx context.Context) (map[string]string, error) {
+	events, err := b.o.Place.Tail(ctx, allEvents)
+	return turned(events), err
+}
+
+func turned(events []lesson.Event) map[string]string {
+	out := map[string]string{}
+	for i := range events {
+		switch e := &events[i]; e.Action {
+		case lesson.TurnCaution:
+			out[e.Slug] = e.Hash
+		case lesson.TurnAdvice:
+			delete(out, e.Slug)
+		}
+	}
+	return out
+}
+
+// RecordTurns appends an event for each lesson that the counts turned into a caution or back, unless the
+// log has the event: another replica may have logged the same change.
+func (b *Bank) RecordTurns(ctx context.Context, turns []Turn) error {
+	return b.change(ctx, func(s *snapshot) (c Change, err error) {
+		events, err := s.bank.o.Place.Tail(ctx, allEvents)
+		if err != nil {
+			return c, err
+		}
+		logged := turned(events)
+		for _, t := range turns {
+			l, ok := s.book.Get(t.Slug)
+			if !ok || l.ContentHash != t.Hash || (logged[t.Slug] == t.Hash) == t.Caution {
+				continue
+			}
+			action := map[bool]string{true: lesson.TurnCaution, false: lesson.TurnAdvice}[t.Caution]
+			c.Log = append(c.Log, s.event(l, lesson.Event{
+				Action: action, By: "precept", From: l.State, To: l.State,
+				Detail: map[string]any{
+					lesson.DetailWith: t.With, lesson.DetailWithout: t.Without, "mean_with": t.MeanWith, "mean_without": t.MeanWithout,
+				},
+			}))
+		}
+		return c, nil
+	})
+}

@@ -1,0 +1,156 @@
+package bank
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // git names a text by its SHA-1
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Origin is the time and the author of a text that a person wrote without precept.
+type Origin struct {
+	Time   time.Time
+	By     string // empty: unknown
+	Commit string // empty: git does not know the text
+	Open   bool   // the file is in a git repository, and the text is not committed yet
+}
+
+// Bounds of one question to git.
+const (
+	gitTime   = 2 * time.Second
+	gitOutput = 4 << 10
+	maxAuthor = 80             // letters of an author's name
+	openTime  = 24 * time.Hour // a text that is not committed for longer is not expected to be committed
+)
+
+// FileOrigin returns the origin of the text of a file. The time is the time of the file. In a git
+// repository, a committed text has the author and the time of its commit. FileOrigin needs the program
+// git for this; without git the time of the file remains. text is nil for a removed file.
+func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
+	o := Origin{Time: now}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
+		o.Time = info.ModTime().UTC()
+	}
+	if !inRepository(filepath.Dir(path)) {
+		return o
+	}
+	c, err := lastCommit(ctx, path)
+	switch {
+	case err != nil: // no git, or git refuses the repository
+	case c == nil || c.blob != blobName(text, len(c.blob)):
+		o.Open = now.Sub(o.Time) < openTime
+	default:
+		o = Origin{Time: c.at, By: c.by, Commit: c.hash}
+	}
+	return o
+}
+
+// inRepository reports whether a folder or one of its parents holds a git repository.
+func inRepository(dir string) bool {
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		if _, missing := os.Lstat(filepath.Join(dir, ".git")); missing == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return false
+}
+
+// commit is the newest commit of a file.
+type commit struct {
+	hash, by string
+	at       time.Time
+	blob     string // git's name of the text
+}
+
+// lastCommit returns the newest commit of a file, nil for a file that git does not know. The question
+// runs no program of the repository's configuration and takes no lock.
+func lastCommit(ctx context.Context, path string) (*commit, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", //nolint:gosec // the arguments are fixed, except the path of a lesson
+		"--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false",
+		"log", "-1", "--no-color", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev", "--raw", "--diff-merges=first-parent",
+		"--format=%H%x00%aI%x00%an", "--", filepath.Base(path))
+	cmd.Dir, cmd.WaitDelay = filepath.Dir(path), time.Second
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "GIT_") { // GIT_DIR names another repository
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1")
+	var complaint cutBuffer
+	cmd.Stderr = &complaint
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(pipe, gitOutput))
+	err = errors.Join(err, cmd.Wait()) // git cannot write a longer output, and fails
+	if len(out) == 0 && (err == nil || strings.Contains(string(complaint), "not have any commits")) {
+		return nil, nil //nolint:nilnil // the file has no commit
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, raw, _ := strings.Cut(string(out), "\n")
+	parts, cells := strings.Split(head, "\x00"), strings.Fields(raw)
+	if len(parts) != 3 || len(cells) < 5 {
+		return nil, errors.New("git log printed no commit")
+	}
+	at, err := time.Parse(time.RFC3339, parts[1])
+	return &commit{parts[0], authorName(parts[2]), at.UTC(), cells[3]}, err
+}
+
+// cutBuffer keeps the beginning of an output.
+type cutBuffer []byte
+
+// Write implements io.Writer.
+func (b *cutBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), gitOutput-len(*b))]...)
+	return len(p), nil
+}
+
+// authorName returns the printable beginning of a name.
+func authorName(name string) string {
+	letters := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+	return string(letters[:min(len(letters), maxAuthor)])
+}
+
+// blobName returns git's name of a text, with the given number of digits; zeros for a removed file.
+func blobName(text []byte, digits int) string {
+	if text == nil {
+		return strings.Repeat("0", digits)
+	}
+	blob := fmt.Appendf(nil, "blob %d\x00%s", len(text), text)
+	if digits == hex.EncodedLen(sha256.Size) {
+		sum := sha256.Sum256(blob)
+		return hex.EncodeToString(sum[:])
+	}
+	sum := sha1.Sum(blob) //nolint:gosec // git names a text by its SHA-1
+	return hex.EncodeToString(sum[:])
+}
