@@ -104,6 +104,31 @@ func (f frame) session(id string, action ...string) string {
 	return f.Link(part("/sessions/", id, action))
 }
 
+// rewarded returns the address of the rewarded sessions of a lesson in an arm, in the window of the
+// page's report. An empty slug means any lesson.
+func (f frame) rewarded(slug, arm string, more ...string) string {
+	query := []string{"lesson", slug, "arm", arm, "min_reward", "0"}
+	window := f.query.Get("window")
+	if slices.ContainsFunc(timeRanges(), func(r choice) bool { return r.Key == window }) {
+		query = append(query, "range", window)
+	} else if d, err := ParseWindow(window); err == nil && d > 0 && !f.page.Counted.At.IsZero() {
+		query = append(query, "since", f.page.Counted.At.Add(-d).UTC().Format(time.RFC3339))
+	}
+	return f.Link("/sessions", append(query, more...)...)
+}
+
+// arm returns a number of rewarded sessions of a lesson in an arm, with a link to the sessions.
+func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
+	if n == 0 {
+		return g.Text("0")
+	}
+	about := arm + ", " + countOf(n, "session")
+	if slug != "" {
+		about = visible(short(slug)) + ": " + about
+	}
+	return h.A(h.Href(f.rewarded(slug, arm, more...)), labelled(about), g.Text(count(n)))
+}
+
 // run returns the address of a run's page.
 func (f frame) run(name string) string { return f.Link(part("/runs/", name, nil)) }
 

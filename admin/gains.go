@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 const week = 7 * 24 * time.Hour
@@ -26,8 +27,17 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
+// week returns the address of the sessions of the last seven days, or of a shorter window, in an arm.
+func (f frame) week(arm string) string {
+	window := f.query.Get("window")
+	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
+		return f.rewarded("", arm, "min_reward", "")
+	}
+	return f.Link("/sessions", "arm", arm, "range", "7d")
+}
+
 // gains returns the figures below the net: both arms, the proven lessons and the cost.
-func gains(r *report.Report, price Prices) []stat {
+func gains(f frame, r *report.Report, price Prices) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
 	helps, harms := 0, 0
@@ -43,16 +53,16 @@ func gains(r *report.Report, price Prices) []stat {
 	return append(
 		[]stat{
 			effectStat("together", together(&r.Global)),
-			statOf("treated", count(r.Global.NTreated), when(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), ""),
-			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), ""),
-			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
+			statOf("treated", count(r.Global.NTreated), when(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.ArmTreated)),
+			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.ArmControl)),
+			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.Link("/lessons", "verdict", "helps")),
 		},
-		costs(&lately, price)...)
+		costs(f, &lately, price)...)
 }
 
 // costs returns the cost of lessons in the week, in tokens and money, and the state of the
 // provider's prompt cache.
-func costs(lately *report.Day, price Prices) []stat {
+func costs(f frame, lately *report.Day, price Prices) []stat {
 	key, note := "session-input", "set admin.price_input for a price"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
 	if price.Input > 0 {
@@ -62,7 +72,7 @@ func costs(lately *report.Day, price Prices) []stat {
 			return money(all / float64(s.Sessions))
 		}
 	}
-	out := []stat{statOf("spent", count(lately.TokensAdded), note, "")}
+	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.ArmInjected))}
 	with, without := lately.Treated, lately.Control
 	if with.Sessions == 0 {
 		return out
@@ -74,7 +84,7 @@ func costs(lately *report.Day, price Prices) []stat {
 	if without.Sessions > 0 {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
-	return append(out, statOf(key, session(with), note, ""))
+	return append(out, statOf(key, session(with), note, "").linked(f.week(store.ArmTreated)))
 }
 
 // priced returns the price of a million tokens: from the query, else from the configuration.

@@ -104,9 +104,16 @@ type stat struct {
 	value string
 	note  string // comparison or start
 	tone  string // good, bad, warn or empty
+	href  string // page with the sessions or lessons behind the value; empty: no link
 }
 
-func statOf(key, value, note, tone string) stat { return stat{termOf(key), value, note, tone} }
+func statOf(key, value, note, tone string) stat { return stat{termOf(key), value, note, tone, ""} }
+
+// linked returns the figure with a link to the sessions or lessons behind its value.
+func (s stat) linked(href string) stat {
+	s.href = when(s.value == "0" || s.value == none || s.value == stillCounting, "", href)
+	return s
+}
 
 // unit returns the unit for the value: one session, two sessions.
 func (s stat) unit() string {
@@ -128,7 +135,9 @@ func figures(list []stat) g.Node {
 			toned(s.tone),
 			h.Dt(wordOf(s.term)),
 			h.Dd(
-				h.Span(h.Class("value"), g.Text(s.value)),
+				when(s.href == "",
+					h.Span(h.Class("value"), g.Text(s.value)),
+					h.A(h.Class("value"), h.Href(s.href), labelled(s.term.Name+": "+s.value+" "+unit), g.Text(s.value))),
 				g.If(unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text(unit))}),
 				g.If(s.note != "", small(g.Text(s.note))),
 			),

@@ -8,6 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 // verdictLine returns the verdict of a text, with the next step.
@@ -46,16 +47,16 @@ func effectText(r *report.Row) (value, note string) {
 }
 
 // lessonFigures returns the report's figures of a text.
-func lessonFigures(r *report.Row, truth *float64) []stat {
+func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	e := shownOf(r)
 	mean := func(x *float64) string { // a mean of few sessions is not stated
 		return when(e == nil, "", "mean reward "+fixed(x, 3))
 	}
 	out := []stat{
 		effectStat("effect", r),
-		statOf("injected", count(r.NInjected), mean(r.MeanInjected), ""),
-		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), ""),
-		statOf("matched", count(r.Matched), count(r.Picked)+" picked", ""),
+		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewarded(r.Slug, store.ArmInjected)),
+		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewarded(r.Slug, store.ArmWithheld)),
+		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.Link("/sessions", "lesson", r.Slug, "arm", store.ArmMatched)),
 	}
 	if e != nil {
 		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))
@@ -67,6 +68,18 @@ func lessonFigures(r *report.Row, truth *float64) []stat {
 		out = append(out, statOf("needs", count(r.Told)+" of "+count(r.Told+r.NeedsPicks), missing(r), ""))
 	}
 	return out
+}
+
+// lessonSessions returns links to the sessions of a lesson, by arm and by result.
+func lessonSessions(f frame, slug string) g.Node {
+	to := func(name, arm, verdict string) g.Node {
+		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
+	}
+	return h.Nav(h.Class("arm-links"), labelled("Sessions of the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions of all texts of the lesson:")), h.Ul(
+		to("injected", store.ArmInjected, ""), to("injected, poor", store.ArmInjected, "poor"),
+		to("withheld", store.ArmWithheld, ""), to("withheld, poor", store.ArmWithheld, "poor"),
+		to("control", store.ArmControl, ""), to("matched", store.ArmMatched, ""),
+	))
 }
 
 // lessonCosts returns the cost of a text in tokens and in the provider's prompt cache.

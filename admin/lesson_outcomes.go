@@ -1,13 +1,14 @@
 package admin
 
 import (
-	"fmt"
 	"slices"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/store"
 )
 
 // outcomeTable shows the outcomes of a text as small rows of a forest plot, in which a fall is good,
@@ -51,7 +52,7 @@ func outcomeTable(r *report.Row) g.Node {
 }
 
 // modelTable shows the effect on the reward by model as small rows of a forest plot.
-func modelTable(r *report.Row) g.Node {
+func modelTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Models.Effects))
 	for i := range r.Models.Effects {
 		if x := &r.Models.Effects[i]; x.Effect != nil {
@@ -59,6 +60,12 @@ func modelTable(r *report.Row) g.Node {
 		}
 	}
 	a := fit(effects, nil, 0)
+	side := func(n int64, arm, model string) g.Node {
+		if model == trial.OtherModels {
+			return g.Text(count(n))
+		}
+		return f.arm(n, r.Slug, arm, "model", model)
+	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
 		x, state, meaning := &r.Models.Effects[i], "open", "the verdict has not seen this model; with bandit.retest, its sessions have the full bandit.epsilon"
@@ -70,7 +77,10 @@ func modelTable(r *report.Row) g.Node {
 			label, shrunken = effects[i].points()+" "+effects[i].interval(), "shrunken "+points(x.Shrunken)
 		}
 		rows[i] = h.Tr(
-			h.Th(h.Scope("row"), quoted(x.Model), small(g.Text(fmt.Sprintf("%s picks, %s rewarded", count(x.Picks), count(x.NInjected+x.NWithheld))))),
+			h.Th(h.Scope("row"), quoted(x.Model), small(
+				g.Textf("%s; with a reward: ", countOf(x.Picks, "pick")), side(x.NInjected, store.ArmInjected, x.Model), g.Text(" injected, "),
+				side(x.NWithheld, store.ArmWithheld, x.Model), g.Text(" withheld"),
+			)),
 			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), small(g.Text(meaning))),
 			h.Td(g.Text(label), small(g.Text(shrunken))),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),

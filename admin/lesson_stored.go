@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/store"
 )
 
 // stored holds facts from single sessions.
@@ -24,7 +26,7 @@ type stored struct {
 }
 
 // rewards returns the distribution of the rewards of both arms, in tenths.
-func (x *stored) rewards(slug string) g.Node {
+func (x *stored) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errBeingMade):
 		return quiet(g.Text("The stored sessions are being read; their rewards will appear here."))
@@ -47,13 +49,13 @@ func (x *stored) rewards(slug string) g.Node {
 		),
 		grid(
 			labelled("Rewards of both arms"),
-			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), tenths(arms),
+			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), tenths(f, slug, arms),
 		),
 	}
 }
 
 // tenths returns the rows of both arms as shares, so that arms of different sizes are comparable.
-func tenths(arms *report.Rewards) g.Node {
+func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
 		for _, n := range arm {
@@ -65,8 +67,12 @@ func tenths(arms *report.Rewards) g.Node {
 		const most = 200 // maximum width of a bar in the drawing
 		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*most)), h.Height("7"))
 	}
-	number := func(share float64, n int64) g.Node {
-		return h.Td(g.Text(percent(share)+" "), small(g.Text(count(n))))
+	number := func(share float64, n int64, arm string, tenth int) g.Node {
+		from, to := strconv.FormatFloat(float64(tenth)/10, 'f', -1, 64), "1"
+		if tenth < 9 { // the upper bound belongs to the next tenth
+			to = strconv.FormatFloat(float64(tenth+1)/10-1e-4, 'f', 4, 64)
+		}
+		return h.Td(g.Text(percent(share)+" "), small(f.arm(n, slug, arm, "min_reward", from, "max_reward", to)))
 	}
 	var out g.Group
 	for i := range arms.Injected {
@@ -77,7 +83,7 @@ func tenths(arms *report.Rewards) g.Node {
 				h.Class("bars"), g.Attr("viewBox", "0 0 200 18"), h.Aria("hidden", "true"),
 				bar("with", "1", with), bar("without", "10", without),
 			)),
-			number(with, arms.Injected[i]), number(without, arms.Withheld[i]),
+			number(with, arms.Injected[i], store.ArmInjected, i), number(without, arms.Withheld[i], store.ArmWithheld, i),
 		))
 	}
 	return out

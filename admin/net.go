@@ -7,6 +7,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 // netResult is the result of lessons in the last seven days: the value of the prevented failures minus the
@@ -42,7 +43,7 @@ func (n netResult) amount(x float64) string {
 }
 
 // html returns the net as the first figure of the overview, with its parts.
-func (n netResult) html() g.Node {
+func (n netResult) html(f frame) g.Node {
 	priced := n.prices.Session > 0
 	missing := when(n.invalid, none, stillCounting)
 	key, value, note := when(priced, "net", "gain"), missing, when(n.invalid, "not reliable", "too few control sessions")
@@ -55,8 +56,12 @@ func (n netResult) html() g.Node {
 			value, note = n.amount(n.of(e.size)), n.amount(n.of(e.lo))+" to "+n.amount(n.of(e.hi))+", with 95% confidence"
 		}
 	}
-	part := func(name, detail, sum string) g.Node {
-		return h.Tr(rowHead(g.Text(name)), wordCells(g.Text(detail)), numberCells(sum))
+	part := func(name string, detail g.Node, sum string) g.Node {
+		return h.Tr(rowHead(g.Text(name)), wordCells(detail), numberCells(sum))
+	}
+	treated := g.Node(g.Text(countOf(n.sessions, "treated session")))
+	if n.sessions > 0 {
+		treated = h.A(h.Href(f.week(store.ArmTreated)), treated)
 	}
 	prevented, inserted := none, none
 	if priced && n.effect != nil {
@@ -85,8 +90,8 @@ func (n netResult) html() g.Node {
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
-				part("Prevented failures", gained+" of "+countOf(n.sessions, "treated session")+each, prevented),
-				part("Inserted tokens", count(n.tokens)+rate, inserted),
+				part("Prevented failures", g.Group{g.Text(gained + " of "), treated, g.Text(each)}, prevented),
+				part("Inserted tokens", g.Text(count(n.tokens)+rate), inserted),
 			)),
 			g.If(hint != "", quiet(g.Text(hint))),
 		),

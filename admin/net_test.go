@@ -18,7 +18,7 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 		want   []string
 	}{
 		"money": {new(0.05), Prices{Input: 2, Session: 10, Currency: "USD"}, []string{
-			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", "+10 of 200 treated sessions × 10.00", "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
+			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
 		}},
 		"sessions": {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
 		"counting": {nil, Prices{Input: 2, Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},

@@ -11,6 +11,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 // breakdownView shows the effects of lessons in parts of the sessions.
@@ -132,6 +133,12 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 	if x.Slug == "" {
 		lesson = g.Text("all together, against control")
 	}
+	side := func(n int64, arm string) g.Node {
+		if v.by.Key == report.OfLength || x.Value == "" { // the list of sessions has no such filter
+			return g.Text(count(n))
+		}
+		return f.arm(n, x.Slug, arm, v.by.Key, x.Value)
+	}
 	return h.Tr(
 		g.If(x.Slug == "", h.Class("all")),
 		rowHead(h.Class("name"), quoted(part)),
@@ -140,8 +147,8 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		axis.cell(e, nil),
 		cell("Corrected interval, points", g.Text(e.interval())),
 		cell("As measured, points", g.Text(points(&x.Effect))),
-		cell("Injected, sessions", g.Text(count(x.Injected))),
-		cell("Withheld, sessions", g.Text(count(x.Withheld))),
+		cell("Injected, sessions", side(x.Injected, when(x.Slug == "", store.ArmTreated, store.ArmInjected))),
+		cell("Withheld, sessions", side(x.Withheld, when(x.Slug == "", store.ArmControl, store.ArmWithheld))),
 	)
 }
 

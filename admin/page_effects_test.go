@@ -12,6 +12,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/store"
 )
 
 // The overview lists the tasks that need a person, and no other entries.
@@ -38,7 +39,7 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 		says  []string
 	}{
 		"nothing":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs you"}},
-		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons?verdict=harms">An active lesson harms</a>`, "!No open task"}},
+		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
 		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 active lessons harm<"}},
 		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!in force harm"}},
 		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
@@ -63,8 +64,8 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		says   []string
 	}{
 		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", "+9 of 90 treated sessions", ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
-			`<span class="value">1</span> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
+			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"money":    {"/", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
 		"no price": {"/", admin.Prices{Input: 2}, func(*report.Report) {}, []string{">0.0040<"}},
@@ -74,7 +75,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
-		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", "– of 90 treated sessions", "!counting"}},
+		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, "!counting"}},
 		"no control": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
 		"no usage":   {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":  {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
@@ -178,7 +179,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"rewards": {func(*world) {}, []string{
 			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
-			`<th scope="row">0.0 to 0.1</th>`, `<td>20% <small>12</small></td><td>20% <small>12</small></td>`,
+			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
 		"events": {func(w *world) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
@@ -257,6 +258,18 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"evidence": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "s-1", Note: "twice"}, {Kind: "user", Ref: "s-2"}}
 		}, []string{`<code>s-1</code> <span class="quiet">run: twice</span>`, `<code>s-2</code> <span class="quiet">user</span>`}},
+		"evidence of a stored session": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
+			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
+		}, []string{`<a href="/sessions/0a"><code>s-1</code></a> <span class="quiet">conversation · poor, 2 errors</span><q class="excerpt" dir="auto">Fix the build</q>`}},
+		"evidence without stored words": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
+			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}
+		}, []string{`<a href="/sessions/0a"><code>s-1</code></a>`, "!<q"}},
+		"evidence of an opted-out session": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
+			f.list = store.SessionList{}
+		}, []string{`<code>s-1</code> <span class="quiet">conversation</span>`, "!<q", "!/sessions/"}},
 		"checks": {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			f.findings = []lesson.Finding{{Severity: lesson.Error, Message: "it orders"}, {Message: "it is long"}}
 		}, []string{`<li class="bad">`, "it orders", `<li class="warn">`, "!All checks"}},

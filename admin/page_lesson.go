@@ -115,17 +115,19 @@ func (v *lessonView) html(f frame) g.Node {
 		title(v.title(), v.about()),
 		v.cautioned(),
 		v.decided(f),
-		g.Iff(v.row != nil, func() g.Node { return g.Group{verdictLine(v.row), figures(lessonFigures(v.row, v.true))} }),
+		g.Iff(v.row != nil, func() g.Node {
+			return g.Group{verdictLine(v.row), figures(lessonFigures(f, v.row, v.true)), lessonSessions(f, v.row.Slug)}
+		}),
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
 			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
 		}),
 		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
-			return section("models", "Models", modelTable(v.row))
+			return section("models", "Models", modelTable(f, v.row))
 		}),
 		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since), sources(v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
-		section("rewards", "Rewards with and without the lesson", v.stored.rewards(v.slug)),
+		section("rewards", "Rewards with and without the lesson", v.stored.rewards(f, v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
 			return section("gap", "The difference without randomisation", h.P(g.Text(gap(v.row))))
 		}),

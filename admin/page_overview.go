@@ -10,6 +10,7 @@ import (
 
 	"precept/bandit/report"
 	"precept/inject/lesson"
+	"precept/store"
 )
 
 // overviewView is the data of the first page.
@@ -25,7 +26,10 @@ type overviewView struct {
 }
 
 // need is a task for a person, with its link.
-type need struct{ text, href, tone string }
+type need struct {
+	text, href, tone string
+	sessions         string // address of the sessions behind the task; empty: none
+}
 
 // overviewRows is the number of lessons that the first page shows.
 const overviewRows = 25
@@ -58,10 +62,11 @@ func (s *Server) overview(c echo.Context) error {
 func (s *Server) attention(v *overviewView, f frame) (out []need) {
 	for _, x := range v.figures {
 		if x.Bad {
-			out = append(out, need{x.Name + ": " + x.Value, "#health", "bad"})
+			out = append(out, need{text: x.Name + ": " + x.Value, href: "#health", tone: "bad"})
 		}
 	}
 	invalid, harm, cautions := 0, 0, 0
+	harmful := "" // a lesson that harms
 	for i := range v.counted.report.Lessons {
 		l := &v.counted.report.Lessons[i]
 		if cautionByCounts(l) {
@@ -72,18 +77,22 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 			invalid++
 		case "harms":
 			if lesson.State(l.State).Fires() {
-				harm++
+				harm, harmful = harm+1, l.Slug
 			}
 		}
 	}
 	add := func(n int, one, many, href, tone string) {
 		if n > 0 {
-			out = append(out, need{when(n == 1, one, count(n)+" "+many), href, tone})
+			out = append(out, need{text: when(n == 1, one, count(n)+" "+many), href: href, tone: tone})
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.Link("/lessons", "verdict", "invalid"), "bad")
-	add(harm, "An active lesson harms", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
+	if harm == 1 {
+		out = append(out, need{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.ArmInjected, "verdict", "poor")})
+	} else {
+		add(harm, "", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
+	}
 	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.Link("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
@@ -100,11 +109,14 @@ func (v *overviewView) html(f frame) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
-		g.Iff(v.counted.report.Open != nil, func() g.Node { return quiet(g.Text(v.counted.report.Open.String())) }),
+		g.Iff(v.counted.report.Open != nil, func() g.Node {
+			open := v.counted.report.Open
+			return quiet(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))
+		}),
 		g.Iff(nothing && f.page.Problem == "", func() g.Node { return firstPage(v.address) }),
 		g.Iff(!nothing, func() g.Node {
 			p := priced(v.configured, f.query.Get("price"))
-			return g.Group{netOf(&v.counted.report, p).html(), v.effects(f), section("more", "Figures", figures(gains(&v.counted.report, p)))}
+			return g.Group{netOf(&v.counted.report, p).html(f), v.effects(f), section("more", "Figures", figures(gains(f, &v.counted.report, p)))}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		quiet(
@@ -152,7 +164,8 @@ func (v *overviewView) needsYou(f frame) g.Node {
 		return h.Section(
 			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs a person"),
 			h.Ul(g.Map(v.needs, func(n need) g.Node {
-				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(cut(n.text, 300))))
+				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(cut(n.text, 300))),
+					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("its poor sessions"))}))
 			})),
 		)
 	}

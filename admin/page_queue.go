@@ -11,6 +11,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/inject/lesson"
+	"precept/store"
 )
 
 // queueView is the data of the approval queue.
@@ -25,6 +26,7 @@ type queueItem struct {
 	block    string
 	base     *lesson.Lesson // superseded lesson; nil: a new lesson
 	findings []lesson.Finding
+	sessions map[string]*store.SessionItem // stored sessions of the evidence, by reference
 	tried    tried
 }
 
@@ -54,7 +56,7 @@ func (s *Server) queuePage(c echo.Context) error {
 	})
 	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
 	for _, l := range list[v.pager.from:v.pager.to] {
-		x := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l)}
+		x := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), sessions: s.evidence(c, l)}
 		for _, slug := range l.Supersedes {
 			if old, ok := library.Book().Get(slug); ok {
 				x.base = old
@@ -164,16 +166,40 @@ func (x *queueItem) grounds(f frame) g.Node {
 	return h.Div(
 		h.H3(g.Text("Triggers")), facetList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
-		h.H3(g.Text("Evidence")), evidenceList(x.lesson),
+		h.H3(g.Text("Evidence")), x.evidenceList(f),
 		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(placeOf(slug))),
 	)
+}
+
+// excerpts is the number of sessions per lesson of which the page shows an excerpt.
+const excerpts = 5
+
+// evidence reads the first stored sessions to which a lesson refers. Opted-out sessions are not found.
+func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.SessionItem {
+	out := map[string]*store.SessionItem{}
+	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
+		if e.Kind != "conversation" && e.Kind != "run" || e.Ref == "" {
+			continue
+		}
+		found, err := s.options.Read.Archive.Browse(c.Request().Context(), store.SessionQuery{Tenant: tenantOf(c), Session: e.Ref})
+		if err != nil {
+			s.log(c).Error("the sessions of a lesson's evidence cannot be read", "lesson", l.Slug, "error", err)
+			return out
+		}
+		if len(found.Sessions) == 1 {
+			out[e.Ref] = &found.Sessions[0]
+		}
+	}
+	return out
 }
 
 // shownEvidence is the number of references that the page names.
 const shownEvidence = 20
 
-// evidenceList names the first references of a lesson and the number of all supporting sessions.
-func evidenceList(l *lesson.Lesson) g.Node {
+// evidenceList names the first references of a lesson and the number of all supporting sessions. A
+// reference to a stored session is a link, with the first words of its task and its result.
+func (x *queueItem) evidenceList(f frame) g.Node {
+	l := x.lesson
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
 	if len(list) == 0 {
 		return h.P(h.Class("warn"), g.Text("No evidence."))
@@ -187,7 +213,22 @@ func evidenceList(l *lesson.Lesson) g.Node {
 		if e.Note != "" {
 			note += ": " + e.Note
 		}
-		return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
+		s := x.sessions[e.Ref]
+		if s == nil {
+			return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
+		}
+		result := s.Verdict
+		if s.Errors != nil && *s.Errors > 0 {
+			result += ", " + countOf(*s.Errors, "error")
+		}
+		at := f.session(s.ID)
+		if f.Viewer {
+			at = f.Link("/sessions", "session", s.ID)
+		}
+		return h.Li(
+			h.A(h.Href(at), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+result)),
+			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), quoted(cut(s.Task, 160)))),
+		)
 	})))
 }
 

@@ -39,7 +39,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
-	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</span>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
+	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
 		t.Error("without a price there are no tokens of the week")
 	}
 	prices = Prices{Input: 2, Cached: 0.2}
@@ -51,8 +51,8 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		t.Error("the table has a rejected lesson without sessions")
 	}
 	for _, want := range []string{
-		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">An active lesson harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+18 sessions", "+9 to +27, with 95% confidence", "+18 of 180 treated sessions", "cost 6.00 without a cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">its poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
+		"+18 sessions", "+9 to +27, with 95% confidence", `+18 of <a href="/sessions?arm=treated&range=7d">180 treated sessions</a>`, "cost 6.00 without a cache", "1.92</a>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)

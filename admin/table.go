@@ -11,6 +11,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/store"
 )
 
 // truths returns the demo's true effects; nil elsewhere.
@@ -99,10 +100,12 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
 	a, e, truth := advise(l), shownOf(l), t.truth.of(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
-	withheld, went, tokens := count(l.NWithheld), overTime(l), count(l.Tokens)
+	injected, withheld := f.arm(l.NInjected, l.Slug, store.ArmInjected), f.arm(l.NWithheld, l.Slug, store.ArmWithheld)
+	went, tokens := overTime(l), count(l.Tokens)
 	if all {
 		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
-		name, withheld, went, tokens = g.Group{g.Text("all lessons together")}, withheld+" control", nil, none
+		name, went, tokens = g.Group{g.Text("all lessons together")}, nil, none
+		injected, withheld = f.arm(l.NInjected, "", store.ArmTreated), g.Group{f.arm(l.NWithheld, "", store.ArmControl), g.Text(" control")}
 	}
 	return h.Tr(
 		g.If(all, h.Class("all")),
@@ -114,7 +117,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), small(g.Text(note))),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
 		t.axis.cell(e, truth),
-		cell("Injected, withheld", g.Text(count(l.NInjected)), small(g.Text(withheld))),
+		cell("Injected, withheld", injected, small(withheld)),
 		cell("Over time, progress", h.Class("text over"), went),
 		g.If(t.refusals, cell("Refused with / without", g.Text(count(l.RefusedWith)+" / "+count(l.RefusedWithout)))),
 		cell("Tokens", g.Text(tokens)),

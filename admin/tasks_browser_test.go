@@ -110,6 +110,11 @@ func TestExportHasTheFilteredSessions(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d: %.400s", format, got, want, out)
 		}
 	}
+	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
+		if out := get(t, f, "/api/sessions?lesson=read-the-log&min_reward=0&arm="+arm, 200); strings.Count(out, `"session_id"`) != want {
+			t.Errorf("arm %s: %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
+		}
+	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
 		t.Errorf("the comparison has no measures or no links: %.2000s", page)
 	}

@@ -57,12 +57,13 @@ func Verdicts() []string {
 }
 
 // Arms returns the states of a lesson in a session.
-func Arms() []string { return []string{ArmMatched, ArmInjected, ArmWithheld, ArmControl} }
+func Arms() []string { return []string{ArmMatched, ArmTreated, ArmInjected, ArmWithheld, ArmControl} }
 
 // The states of a lesson in a session. A lesson that matched is in one of the other arms, or was not
 // picked.
 const (
 	ArmMatched  = "matched"
+	ArmTreated  = "treated" // matched in a session that is no control session
 	ArmInjected = "injected"
 	ArmWithheld = "withheld"
 	ArmControl  = "control"

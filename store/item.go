@@ -52,6 +52,10 @@ type SessionItem struct {
 func (x *SessionItem) inArm(slug, arm string) bool {
 	list := x.Matched
 	switch arm {
+	case ArmTreated:
+		if x.Control {
+			return false
+		}
 	case ArmInjected:
 		list = x.Injected
 	case ArmWithheld:
