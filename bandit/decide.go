@@ -92,7 +92,7 @@ const damping = 0.65
 
 // match records the actions that are new to the session, and returns the forced ones separately.
 func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []considered) {
-	first := !a.Enters()
+	first := !a.Considered()
 	for _, c := range actions {
 		if known(a, c.Slug) {
 			continue

@@ -77,6 +77,8 @@ type Input struct {
 	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning
 	Rules   *rules.Registry      // sections under measurement; nil: none
 	Now     time.Time
+
+	Unlearned bool // nothing is learned from the request: no coin of a section is flipped
 }
 
 // Plan decides the insertions into the main request of a turn, and starts the turn in the record.
@@ -115,12 +117,23 @@ func (w *work) idle() string {
 	switch {
 	case w.rec.State.Refused:
 		return SkipRefused
-	case len(w.rec.Lessons.Blocks) == 0 && w.excluded():
+	case w.bare() && !w.loses():
 		return SkipExcluded
 	case w.input.Claim.InjectOff:
 		return SkipOff
 	}
 	return ""
+}
+
+// bare reports whether the session is excluded and has no blocks.
+func (w *work) bare() bool { return len(w.rec.Lessons.Blocks) == 0 && w.excluded() }
+
+// loses reports whether a coin of the unit cuts a section.
+func (w *work) loses() (yes bool) {
+	w.drawn(func(u *session.Record) {
+		yes = slices.ContainsFunc(u.Assignment.Picks, func(p trial.Pick) bool { return p.Arm.IsRule() && !p.Injected })
+	})
+	return yes
 }
 
 // open freezes the facts of a session before anything random; for a unit, the facts of its first
@@ -166,6 +179,10 @@ func (in *Injector) Refused(rec *session.Record) {
 	rec.Lessons.Blocks = nil
 }
 
+// RefusedCuts records that the upstream accepted a request without insertions only with all its sections.
+// The session keeps its lessons and its arms, and loses no further section.
+func (in *Injector) RefusedCuts(rec *session.Record) { rec.State.Uncut, rec.State.Dirty = true, true }
+
 // work is the state of one plan.
 type work struct {
 	in    *Injector
@@ -197,7 +214,11 @@ func (w *work) insert(item, block int, b *session.Block) {
 
 // finish completes the plan.
 func (w *work) finish() {
-	if len(w.plan.Edits) == 0 {
+	switch {
+	case len(w.plan.Edits) > 0:
+	case w.bare():
+		w.plan.Skip = SkipExcluded
+	default:
 		w.drawn(func(u *session.Record) { w.plan.Skip = w.absence(u) })
 	}
 }

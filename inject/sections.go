@@ -1,6 +1,8 @@
 package inject
 
 import (
+	"slices"
+
 	"precept/bandit"
 	"precept/bandit/trial"
 	"precept/inject/rules"
@@ -21,10 +23,10 @@ type standing struct {
 // sections cuts the registered sections out of the request that the coins of the unit cut. The coin of a
 // section is flipped at the first turn of the unit that contains the section, if the unit started after
 // the measurement; every later request repeats the decision. A section that the request does not contain
-// exactly once is left alone.
+// exactly once is left alone, and so is every section of a head above rules.MaxHead.
 func (w *work) sections() {
 	of := w.input.Rules
-	if of == nil || len(of.Sections) == 0 || w.input.Claim.RulesOff {
+	if of == nil || len(of.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.Uncut {
 		return
 	}
 	found := w.relevant(of)
@@ -32,26 +34,35 @@ func (w *work) sections() {
 		return
 	}
 	head := w.input.Request.Head()
+	size := 0
+	for i := range head {
+		size += len(head[i].Text)
+	}
+	if size > rules.MaxHead {
+		w.plan.Spent = true
+		return
+	}
 	there := found[:0]
 	for _, s := range found {
 		if s.locate(head) {
 			there = append(there, s)
 		}
 	}
+	there = cuttable(there, head)
 	w.flipSections(there)
 	w.cut(there, head)
 }
 
 // relevant returns the sections that the request may lose: with a coin that cuts, or without a coin.
 func (w *work) relevant(of *rules.Registry) (found []standing) {
-	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.excluded()
+	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.excluded()
 	w.drawn(func(u *session.Record) {
 		for i := range of.Sections {
 			s := &of.Sections[i]
 			switch p, ok := u.Assignment.PickOf(s.Arm()); {
 			case ok && !p.Injected:
 				found = append(found, standing{section: s, lines: of.Lines(i), cut: true})
-			case !ok && draws && of.Measures(i, u.Identity.Started) && !(u.Assignment.Decided && u.Assignment.Control):
+			case !ok && draws && of.Measures(i, u.Identity.Started) && mayDraw(&u.Assignment):
 				found = append(found, standing{section: s, lines: of.Lines(i)})
 			}
 		}
@@ -59,11 +70,37 @@ func (w *work) relevant(of *rules.Registry) (found []standing) {
 	return found
 }
 
-// locate finds the section in the head. locate reports whether the section stands there exactly once.
+// mayDraw reports whether a coin of a section may be flipped for a unit. A unit whose control coin was
+// flipped before the first section is in the comparison of treated and control, and keeps all sections.
+func mayDraw(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
+
+// cuttable returns the sections that leave no part of a message empty, even if all of them are cut.
+func cuttable(found []standing, head []wire.Passage) []standing {
+	empties := make([]bool, len(head))
+	for i := range head {
+		var all []rules.Span
+		for k := range found {
+			if found[k].passage == i {
+				all = append(all, found[k].at)
+			}
+		}
+		empties[i] = len(all) > 0 && rules.Empties(head[i].Text, head[i].Joints, rules.Widen(head[i].Text, all))
+	}
+	return slices.DeleteFunc(found, func(s standing) bool { return empties[s.passage] })
+}
+
+// locate finds the section in the head. locate reports whether the head contains the section exactly once.
+// The words of a user may quote a section, so a place in a user message is accepted only in the frame of a
+// rules file.
 func (s *standing) locate(head []wire.Passage) bool {
 	n := 0
 	for i := range head {
-		for _, at := range rules.Locate(head[i].Text, s.lines, head[i].Joints...) {
+		places := rules.Locate(head[i].Text, s.lines, head[i].Joints...)
+		if len(places) > 0 && head[i].Role == wire.RoleUser {
+			files := rules.Find(head[i].Text)
+			places = slices.DeleteFunc(places, func(at rules.Span) bool { return !rules.Within(files, head[i].Text, at) })
+		}
+		for _, at := range places {
 			s.passage, s.at = i, at
 			n++
 		}
@@ -84,13 +121,23 @@ func (w *work) flipSections(found []standing) {
 	if len(picks) == 0 {
 		return
 	}
+	var earlier []trial.Pick // coins that another session of the unit flipped since the check
 	w.drawn(func(u *session.Record) {
-		picks = bandit.FlipSections(w.in.cfg.Bandit, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), picks)
+		a := &u.Assignment
+		if !a.Decided {
+			a.Rules = true
+		}
+		if !a.Rules { // another session of the unit flipped the control coin since the check
+			picks = nil
+			return
+		}
+		picks, earlier = bandit.FlipSections(w.in.cfg.Bandit, w.input.Beliefs, a, u.Identity.ID.String(), picks)
 		w.watchSections(u, picks)
 		u.State.Dirty = true
 	})
 	w.rec.State.Dirty = true
 	w.plan.Picks = append(w.plan.Picks, picks...)
+	picks = slices.Concat(picks, earlier)
 	for i := range found {
 		s := &found[i]
 		p, ok := pickOf(picks, s.section.Slug())
@@ -119,20 +166,26 @@ func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// cut plans the deletions, with the headings that lose all their content.
+// cut plans the deletions, with the headings that lose all their content. Nothing is cut from a passage
+// that the cuts would leave with an empty part.
 func (w *work) cut(found []standing, head []wire.Passage) {
-	cuts := make(map[int][]rules.Span)
-	for i := range found {
-		if s := &found[i]; s.cut {
-			cuts[s.passage] = append(cuts[s.passage], s.at)
-			w.plan.Cut = append(w.plan.Cut, s.section.Slug())
-		}
-	}
 	for i := range head {
-		if len(cuts[i]) == 0 {
+		var cuts []rules.Span
+		var slugs []string
+		for k := range found {
+			if s := &found[k]; s.cut && s.passage == i {
+				cuts, slugs = append(cuts, s.at), append(slugs, s.section.Slug())
+			}
+		}
+		if len(cuts) == 0 {
 			continue
 		}
-		for _, at := range rules.Widen(head[i].Text, cuts[i]) {
+		cuts = rules.Widen(head[i].Text, cuts)
+		if rules.Empties(head[i].Text, head[i].Joints, cuts) {
+			continue
+		}
+		w.plan.Cut = append(w.plan.Cut, slugs...)
+		for _, at := range cuts {
 			w.plan.Cuts = append(w.plan.Cuts, w.input.Request.Cuts(&head[i], at.Start, at.End)...)
 		}
 	}

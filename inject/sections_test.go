@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/bandit/trial"
 	"precept/inject/rules"
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -53,6 +54,8 @@ type sectionRun struct {
 	rules *rules.Registry
 	claim session.Claim
 	now   time.Time
+
+	unlearned bool
 }
 
 func newSectionRun(t *testing.T, name string, control float64, of *rules.Registry) *sectionRun {
@@ -74,20 +77,27 @@ func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 		body = append(body, fmt.Sprintf(`,{"role":"%s","content":%q}`, []string{"user", "assistant"}[i%2], w)...)
 	}
 	body = append(body, "]}"...)
-	req, err := wire.Parse(wire.Chat, body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now})
-	out, err := req.Splice(nil, p.Edits, p.Cuts...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	out, p := r.sendBody(wire.Chat, body)
 	sent, err := wire.Parse(wire.Chat, out)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return sent.Head()[0].Text, p
+}
+
+// sendBody plans a request, and returns the sent body.
+func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
+	r.t.Helper()
+	req, err := wire.Parse(d, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now, Unlearned: r.unlearned})
+	out, err := req.Splice(nil, p.Edits, p.Cuts...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out, p
 }
 
 // cutBy returns the prompt without the sections of the session's coins.
@@ -163,6 +173,23 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 			r.claim.RulesOff = true
 			return r
 		}, rulesFile, 2},
+		{"nothing is learned", func() *sectionRun {
+			r := fresh("x")
+			r.unlearned = true
+			return r
+		}, rulesFile, 0},
+		{"the control coin was flipped before the first section", func() *sectionRun {
+			r := fresh("x")
+			r.rec.Assignment.Decided = true
+			return r
+		}, rulesFile, 0},
+		{"the head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
+		{"the sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
+		{"the upstream refused the cuts", func() *sectionRun {
+			r := cutting(t, of)
+			r.in.RefusedCuts(r.rec)
+			return r
+		}, rulesFile, 2},
 		{"the upstream refused the changed request", func() *sectionRun {
 			r := cutting(t, of)
 			r.in.Refused(r.rec)
@@ -203,5 +230,60 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 	}
 	if _, p := newSectionRun(t, "new", 0, of).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("a new session flips the coins %+v", p.Picks)
+	}
+}
+
+func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
+	of := measured(t, testSection, style)
+	user := func(text string) []byte {
+		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
+	}
+	for _, c := range []struct {
+		name, text string
+		coins      int
+	}{
+		{"a quotation", "Improve this text:\n" + testSection + "\n" + style, 0},
+		{"a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
+		{"a quotation after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
+	} {
+		_, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, user(c.text))
+		if len(p.Picks) != c.coins {
+			t.Errorf("%s: %d coins; expected %d", c.name, len(p.Picks), c.coins)
+		}
+	}
+	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
+	if _, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
+		t.Errorf("a message that continues a conversation has the coins %+v", p.Picks)
+	}
+}
+
+func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
+	r := cutting(t, measured(t, testSection, style))
+	before := cutBy(r)
+	r.rec.Assignment.Excluded = true
+	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
+		t.Errorf("the prompt is %q with the skip %q; expected %q and %q", got, p.Skip, before, SkipExcluded)
+	}
+}
+
+func TestMeasuredSectionsTakeBothArmsOutOfTheComparisonOfLessons(t *testing.T) {
+	of := measured(t, testSection)
+	for _, control := range []float64{0, 1} {
+		with, without := newSectionRun(t, "x", control, of), newSectionRun(t, "x", control, of)
+		with.send(rulesFile, "a")
+		without.send("You are an agent.", "a")
+		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {
+			t.Errorf("control %v: marked %t with a section and %t without; expected true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
+		}
+	}
+}
+
+func TestAnEarlierCoinOfASectionIsKept(t *testing.T) {
+	section := []trial.Pick{{Slug: "rule:A#b", Arm: "rule:A#b@1", Eps: 0.5}}
+	var a trial.Assignment
+	first, _ := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
+	fresh, earlier := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
+	if len(first) != 1 || len(fresh) != 0 || len(earlier) != 1 || len(a.Picks) != 1 || earlier[0].Injected != first[0].Injected {
+		t.Errorf("the coins are %+v, then %+v and %+v; the assignment has %d picks; expected one coin", first, fresh, earlier, len(a.Picks))
 	}
 }

@@ -36,7 +36,7 @@ func (t *turn) decide() {
 		return
 	}
 	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
-	view.Rules = t.p.opts.rules()
+	view.Rules, view.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.Asked
 	if t.p.opts.Meaning != nil {
 		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}
@@ -62,7 +62,8 @@ func (t *turn) repeat() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
-	if why, side := t.p.resolver.SideOf(rec, &t.query); side && (why != label.SideNoTools && why != label.SideTools || !rec.ContinuesUnderSystemText(t.in.req)) {
+	why, side := t.p.resolver.SideOf(rec, &t.query)
+	if side && (why != label.SideNoTools && why != label.SideTools || !rec.ContinuesUnderSystemText(t.in.req)) {
 		return
 	}
 	if !rec.State.Beyond {
@@ -73,7 +74,10 @@ func (t *turn) repeat() {
 		}
 		t.log().Warn("a conversation exceeds a limit of inspection; it keeps its lessons and gets no new ones; raise the limit for more", "limit", limit, "session", rec.Identity.ID.String())
 	}
-	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord(), Rules: t.p.opts.rules()}
+	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
+	if !side { // no section is cut in a side request
+		view.Rules = t.p.opts.rules()
+	}
 	t.plan.insert = t.set.injector.Replay(rec, view)
 }
 
@@ -105,13 +109,17 @@ func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.identity.tenant, t.session.Session}
 }
 
-// refuse records a rejected insertion: the upstream accepted only the original bytes. precept
-// inserts no further text into the session.
+// refuse records a rejected change: the upstream accepted only the original bytes. precept inserts no
+// further text into the session; if the request had only cuts, precept cuts no further section instead.
 func (t *turn) refuse() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
+	if len(t.plan.insert.Edits) == 0 {
+		t.set.injector.RefusedCuts(ses.Record)
+		return
+	}
 	t.set.injector.Refused(ses.Record)
 	t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
 }

@@ -96,6 +96,7 @@ type Assignment struct {
 	At       int64      `json:"at,omitempty"`    // start of the session, in seconds since 1970
 	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
 	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment (late look-up); a reason that only treated sessions can meet must not set this field
+	Rules    bool       `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
 	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
 	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
 	Graded   bool       `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
@@ -163,10 +164,14 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// Enters reports whether the session belongs to the comparison by the control coin: a lesson
-// matched or a loop was found. The first such event decides. Later events do not count, because a
-// warning or a lesson may have caused them.
-func (a *Assignment) Enters() bool { return a.Looped || len(a.Matched) > 0 }
+// Considered reports whether a lesson matched or a loop was found. The first such event decides. Later
+// events do not count, because a warning or a lesson may have caused them.
+func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
+
+// Enters reports whether the session belongs to the comparison by the control coin. A session with a
+// section under measurement does not: a treated session may lose the section, and a control session
+// keeps it.
+func (a *Assignment) Enters() bool { return a.Considered() && !a.Rules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are
 // functions of the unit, so the copies agree on every coin, and a decision of either copy is kept.
@@ -181,7 +186,7 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 	if out.Category == "" {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
-	out.Excluded, out.Refused = a.Excluded || b.Excluded, a.Refused || b.Refused
+	out.Excluded, out.Refused, out.Rules = a.Excluded || b.Excluded, a.Refused || b.Refused, a.Rules || b.Rules
 	*a = out
 }
 

@@ -25,40 +25,40 @@ type marker struct {
 	closers []string       // the earliest one ends the content; without any, the next opening or the end of the text does
 	name    string         // name of the file if open has no path
 	any     bool           // the path needs no known name, because the frame itself is certain
-	within  string         // the text must contain these words
+	within  string         // words of every text with this frame: a search for them is much faster than open
 }
 
 // markers lists the frames by agent. The agents' own packages and recorded requests are the sources.
 var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{
-		agent: "claude-code", any: true,
+		agent: "claude-code", any: true, within: "Contents of ",
 		open:    regexp.MustCompile(`(?m)^Contents of (?P<path>[^\n]+?\.[A-Za-z]+)(?: \([^\n]*\))?:[ \t]*\r?\n`),
 		closers: []string{"\nContents of ", "</system-reminder>", "\n# currentDate", "\n# gitStatus", "\n# userEmail", "\n# directoryStructure", "IMPORTANT: this context may or may not be relevant", "</always_applied_workspace_rules>"},
 	},
-	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
-	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
-	{agent: "codex", name: "AGENTS.md", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
+	{agent: "codex", name: "AGENTS.md", within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
+	{agent: "codex", name: "AGENTS.md", within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
+	{agent: "codex", name: "AGENTS.md", within: "<user_instructions>", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
 	{
-		agent: "opencode", any: true,
+		agent: "opencode", any: true, within: "Instructions from: ",
 		open:    regexp.MustCompile(`(?m)^Instructions from: (?P<path>[^\n]+?)[ \t]*\r?\n`),
 		closers: []string{"\nInstructions from: ", "\nSkills provide specialized instructions", "\n<available_skills>", "\n<env>"},
 	},
 	{
-		agent: "gemini", any: true, open: regexp.MustCompile(`(?m)^--- Context from: (?P<path>[^\n]+?) ---[ \t]*\r?\n`),
+		agent: "gemini", any: true, within: "--- Context from: ", open: regexp.MustCompile(`(?m)^--- Context from: (?P<path>[^\n]+?) ---[ \t]*\r?\n`),
 		closers: []string{"\n--- End of Context from: ", "\n--- Context from: ", "</loaded_context>", "</global_context>", "</project_context>", "</extension_context>"},
 	},
-	{agent: "copilot", name: "copilot-instructions.md", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
+	{agent: "copilot", name: "copilot-instructions.md", within: "<custom_instruction", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
 	{
-		agent: "cline", any: true, open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
+		agent: "cline", any: true, within: " provided by ", open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
 		closers: []string{"\n# .cl", "\n# .cursor", "\n# .windsurf", "\n# AGENTS.md\n", "\n# Preferred Language", "\n====\n"},
 	},
-	{agent: "continue", name: "AGENTS.md", open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
-	{agent: "aider", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
-	{agent: "cursor", any: true, open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
-	{agent: "cursor", name: ".cursorrules", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
-	{agent: "cursor", name: ".cursorrules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},
+	{agent: "continue", name: "AGENTS.md", within: `<context name="userRules">`, open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
+	{agent: "aider", within: "```", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
+	{agent: "cursor", any: true, within: "_workspace_rule ", open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
+	{agent: "cursor", name: ".cursorrules", within: "<user_rule", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
+	{agent: "cursor", name: ".cursorrules", within: "rules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},
 	{agent: "pi", within: "Project-specific instructions", open: regexp.MustCompile(`(?m)^#{1,3} (?P<path>\S+)[ \t]*\r?\n`), closers: []string{"\nThe following skills", "\n<available_skills>", "\nCurrent date"}},
-	{agent: "", open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
+	{agent: "", within: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
 }
 
 // known lists the names of rules files, in lower case.
@@ -94,7 +94,7 @@ func Find(text string) []File {
 }
 
 func (m *marker) find(text string) (found []File) {
-	if m.within != "" && !strings.Contains(text, m.within) {
+	if !strings.Contains(text, m.within) {
 		return nil
 	}
 	opens := m.open.FindAllStringSubmatchIndex(text, -1)

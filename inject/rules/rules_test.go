@@ -214,3 +214,35 @@ func TestForbids(t *testing.T) {
 		}
 	}
 }
+
+func TestWidenIsLinearInTheBullets(t *testing.T) {
+	var b strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&b, "- Rule %d.\n", i)
+	}
+	text := "Contents of /shop/CLAUDE.md:\n## Style\n\nUse tabs.\n\n## Rules\n" + b.String()
+	at := strings.Index(text, "Use tabs.")
+	cuts := rules.Widen(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
+	if heading := (rules.Span{Start: strings.Index(text, "## Style"), End: strings.Index(text, "## Rules")}); !slices.Contains(cuts, heading) {
+		t.Errorf("the cuts are %v; expected the heading %v", cuts, heading)
+	}
+}
+
+func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		joints []int
+		cut    rules.Span
+		want   bool
+	}{
+		{"- a\n- b", nil, rules.Span{Start: 0, End: 4}, false},
+		{"- a\n \n", nil, rules.Span{Start: 0, End: 4}, true},
+		{"- a\n- b", []int{4}, rules.Span{Start: 4, End: 7}, true},
+		{" - a\n- b", []int{1}, rules.Span{Start: 5, End: 8}, false},
+		{"", nil, rules.Span{}, false},
+	} {
+		if got := rules.Empties(c.text, c.joints, []rules.Span{c.cut}); got != c.want {
+			t.Errorf("%q with the joints %v and the cut %v: got %t; expected %t", c.text, c.joints, c.cut, got, c.want)
+		}
+	}
+}

@@ -50,6 +50,15 @@ func Split(file string) []Section {
 	return s.out
 }
 
+// headings returns the sections that begin with a heading, without their final names and marks. The work
+// is linear in the size of the file.
+func headings(file string) []Section {
+	lines := readLines(file)
+	s := splitter{file: file, lines: lines, headingsOnly: true}
+	s.walk(0, len(lines), -1)
+	return s.out
+}
+
 // readLines returns the lines with their headings.
 func readLines(file string) []line {
 	var lines []line
@@ -61,7 +70,12 @@ func readLines(file string) []line {
 		}
 		l := line{start: at, end: end, text: strings.TrimRight(file[at:end], " \t\r\n")}
 		at = end
-		switch f := fence.FindStringSubmatch(l.text); {
+		mark := firstByte(l.text)
+		var f []string
+		if mark == '`' || mark == '~' {
+			f = fence.FindStringSubmatch(l.text)
+		}
+		switch {
 		case len(lines) == 0 && l.text == "---":
 			front, l.code = true, true // settings of the file, as .mdc files have
 		case front:
@@ -73,12 +87,20 @@ func readLines(file string) []line {
 			}
 		case f != nil:
 			open, l.code = f[1], true
-		default:
+		case mark == '#' || mark == '=' || mark == '-':
 			l.heading(lines)
 		}
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// firstByte returns the first byte of a line behind the blanks; 0: no such byte.
+func firstByte(text string) byte {
+	if text = strings.TrimLeft(text, " "); text != "" {
+		return text[0]
+	}
+	return 0
 }
 
 // heading recognises a heading in l. A heading with an underline begins in the line before.
@@ -106,9 +128,10 @@ func isText(l *line) bool { return l.text != "" && l.level == 0 && !l.under && !
 
 // splitter collects the sections of a file.
 type splitter struct {
-	file  string
-	lines []line
-	out   []Section
+	file         string
+	lines        []line
+	headingsOnly bool // leave out bullets and introductions
+	out          []Section
 }
 
 // walk adds the sections of the lines [from, to): first the content before the first heading, then each
@@ -118,7 +141,9 @@ func (s *splitter) walk(from, to, parent int) {
 	for first < to && s.lines[first].level == 0 {
 		first++
 	}
-	s.own(from, first, parent, first < to || parent < 0)
+	if !s.headingsOnly {
+		s.own(from, first, parent, first < to || parent < 0)
+	}
 	for i := first; i < to; {
 		next := i + 1
 		for next < to && (s.lines[next].level == 0 || s.lines[next].level > s.lines[i].level) {

@@ -143,6 +143,32 @@ func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 	}
 }
 
+// MaxHead bounds the texts of a request in which sections are searched, in bytes.
+const MaxHead = 256 << 10
+
+// Within reports whether a place of Locate is in the content of a rules file.
+func Within(files []File, text string, at Span) bool {
+	end := at.Start + len(strings.TrimRight(text[at.Start:at.End], " \t\r\n"))
+	return slices.ContainsFunc(files, func(f File) bool { return at.Start >= f.Start && end <= f.End })
+}
+
+// Empties reports whether cuts leave a part of a text without content. joints are the offsets of the
+// parts after the first one. Some APIs refuse an empty part.
+func Empties(text string, joints []int, cuts []Span) bool {
+	part := Span{}
+	for i := range len(joints) + 1 {
+		part.Start, part.End = part.End, len(text)
+		if i < len(joints) {
+			part.End = joints[i]
+		}
+		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start < part.End && c.End > part.Start })
+		if inside && covered(text, part, cuts) {
+			return true
+		}
+	}
+	return false
+}
+
 // Widen adds to the cuts of a text the headings that the cuts leave without content. cuts are places of
 // Locate.
 func Widen(text string, cuts []Span) []Span {
@@ -164,12 +190,12 @@ func Widen(text string, cuts []Span) []Span {
 // widen is Widen for one region. The sections are in the order of the text, so a heading follows the
 // headings that contain it: in the reverse order, an inner heading is cut before the outer one is tested.
 func widen(text string, r Span, cuts []Span) []Span {
-	sections := Split(text[r.Start:r.End])
+	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
 		s := Span{sec.Start + r.Start, sec.End + r.Start}
 		body := Span{sec.Body + r.Start, s.End}
 		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= body.Start && c.Start < body.End })
-		if sec.Level == 0 || !inside || !covered(text, body, cuts) {
+		if !inside || !covered(text, body, cuts) {
 			continue
 		}
 		for s.End < r.End && strings.IndexByte(" \t\r\n", text[s.End]) >= 0 {

@@ -122,6 +122,7 @@ type Mailbox struct {
 type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
 	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
+	Uncut   bool `json:"uncut,omitempty"`    // the upstream accepts the requests of the session only with all sections of rules files; set by Injector.RefusedCuts
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, the session counts for nothing
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session always wins
 	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one

@@ -14,6 +14,7 @@ type Cut struct{ From, To int }
 // Passage is a decoded text that the agent sends before the first answer: the system prompt or one
 // message, with all its text parts in one string.
 type Passage struct {
+	Role   Role // RoleSystem for instructions, system and developer messages, else RoleUser
 	Text   string
 	Joints []int // offsets in Text where another part begins
 	pieces []piece
@@ -27,10 +28,12 @@ type piece struct {
 
 // Head returns the texts before the first answer of the model: instructions or system, and the system
 // and user items at the start of the list. Only these texts hold rules files: a later copy in a tool
-// result or in an answer is a quotation.
+// result or in an answer is a quotation. The user items of a list that continues a conversation at the
+// provider are later words, and left out.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
+		p.Role = RoleSystem
 		head = append(head, p)
 	}
 	for i := range r.scan.list {
@@ -38,10 +41,11 @@ func (r *Request) Head() []Passage {
 		if role == RoleAssistant || role == RoleTool || len(r.resultsOf(i)) > 0 {
 			break
 		}
-		if role != RoleUser && role != RoleSystem {
+		if role != RoleSystem && (role != RoleUser || r.Delta) {
 			continue
 		}
 		if p, ok := r.passage(contentParts(r.Body, r.content(i))); ok {
+			p.Role = role
 			head = append(head, p)
 		}
 	}
