@@ -25,6 +25,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		"Dropped":     texts(label.DropReasons()),
 		"Unread":      texts(label.UnreadReasons()),
 		"Hook":        texts(label.HookResults()),
+		"Late":        texts(label.LateReasons()),
 	}
 	declared := map[string][]string{}
 	for name, value := range constants(t, "label.go") {
@@ -96,7 +97,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 }
 
 func prefixes() []string {
-	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook"}
+	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook", "Late"}
 }
 
 // constants returns the string constants of a file, by name.
