@@ -2,6 +2,7 @@ package admin
 
 import (
 	_ "embed" // embeds openapi.yaml
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -21,6 +22,9 @@ func describe(c echo.Context) error {
 // answer writes a value as JSON, or an error.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
+		if errors.Is(err, errBeingMade) {
+			c.Response().Header().Set("Retry-After", "5")
+		}
 		return err
 	}
 	return c.JSON(http.StatusOK, value)

@@ -23,6 +23,9 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	if err != nil {
 		return t, storeFault(err)
 	}
+	if from > 0 { // a later part of the transcript, or a program that follows the session
+		return t, nil
+	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
 	if err != nil { // the transcript is more important
 		s.log(c).Warn("the lessons near a session cannot be read", "session", t.ID, "error", err)
@@ -80,6 +83,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 // erase deletes the stored data of a session or a tenant.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
+	s.recent.clear() // a failed deletion may have deleted a part
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -105,6 +109,9 @@ func storeFault(err error) error {
 	case errors.Is(err, store.ErrNoSession):
 		return echo.NewHTTPError(http.StatusNotFound, "no data of this session is stored: "+
 			"the session is unknown, deleted, opted out, or its first turn is not stored yet")
+	}
+	if errors.Is(err, errBeingMade) {
+		return echo.NewHTTPError(http.StatusServiceUnavailable, "the sessions are being counted; try again in a few seconds").SetInternal(err)
 	}
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {
 		return echo.NewHTTPError(fault.Status, fault.Advice)

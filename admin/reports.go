@@ -40,6 +40,7 @@ func (s *Server) keep() {
 	s.recent = newShared(s.options.Now, s.readRecent,
 		func(took time.Duration) time.Duration { return min(20*took, time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
+	s.recent.unused = 5 * time.Minute
 }
 
 // reported is the report of a page. Pages share the report and only read it.

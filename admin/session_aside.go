@@ -72,7 +72,7 @@ func rateForm(f frame, id string) g.Node {
 // lessonFates returns the lessons near the session, one line for each, with the reason.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
-		return section("lessons", "Lessons", quiet(g.Text("No lesson matched, and no lesson came near.")))
+		return section("lessons", "Lessons", quiet(g.Text(when(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
 	}
 	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), some(t.Fates, h.Li, func(x store.Fate) g.Node {
 		return h.Li(

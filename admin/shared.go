@@ -22,12 +22,14 @@ type shared[K comparable, V any] struct {
 	compute func(context.Context, K) (V, error)
 	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
 	warm    func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0: never
+	unused  time.Duration                          // time without a page request after which a value is removed; 0: kept
 
 	flights singleflight.Group // one flight (shared computation) per key
 	single  chan struct{}      // holds a token while a computation runs
 
 	mu      sync.Mutex
 	life    context.Context // context of the worker; nil while no worker runs
+	erased  int             // number of calls of clear
 	pending int             // flights that wait for the token or compute
 	values  map[K]*sharedValue[V]
 }
@@ -76,6 +78,9 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 	}
 	flight := s.fly(key, false) //nolint:contextcheck // the computation belongs to the worker, not to the page
 	s.mu.Unlock()
+	if flight == nil {
+		return previous.value, true, previous.err
+	}
 	var late <-chan time.Time
 	if limit > 0 {
 		late = time.After(limit)
@@ -124,9 +129,15 @@ func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 // renew computes the value of a key and stores the value.
 func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[V] {
 	x := sharedValue[V]{made: s.now(), kept: kept}
+	s.mu.Lock()
+	erased := s.erased
+	s.mu.Unlock()
 	x.value, x.err = s.attempt(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.erased != erased { // the value may hold erased data
+		return sharedValue[V]{err: errBeingMade}
+	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
 	if previous := s.values[key]; previous != nil {
 		x.asked, x.kept = previous.asked, previous.kept || kept
@@ -164,6 +175,14 @@ func (s *shared[K, V]) evict() {
 	}
 }
 
+// clear removes all values, also the values of running computations, because data was erased.
+func (s *shared[K, V]) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erased++
+	clear(s.values)
+}
+
 // run is the worker: it computes the value of first and recomputes stored values until ctx ends.
 // run returns after the running computation has ended.
 func (s *shared[K, V]) run(ctx context.Context, first K) error {
@@ -188,12 +207,17 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	}
 }
 
-// renewOld starts computations for values that are in use and older than warm allows.
+// renewOld removes unused values, and starts computations for values that are in use and older than
+// warm allows.
 func (s *shared[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	for key, x := range s.values {
+		if s.unused > 0 && now.Sub(x.asked) > s.unused {
+			delete(s.values, key)
+			continue
+		}
 		age := s.warm(x.took)
 		if age > 0 && now.Sub(x.made) > age && (x.kept || now.Sub(x.asked) <= unusedAfter) {
 			s.fly(key, x.kept)

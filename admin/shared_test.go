@@ -140,6 +140,58 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	})
 }
 
+// Erased data leaves the stored values, and a computation that runs during the deletion stores nothing.
+func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
+	withShared(t, time.Second, func(t *testing.T, b *baker, s *shared[string, int64]) {
+		t.Helper()
+		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
+			t.Fatalf("got %d, %v", n, err)
+		}
+		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errBeingMade) {
+			t.Fatalf("got error %v, want errBeingMade", err)
+		}
+		s.clear()
+		time.Sleep(2 * time.Second)
+		s.mu.Lock()
+		kept := len(s.values)
+		s.mu.Unlock()
+		if kept != 0 || b.made.Load() != 2 {
+			t.Errorf("%d values are kept after %d computations", kept, b.made.Load())
+		}
+	})
+}
+
+// A value that no page asks for is removed.
+func TestUnusedValueIsRemoved(t *testing.T) {
+	withShared(t, time.Millisecond, func(t *testing.T, _ *baker, s *shared[string, int64]) {
+		t.Helper()
+		s.mu.Lock()
+		s.unused = 5 * time.Minute
+		s.mu.Unlock()
+		_, _, _ = s.get(t.Context(), "other", 0)
+		time.Sleep(time.Hour)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.values) != 0 {
+			t.Errorf("%d values are kept", len(s.values))
+		}
+	})
+}
+
+// Too many waiting computations: a reader without a limit gets an error at once instead of a wait.
+func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
+	withShared(t, time.Hour, func(t *testing.T, _ *baker, s *shared[string, int64]) {
+		t.Helper()
+		for i := range maxShared {
+			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
+		}
+		began := time.Now()
+		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errBeingMade) || time.Since(began) > 0 {
+			t.Errorf("got old %v, error %v after %s", old, err, time.Since(began))
+		}
+	})
+}
+
 // An error or a panic of the computation is reported, and cleared by the next success.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {

@@ -20,9 +20,6 @@ import (
 	"precept/internal/wire"
 )
 
-// byImport is the method of imported sessions.
-const byImport session.Method = "import"
-
 // errNotLearning reports that learning is off.
 var errNotLearning = errors.New("learning.enabled is false, so no transcript is stored; set learning.enabled to true")
 
@@ -71,7 +68,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		return out, nil
 	}
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: m.Now().UTC()},
+		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
 		Thread:   session.Thread{Turns: len(list)},
 		State:    session.State{Closed: true},
 	}

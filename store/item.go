@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -39,8 +40,8 @@ type SessionItem struct {
 
 	Task    string   `json:"task,omitempty"` // first words of the user; empty: opted out, or stored by an older release
 	Seconds float64  `json:"seconds"`        // from the start to the end of the newest reply
-	Errors  *int     `json:"errors"`         // failed tool results; null: stored by an older release
-	Output  *int64   `json:"output_tokens"`  // null: stored by an older release
+	Errors  *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
+	Output  *int64   `json:"output_tokens"`  // null: some turns are unknown
 	Tools   []string `json:"tools"`          // names of the called tools
 	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
 	Tags    []string `json:"tags"`           // tags that the client sent
@@ -182,11 +183,12 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
 	ended := f.Ended
-	if x.Whole = f.Turns > 0 && f.Turns >= rec.Thread.Turns; f.Turns > 0 {
+	x.Whole = f.Turns > 0 && f.Turns >= rec.Thread.Turns
+	if f.Turns > 0 && f.Turns >= cmp.Or(f.Newest, rec.Thread.Turns) {
 		errors, output := f.Errors, f.Output
 		x.Errors, x.Output = &errors, &output
 	}
-	if ended.Before(x.Seen) {
+	if ended.Before(x.Seen) && rec.Identity.Method != session.ByImport { // an import is seen at the time of the import
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)

@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 // nearestMost is the number of lessons that Nearest returns.
 const nearestMost = 12
 
+// nearestQueries is the number of the newest queries of a session that Nearest reads.
+const nearestQueries = 20
+
 // Miss is a lesson that did not match in a session, with the reason.
 type Miss struct {
 	Slug string
@@ -22,8 +26,10 @@ type Miss struct {
 }
 
 // Nearest returns the lessons of a book that came closest to a match in a session, without the
-// lessons in matched. The reason names the missing condition, or the nearest phrase.
-func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Miss {
+// lessons in matched and without the lessons of other tenants. The reason names the missing condition,
+// or the nearest phrase. Nearest reads the newest queries, and returns the lessons found so far when ctx
+// ends.
+func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Miss {
 	found := map[string]*Miss{}
 	note := func(slug, why string, score float64) {
 		if slices.Contains(matched, slug) {
@@ -33,14 +39,17 @@ func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges 
 			found[slug] = &Miss{slug, why, score}
 		}
 	}
+	others := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
 	queries := Queries(exchanges)
+	queries = queries[max(0, len(queries)-nearestQueries):]
 	var text strings.Builder
-	for i := range queries {
+	for i := len(queries) - 1; i >= 0 && ctx.Err() == nil; i-- {
 		q := &queries[i]
 		q.Tenant = tenant
 		tagger.Tag(q)
 		for _, e := range book.Explain(q) {
 			switch {
+			case others(e.Lesson):
 			case len(e.Not) > 0:
 				note(e.Lesson.Slug, e.Not[0], 2)
 			case e.Fires:
@@ -54,7 +63,10 @@ func Nearest(book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges 
 	}
 	words := wordsOf(text.String())
 	for _, l := range book.Lessons() {
-		if !l.State.Fires() || l.Scope.Tenant != "" && l.Scope.Tenant != tenant {
+		if ctx.Err() != nil {
+			break
+		}
+		if !l.State.Fires() || others(l) {
 			continue
 		}
 		for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {

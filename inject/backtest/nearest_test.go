@@ -1,7 +1,9 @@
 package backtest_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,10 +25,58 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	})
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := map[string]string{}
-	for _, m := range backtest.Nearest(book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
+	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
 	}
 	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of it occurs`) || !strings.Contains(got["paused"], "only lessons in trial, active or caution fire") {
 		t.Errorf("got %q, want half by its nearest phrase and paused by its state", got)
+	}
+}
+
+// Lessons of another tenant are not named, by a trigger or by a phrase.
+func TestNearestLeavesOutOtherTenants(t *testing.T) {
+	of := func(slug, tenant, keyword string) *lesson.Lesson {
+		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
+		l.Scope.Tenant, l.Trigger.Keywords = tenant, []string{keyword}
+		return l
+	}
+	book := lesson.NewBook([]*lesson.Lesson{
+		of("trigger", "others", "flaky test"), of("phrase", "others", "database migration"), of("own", "ours", "database migration"),
+	})
+	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
+	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)
+	if len(got) != 1 || got[0].Slug != "own" {
+		t.Errorf("got %+v, want the lesson own alone", got)
+	}
+}
+
+// A long session is read from its newest queries, and an ended context ends the reading.
+func TestNearestReadsTheNewestQueries(t *testing.T) {
+	l := &lesson.Lesson{Slug: "a", State: lesson.Candidate, Title: "a", Body: "Do it."}
+	l.Trigger.Keywords = []string{"flaky test"}
+	book := lesson.NewBook([]*lesson.Lesson{l})
+	var ex []sample.Exchange
+	add := func(text string) {
+		item := fmt.Sprintf(`{"role":"user","content":%q}`, text)
+		ex = append(ex, sample.Exchange{Turn: len(ex) + 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(item)}})
+	}
+	add("The flaky test fails.")
+	for range 30 {
+		add("Continue.")
+	}
+	near := func(ctx context.Context) int {
+		return len(backtest.Nearest(ctx, book, lesson.NewTagger(nil), "default", ex, nil))
+	}
+	if n := near(t.Context()); n != 0 {
+		t.Errorf("a turn long ago gives %d lessons", n)
+	}
+	add("The flaky test fails.")
+	if n := near(t.Context()); n != 1 {
+		t.Errorf("the newest turn gives %d lessons, want 1", n)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n := near(ended); n != 0 {
+		t.Errorf("an ended context gives %d lessons", n)
 	}
 }

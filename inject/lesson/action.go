@@ -100,10 +100,15 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	switch {
 	case a == Resume && l.State != Paused:
 		return nil, fmt.Errorf("%s is %s, and only a paused lesson can be resumed", l.Slug, l.State)
+	case a == Pause && l.State == Archived:
+		return nil, fmt.Errorf("%s is archived; restore the lesson first", l.Slug)
 	case a == Restore && l.State != Archived:
 		return nil, fmt.Errorf("%s is %s, and only an archived lesson can be restored", l.Slug, l.State)
 	}
 	return Edit(l, func(l *Lesson) {
+		if a != Retire && a != Restore {
+			l.BeforePause = ""
+		}
 		switch a {
 		case Approve:
 			l.State, l.Former, l.Plan = Active, "", TrialPlan{}
@@ -117,8 +122,10 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 			l.leave(Paused)
 		case Retire:
 			l.leave(Archived)
-		case Resume, Restore:
-			l.State, l.Former = l.former(), ""
+		case Restore:
+			l.restore()
+		case Resume:
+			l.resume()
 		}
 		if l.State.Fires() && (a == Approve || a == StartTrial) {
 			l.Approval.ContentHash, l.Approval.By, l.Approval.At = l.Hash(), by, at.UTC()
@@ -126,26 +133,53 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// leave sets an inactive state and keeps the present state for the return.
+// leave sets an inactive state and keeps the present state for the return. The retirement of a paused
+// lesson keeps the state before the pause as well.
 func (l *Lesson) leave(to State) {
-	if l.State != to {
-		l.Former, l.State = l.State, to
+	if l.State == to {
+		return
 	}
+	if l.State == Paused {
+		l.BeforePause = l.Former
+	}
+	l.Former, l.State = l.State, to
 }
 
-// former returns the state before a pause or a retirement. A file of an earlier version does not name
-// the state. A text that changed since its approval waits for approval again.
-func (l *Lesson) former() State {
-	s := l.Former
+// restore returns an archived lesson to its state before the retirement. A file of an earlier version
+// does not name the state, and the lesson is paused, so that a person decides.
+func (l *Lesson) restore() {
 	switch {
-	case s == "" && l.Plan != (TrialPlan{}):
-		s = Trial
-	case s == "":
-		s = Active
+	case l.Former == Paused:
+		l.State, l.Former = Paused, l.BeforePause
+	case l.Former == "" && l.Plan != (TrialPlan{}):
+		l.State, l.Former = Paused, Trial
+	case l.Former == "":
+		l.State = Paused
+	default:
+		l.State, l.Former = l.approved(l.Former), ""
 	}
-	approved := l.Approval.ContentHash == l.ContentHash
+	l.BeforePause = ""
+}
+
+// resume returns a paused lesson to its state before the pause. If the file does not name the state, the
+// lesson waits for approval: its state may have been caution or benched.
+func (l *Lesson) resume() {
+	switch {
+	case l.Former == "" && l.Plan != (TrialPlan{}):
+		l.State = l.approved(Trial)
+	case l.Former == "":
+		l.State, l.Approval.ContentHash = Quarantined, "" // a quarantined lesson with an approved text is paused
+	default:
+		l.State = l.approved(l.Former)
+	}
+	l.Former = ""
+}
+
+// approved returns a former state, or quarantined if the text has changed since its approval.
+func (l *Lesson) approved(s State) State {
+	isApproved := l.Approval.ContentHash == l.ContentHash
 	person := l.Approval.ContentHash == "" && l.Approval.Source == ""
-	if s.Fires() && (!approved && !person || l.unseen()) {
+	if s.Fires() && (!isApproved && !person || l.unseen()) {
 		return Quarantined
 	}
 	return s

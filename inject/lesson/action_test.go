@@ -84,11 +84,14 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 		action      Action
 		read, after State
 	}{
-		{"state: quarantined, source: distill, content_hash: " + hash, Resume, Paused, Active},
-		{"state: archived, source: distill, content_hash: " + hash, Restore, Archived, Active},
-		{"state: archived", Restore, Archived, Active},
-		{"state: archived, trial_epsilon: 0.4, content_hash: " + hash, Restore, Archived, Trial},
-		{"state: archived, source: distill", Restore, Archived, Quarantined},                                          // never approved
+		{"state: quarantined, source: distill, content_hash: " + hash, Resume, Paused, Quarantined},
+		{"state: paused, source: distill, content_hash: " + hash, Resume, Paused, Quarantined},
+		{"state: paused", Resume, Paused, Quarantined},
+		{"state: paused, trial_epsilon: 0.4, content_hash: " + hash, Resume, Paused, Trial},
+		{"state: archived, source: distill, content_hash: " + hash, Restore, Archived, Paused},
+		{"state: archived", Restore, Archived, Paused},
+		{"state: archived, trial_epsilon: 0.4, content_hash: " + hash, Restore, Archived, Paused},
+		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
 		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
 	} {
 		text := strings.Replace(acted, "evidence:", "metadata: {precept: {"+c.written+"}}\nevidence:", 1)
@@ -100,6 +103,30 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 		}
 		if l, err = Act(l, c.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != c.after {
 			t.Errorf("%s: got lesson %+v, error %v, want state %s", c.written, l, err, c.after)
+		}
+	}
+}
+
+// A lesson that is paused, then retired, returns through both states to its first state.
+func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
+	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
+		l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			action Action
+			want   State
+		}{{Pause, Paused}, {Retire, Archived}, {Retire, Archived}, {Restore, Paused}, {Resume, first}} {
+			if l, err = Act(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
+				t.Fatalf("%s: %s gives lesson %+v, error %v, want state %s", first, step.action, l, err, step.want)
+			}
+			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file keeps the states
+				t.Fatalf("%s: the file after %s gives %+v, error %v", first, step.action, l, err)
+			}
+		}
+		if l.Former+l.BeforePause != "" {
+			t.Errorf("%s: the states before stay: %q and %q", first, l.Former, l.BeforePause)
 		}
 	}
 }

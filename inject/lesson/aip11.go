@@ -156,12 +156,12 @@ func (r *reader) metadata(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "metadata.precept"
-	r.refuseUnknownKeys(prefix, n, "state", "former_state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
+	r.refuseUnknownKeys(prefix, n, "state", "former_state", "state_before_pause", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
 		"updated_at", "prevents", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started", "trial_outcome")
 	if s := r.state(prefix, n, "state"); s != "" {
 		l.State = s
 	}
-	l.Former = r.state(prefix, n, "former_state")
+	l.Former, l.BeforePause = r.state(prefix, n, "former_state"), r.state(prefix, n, "state_before_pause")
 	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
 	l.Approval.At = r.instant(prefix, n, "approved_at")

@@ -139,6 +139,7 @@ func fields(l *Lesson, form Form) []field {
 	own := []field{
 		{[]string{"metadata", "precept", "state"}, stateNode(l)},
 		{[]string{"metadata", "precept", "former_state"}, optional(string(l.Former))},
+		{[]string{"metadata", "precept", "state_before_pause"}, optional(string(l.BeforePause))},
 		{[]string{"metadata", "precept", "content_hash"}, optional(l.Approval.ContentHash)},
 		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
 		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},

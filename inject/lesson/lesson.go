@@ -108,6 +108,7 @@ type Lesson struct {
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // active in a person's file
 	Former                     State     // state before a pause or a retirement; empty in other states
+	BeforePause                State     // lesson that was paused when it was retired: state before the pause
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
 	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0: none

@@ -22,7 +22,8 @@ const (
 // the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
 // release has no facts.
 type Facts struct {
-	Turns  int       `json:"turns,omitempty"`  // exchanges that the facts describe; fewer than Thread.Turns: some turns are unknown
+	Turns  int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
+	Newest int       `json:"newest,omitempty"` // newest described turn
 	Task   string    `json:"task,omitempty"`   // first words of the user
 	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
 	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
@@ -49,9 +50,12 @@ func FirstWords(req *wire.Request) string {
 	return strings.Clone(words[:n])
 }
 
-// Add adds a redacted exchange to the facts.
+// Add adds a redacted exchange to the facts. The turn and the errors of a repeated request count once.
 func (f *Facts) Add(x *sample.Exchange) {
-	f.Turns++
+	fresh := x.Turn > f.Newest
+	if fresh {
+		f.Turns, f.Newest = f.Turns+1, x.Turn
+	}
 	if x.Turn <= 1 && f.Task == "" {
 		f.Task = headline(x.Facts.Task)
 	}
@@ -64,7 +68,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 	for _, tag := range x.Facts.Tags {
 		f.Tags = addFact(f.Tags, tag)
 	}
-	if x.Verdicts != nil {
+	if x.Verdicts != nil && fresh {
 		f.Errors += len(x.Verdicts.Failed)
 	}
 	f.Output += int64(max(x.Reply.OutputTokens, 0))

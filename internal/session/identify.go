@@ -21,6 +21,7 @@ const (
 	ByBody   Method = "body"   // metadata, prompt_cache_key, conversation, previous_response_id
 	ByEcho   Method = "echo"   // content that the agent sends back
 	ByNew    Method = "new"    // no known sign: a new session
+	ByImport Method = "import" // an imported transcript
 )
 
 // named reports whether the client gave a name. Every request of the session then repeats the name.

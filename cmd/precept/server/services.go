@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"precept/admin"
@@ -46,6 +47,7 @@ type services struct {
 	sections *sections
 	similar  *likeness
 	proxy    *proxy.Proxy
+	nearby   nearby
 	learns   bool   // learning.enabled at the start
 	memory   string // why precept runs from memory; "": the store is durable
 }
@@ -252,7 +254,51 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 	if err != nil {
 		return nil, err
 	}
-	return backtest.Nearest(s.lessons.book.Load(), s.proxy.Presentation().Tags, tenant, list, matched), nil
+	book := s.lessons.book.Load()
+	key := nearKey{tenant, name, book.Hash(), strings.Join(matched, " "), len(list)}
+	return s.nearby.of(key, func() ([]backtest.Miss, error) {
+		bound, cancel := context.WithTimeout(ctx, nearestTime)
+		defer cancel()
+		return backtest.Nearest(bound, book, s.proxy.Presentation().Tags, tenant, list, matched), ctx.Err()
+	})
+}
+
+const (
+	nearestTime = 500 * time.Millisecond // time for the lessons near one session
+	mostNearby  = 64                     // sessions whose near lessons are kept
+)
+
+// nearby keeps the lessons near the sessions of the newest pages, because a page of an open session
+// reloads.
+type nearby struct {
+	mu    sync.Mutex
+	found map[nearKey][]backtest.Miss
+}
+
+type nearKey struct {
+	tenant, session, book, matched string
+	exchanges                      int
+}
+
+// of returns the kept lessons of a key, or computes and keeps the lessons.
+func (n *nearby) of(key nearKey, compute func() ([]backtest.Miss, error)) ([]backtest.Miss, error) {
+	n.mu.Lock()
+	list, ok := n.found[key]
+	n.mu.Unlock()
+	if ok {
+		return list, nil
+	}
+	list, err := compute()
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.found == nil || len(n.found) >= mostNearby {
+		n.found = map[nearKey][]backtest.Miss{}
+	}
+	n.found[key] = list
+	return list, nil
 }
 
 // Backtest implements admin.Surveyor.
