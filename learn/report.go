@@ -21,6 +21,7 @@ type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0: all
 	Provisional bool          // count open sessions
+	Closed      bool          // leave out the number of open sessions, which costs a search
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Bands       bool          // with the effect over time
 	Explain     string        // slug whose rows are explained; "" none
@@ -63,7 +64,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 		})
 	}
 	r := build(c)
-	if !q.Provisional {
+	if !q.Provisional && !q.Closed {
 		r.Open, _ = CountOpen(ctx, l.open.be, q.Tenant, l.open.reward.CloseAfter, l.tools.now()) // the report is complete without this count
 	}
 	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {

@@ -173,3 +173,28 @@ func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
 		t.Errorf(`got %+v, want len(Matched) = 1, len(Picks) = 1 and Picks[0].Arm = "a@new"`, a)
 	}
 }
+
+func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
+	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
+	for _, control := range []bool{false, true} {
+		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, C: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}
+		if !control {
+			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Tokens: 7, C: 0.5}}
+		}
+		for _, marked := range []bool{false, true} {
+			a.Rules = marked
+			compared, arms := 0, 0
+			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.Spent(trial.Usage{Input: 1000})) {
+				switch {
+				case d.Key.Scope != "":
+					arms++
+				case slices.Contains(global, d.Key.Field):
+					compared++
+				}
+			}
+			if arms == 0 || compared > 0 == marked {
+				t.Errorf("control %t, with a measured section %t: %d additions to the comparison and %d to the arm", control, marked, compared, arms)
+			}
+		}
+	}
+}

@@ -52,7 +52,9 @@ func (a *Assignment) Closing() []Delta {
 			}
 		}
 	}
-	d.Add("", fAdded, a.Day, float64(added))
+	if !a.Rules { // the net compares this cost with the gain of the compared sessions
+		d.Add("", fAdded, a.Day, float64(added))
+	}
 	a.outcomes(&d)
 	return d
 }

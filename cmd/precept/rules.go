@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -123,6 +124,7 @@ type skipped struct {
 type measureAnswer struct {
 	Registered []rules.Registered `json:"registered"`
 	Skipped    []skipped          `json:"skipped"`
+	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
 }
 
 func (w *invocation) rulesMeasure() *cobra.Command {
@@ -152,7 +154,11 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := f.register(cfg, rules.Base(args[0]), text, w.tools.Now())
+		path, err := filepath.Abs(args[0])
+		if err != nil {
+			return fmt.Errorf("read the rules file: %w", err)
+		}
+		answer, err := f.register(cfg, path, text, w.tools.Now())
 		if err != nil {
 			return err
 		}
@@ -161,6 +167,9 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 		}
 		for _, s := range answer.Registered {
 			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start from now on, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, amount(rules.Tokens(s.Text), "token"))
+		}
+		for _, s := range answer.Displaced {
+			fmt.Fprintf(w.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
 			fmt.Fprintf(w.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
@@ -191,8 +200,9 @@ const (
 )
 
 // register registers the sections of a file, and starts as many as rules.at_once permits.
-func (f *measureFlags) register(cfg *configs.Config, name, text string, now time.Time) (answer measureAnswer, err error) {
-	answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}}
+func (f *measureFlags) register(cfg *configs.Config, path, text string, now time.Time) (answer measureAnswer, err error) {
+	answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}, Displaced: []rules.Registered{}}
+	name := rules.Base(path)
 	all := rules.Split(text)
 	chosen, err := choose(name, all, f.sections)
 	if err != nil {
@@ -208,7 +218,7 @@ func (f *measureFlags) register(cfg *configs.Config, name, text string, now time
 			s := &all[i]
 			body := text[s.Start:s.End]
 			r := rules.Registered{
-				File: name, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
+				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
 				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Forbids(body), Added: now.UTC(),
 			}
 			if why := f.refusal(s, &r, list, all, text); why != "" {
@@ -219,6 +229,7 @@ func (f *measureFlags) register(cfg *configs.Config, name, text string, now time
 			for i := range list { // the earlier version of an edited section leaves the measurement
 				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
 					o.State, o.Ended = rules.Stopped, now.UTC()
+					answer.Displaced = append(answer.Displaced, *o)
 				}
 			}
 			list, fresh = append(list, r), append(fresh, string(r.Arm()))
@@ -247,11 +258,17 @@ func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rul
 	}
 	for i := range list {
 		o := &list[i]
+		if o.State == rules.Finished && o.Arm() == r.Arm() && r.Picks == 0 {
+			return fmt.Sprintf("has the verdict %q already, which would end the measurement at once; add --picks for a planned measurement with new sessions", o.Verdict)
+		}
 		if o.State != rules.Measuring && o.State != rules.Queued {
 			continue
 		}
 		if o.Arm() == r.Arm() {
 			return "is registered already"
+		}
+		if o.Slug() == r.Slug() && o.Path != "" && o.Path != r.Path {
+			return fmt.Sprintf("has the name of a registered section of %s; stop that one first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
 		}
 		for k := range all {
 			other := &all[k]

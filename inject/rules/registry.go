@@ -37,6 +37,7 @@ type Registered struct {
 	File    string  `json:"file"`    // last element of the path
 	Section string  `json:"section"` // name in the file
 	Hash    string  `json:"hash"`
+	Path    string  `json:"path,omitempty"` // absolute path of the file at the registration
 	Text    string  `json:"text"`
 	Share   float64 `json:"share"` // probability of cutting
 	State   State   `json:"state"`

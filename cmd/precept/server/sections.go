@@ -102,16 +102,14 @@ func (s *sections) judge(ctx context.Context) error {
 	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
+	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: judging(s.learner.Tenants()), Closed: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
+	if err != nil {
+		return err
+	}
 	verdicts := map[string]string{}
-	for _, tenant := range s.learner.Tenants() {
-		rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
-		if err != nil {
-			return err
-		}
-		for i := range rep.Lessons {
-			if r := &rep.Lessons[i]; isFinal(r) && verdicts[r.Arm] == "" {
-				verdicts[r.Arm] = string(r.Verdict)
-			}
+	for i := range rep.Lessons {
+		if r := &rep.Lessons[i]; isFinal(r) {
+			verdicts[r.Arm] = string(r.Verdict)
 		}
 	}
 	verdict := func(r *rules.Registered) string { return verdicts[string(r.Arm())] }
@@ -128,6 +126,15 @@ func (s *sections) judge(ctx context.Context) error {
 		}
 		return list, nil
 	})
+}
+
+// judging returns the tenant whose verdicts end the measurements: the default tenant, or the only tenant.
+// Another tenant may have another rules file, and its verdict would end the measurement for all tenants.
+func judging(tenants []string) string {
+	if len(tenants) == 1 {
+		return tenants[0]
+	}
+	return "default"
 }
 
 // isFinal reports whether the verdict of a row ends the measurement of its section. A planned trial ends

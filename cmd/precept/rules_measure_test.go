@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/inject/rules"
+)
+
+const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
+
+// registering returns a function that registers the section Style of a file.
+func registering(t *testing.T) (cfg *configs.Config, register func(path, text string, picks int64) measureAnswer) {
+	t.Helper()
+	cfg = &configs.Config{Lessons: t.TempDir(), Rules: configs.Rules{AtOnce: 3}}
+	return cfg, func(path, text string, picks int64) measureAnswer {
+		t.Helper()
+		f := measureFlags{sections: []string{"Style"}, share: 0.5, picks: picks}
+		answer, err := f.register(cfg, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+}
+
+func TestMeasureDisplacesOnlyTheEarlierVersionOfTheSameFile(t *testing.T) {
+	_, register := registering(t)
+	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
+	register("/shop/CLAUDE.md", measuredFile, 0)
+	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "/shop/CLAUDE.md") {
+		t.Errorf("another file with the same name: %+v; expected a refusal that names the first file", a)
+	}
+	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
+		t.Errorf("an edited file: %+v; expected the edited section and the displaced one", a)
+	}
+}
+
+func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
+	cfg, register := registering(t)
+	register("/shop/CLAUDE.md", measuredFile, 0)
+	err := rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+		list[0].State, list[0].Verdict = rules.Finished, "no effect"
+		return list, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "--picks") {
+		t.Errorf("without a plan: %+v; expected a refusal that names --picks", a)
+	}
+	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
+		t.Errorf("with a plan: %+v; expected a registration", a)
+	}
+}
