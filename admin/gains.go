@@ -14,7 +14,7 @@ const week = 7 * 24 * time.Hour
 
 // lastWeek sums the last seven days, or a shorter window.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
-	from := now.Add(-week).UTC().Format(time.DateOnly)
+	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
 		if d.Date < from {
 			continue

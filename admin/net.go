@@ -16,13 +16,17 @@ type netResult struct {
 	sessions int64   // treated sessions
 	effect   *effect // of all lessons together; nil: counting, or not reliable
 	invalid  bool    // the coins or the reporting are off
-	tokens   int64   // inserted
+	tokens   int64   // inserted, in as many sessions
 	prices   Prices
 }
 
 func netOf(r *report.Report, p Prices) netResult {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
-	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, lately.TokensAdded, p}
+	tokens := lately.TokensAdded
+	if all := lately.Treated.Sessions; all > lately.NTreated { // the gain counts rewarded sessions alone
+		tokens = tokens * lately.NTreated / all
+	}
+	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, tokens, p}
 }
 
 // cost returns the cost of the inserted tokens without a prompt cache.
@@ -44,15 +48,17 @@ func (n netResult) amount(x float64) string {
 
 // html returns the net as the first figure of the overview, with its parts.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.Session > 0
+	priced := n.prices.Session > 0 && n.prices.Input > 0 // no net without a cost
 	missing := when(n.invalid, none, stillCounting)
 	key, value, note := when(priced, "net", "gain"), missing, when(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""
+	tone := n.effect.tone()
 	if n.effect != nil {
 		e, treated := n.effect, float64(n.sessions)
 		gained, between = signed(e.size*treated), signed(e.lo*treated)+" to "+signed(e.hi*treated)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {
+			tone = (&effect{lo: n.of(e.lo), hi: n.of(e.hi)}).tone()
 			value, note = n.amount(n.of(e.size)), n.amount(n.of(e.lo))+" to "+n.amount(n.of(e.hi))+", with 95% confidence"
 		}
 	}
@@ -79,14 +85,14 @@ func (n netResult) html(f frame) g.Node {
 		rate = " × " + strconv.FormatFloat(n.prices.Input, 'f', -1, 64) + " a million"
 	}
 	hint := ""
-	if !priced || n.prices.Input <= 0 {
+	if !priced {
 		hint = "Set admin.session_value and admin.price_input to see the net in money."
 	}
 	return h.Section(
 		h.Class("net"), labelledBy("net"),
 		h.Div(
 			h.H2(h.ID("net"), word(key)),
-			h.P(h.Class("value "+n.effect.tone()), g.Text(value)), h.P(h.Class("quiet"), g.Text(note)),
+			h.P(h.Class("value "+tone), g.Text(value)), h.P(h.Class("quiet"), g.Text(note)),
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(

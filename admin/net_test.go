@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"precept/bandit/report"
 )
@@ -20,13 +21,14 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 		"money": {new(0.05), Prices{Input: 2, Session: 10, Currency: "USD"}, []string{
 			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
 		}},
+		"no cost":  {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and admin.price_input"}},
 		"sessions": {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
 		"counting": {nil, Prices{Input: 2, Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })
 			r := &f.reports.report
-			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 4_000_000}}
+			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spent{Sessions: 400}}}
 			if r.Global.Effect = c.effect; c.effect != nil {
 				r.Global.Lo, r.Global.Hi = new(0.0), new(0.1)
 			}
@@ -39,6 +41,18 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The week has seven dates.
+func TestWeekHasSevenDates(t *testing.T) {
+	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
+	var days []report.Day
+	for back := range 10 {
+		days = append(days, report.Day{Date: now.AddDate(0, 0, -back).Format(time.DateOnly), NTreated: 1})
+	}
+	if sum := lastWeek(days, now); sum.NTreated != 7 {
+		t.Errorf("the week has %d dates, want 7", sum.NTreated)
 	}
 }
 

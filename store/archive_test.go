@@ -311,6 +311,34 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
+// The task is hidden with the first exchange, whose call names a path that opted out later.
+func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	c := r.converse("story")
+	c.turn(1, func(x *sample.Exchange) {
+		x.Facts.Task = "Fix the build"
+		x.Reply.Calls = []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}
+	})
+	c.deliverAll()
+	task := func() string {
+		tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr.Task
+	}
+	before := task()
+	o, err := sample.NewOptOut([]string{"make"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store.SetOptOut(o)
+	if after := task(); before == "" || after != "" {
+		t.Errorf("the task is %q before the opt-out and %q after, want words and none", before, after)
+	}
+}
+
 // Samples are listed by filters, newest first.
 func TestBrowseSamples(t *testing.T) {
 	t.Parallel()

@@ -150,6 +150,9 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	if err != nil {
 		return t, err
 	}
+	if len(ex) > 0 && ex[0].Turn <= 1 && a.hidesExchange(&ex[0]) {
+		t.Task = "" // the words of a hidden exchange
+	}
 	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
 	a.addTurns(&t, rec, ex)
 	return t, nil
