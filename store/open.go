@@ -48,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
 	s.poster = &poster{
 		be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state,
-		late: &latePosts{outbox: box, now: o.Now, tombs: tombs, slot: make(chan struct{}, 1)},
+		late: &latePosts{outbox: box, now: o.Now, tombs: tombs},
 	}
 	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 

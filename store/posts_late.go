@@ -32,9 +32,12 @@ type latePosts struct {
 	now    func() time.Time
 	tombs  *tombstones
 
-	skip   atomic.Int64   // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
-	slot   chan struct{}  // holds one item while a write is in progress: a disk that hangs holds one goroutine
-	writes sync.WaitGroup // the write in progress
+	skip atomic.Int64 // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
+
+	mu      sync.Mutex // a leaf lock; guards queue and writing
+	queue   []*keptPost
+	writing bool           // a goroutine writes the queue: a disk that hangs holds one goroutine
+	writes  sync.WaitGroup // that goroutine
 
 	// Of the shipper's goroutine.
 	due    time.Time // earliest next delivery
@@ -75,28 +78,76 @@ func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedba
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
 	defer cancel()
-	l := f.late
+	p := &keptPost{post: outbox.Post{Tenant: tenant, At: f.late.now(), Document: document}, written: make(chan error, 1)}
+	f.enqueue(p)
 	select {
-	case l.slot <- struct{}{}:
+	case err = <-p.written:
 	case <-ctx.Done():
-		return Posted{}, errors.Join(cause, ctx.Err())
-	}
-	written := make(chan error, 1)
-	l.writes.Go(func() {
-		defer func() { <-l.slot }()
-		written <- f.feedback.guard.Err(label.StepFeedback, func() error {
-			return l.outbox.KeepPost(outbox.Post{Tenant: tenant, At: l.now(), Document: document})
-		})
-	})
-	select {
-	case err = <-written:
-	case <-ctx.Done():
+		f.late.dequeue(p)
 		err = ctx.Err()
 	}
 	if err != nil {
 		return Posted{}, errors.Join(cause, err)
 	}
 	return Posted{Status: Parked}, nil
+}
+
+// keptPost is a post that waits for its write to the outbox.
+type keptPost struct {
+	post    outbox.Post
+	written chan error // receives the result of the write
+}
+
+// enqueue queues a post, and starts the goroutine that writes the queue, unless the goroutine runs.
+func (f *poster) enqueue(p *keptPost) {
+	l := f.late
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, p)
+	if !l.writing {
+		l.writing = true
+		l.writes.Go(f.writeQueue)
+	}
+}
+
+// dequeue removes a post whose request no longer waits, unless the write of the post has begun.
+func (l *latePosts) dequeue(p *keptPost) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = slices.DeleteFunc(l.queue, func(q *keptPost) bool { return q == p })
+}
+
+// writeQueue writes the queued posts together, because each write waits for the disk, and returns when
+// the queue is empty. If the posts have no room together, each one is written alone.
+func (f *poster) writeQueue() {
+	l := f.late
+	for {
+		l.mu.Lock()
+		list := l.queue
+		l.queue = nil
+		l.writing = len(list) > 0
+		l.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		err := f.write(list)
+		for i := range list {
+			one := err
+			if err != nil && len(list) > 1 {
+				one = f.write(list[i : i+1])
+			}
+			list[i].written <- one
+		}
+	}
+}
+
+// write writes posts to the outbox in one transaction.
+func (f *poster) write(list []*keptPost) error {
+	posts := make([]outbox.Post, len(list))
+	for i := range list {
+		posts[i] = list[i].post
+	}
+	return f.feedback.guard.Err(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
 }
 
 // optedOut reports whether a session in memory that a post names opted out.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,31 @@ func (r *rig) parked(p feedback.Post) {
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
 		r.t.Fatalf("with an unavailable backend: %+v, error %v, want parked", got, err)
 	}
+}
+
+// Posts of many clients at one time are written together, and each client gets an answer.
+func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
+	t.Parallel()
+	const clients = 64
+	r := newRig(t, nil)
+	r.played("s", picked(true))
+	r.backend.away()
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: score(fmt.Sprint("e", i), i, .5)})
+			if err != nil || got.Status != store.Parked {
+				t.Errorf("client %d: got status %q, error %v, want parked and no error", i, got.Status, err)
+			}
+		})
+	}
+	all.Wait()
+	same(t, "waiting", r.store.LatePosts(), clients)
+	same(t, "late feedback in the account", r.books(true).LateFeedback, clients)
+	r.backend.back()
+	r.wait(3 * time.Second)
+	r.deliver()
+	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
 }
 
 // Feedback waits in the outbox while the backend is away, over a restart, and counts once however

@@ -439,7 +439,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	for i := range 8 {
 		text := fmt.Sprint("post ", i, " ", strings.Repeat(fmt.Sprint("post", i, "-"), 1000))
 		want = append(want, text)
-		must(t, q.KeepPost(outbox.Post{Tenant: "default", At: time.Now(), Document: []byte(text)}))
+		must(t, q.KeepPosts([]outbox.Post{{Tenant: "default", At: time.Now(), Document: []byte(text)}}))
 	}
 	q.Advance(5, 5, nil)
 	must(t, q.Tidy(), q.Close())

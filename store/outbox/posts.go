@@ -14,7 +14,7 @@ import (
 // Post is a posted feedback that the store could not take. A post is no exchange: the account does
 // not count posts among its exchanges.
 type Post struct {
-	Number   int64 // set by KeepPost
+	Number   int64 // set by KeepPosts
 	Tenant   string
 	At       time.Time // time of receipt
 	Document []byte    // defined by the store
@@ -32,9 +32,9 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 
 const postColumns = "SELECT number, tenant, at, document, sum FROM posts "
 
-// KeepPost writes a post, and returns after the disk has the post. With ErrQuota and ErrFull nothing
-// is written.
-func (b *Outbox) KeepPost(p Post) error {
+// KeepPosts writes posts in one transaction, and returns after the disk has the posts. With ErrQuota and
+// ErrFull no post is written.
+func (b *Outbox) KeepPosts(posts []Post) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.writer == nil {
@@ -47,7 +47,10 @@ func (b *Outbox) KeepPost(p Post) error {
 	if err != nil {
 		return classify(err)
 	}
-	if used+int64(len(p.Document)) > b.quota {
+	for i := range posts {
+		used += int64(len(posts[i].Document))
+	}
+	if used > b.quota {
 		return ErrQuota
 	}
 	return b.write(func() error {
@@ -56,9 +59,14 @@ func (b *Outbox) KeepPost(p Post) error {
 			if err != nil {
 				return err
 			}
-			p.Number = last + 1
-			b.counts.Posts++
-			return putPost(b.writer, &p)
+			for i := range posts {
+				posts[i].Number = last + 1 + int64(i)
+				if err := putPost(b.writer, &posts[i]); err != nil {
+					return err
+				}
+			}
+			b.counts.Posts += int64(len(posts))
+			return nil
 		})
 	})
 }
