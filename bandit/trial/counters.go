@@ -224,8 +224,11 @@ func (c *Counters) Looks() []Evaluation {
 	c.mu.RUnlock()
 	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
-		arm, name, ok := strings.Cut(scope[len(lookMark):], "#")
-		if l := t.evaluate(Arm(arm), name); ok && l.Told > 0 {
+		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another one
+		if end < len(lookMark) {
+			continue
+		}
+		if l := t.evaluate(Arm(scope[len(lookMark):end]), scope[end+1:]); l.Told > 0 {
 			out = append(out, l)
 		}
 	}

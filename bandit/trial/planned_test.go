@@ -85,6 +85,19 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 	}
 }
 
+// The arm of a section of a rules file contains the mark that separates the arm from the trial.
+func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
+	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
+	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
+	for i, id := range []string{"00000001", "00000002"} {
+		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
+		c.Add(a.Looked(id, 1))
+	}
+	if l := c.Looks(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
+		t.Errorf("got the evaluations %+v, want one of %s with one session on each side", l, arm)
+	}
+}
+
 // The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
 func TestPicksForMatchesTheFormula(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)

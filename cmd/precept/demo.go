@@ -35,6 +35,7 @@ const (
 type demoFlags struct {
 	exit     bool
 	circle   bool
+	rules    bool
 	gate     string // distill.gate of the circle: human or auto
 	sessions int
 	agents   int
@@ -53,8 +54,14 @@ func (w *invocation) demo() *cobra.Command {
 			"true effects, and serves the dashboard until the demo is stopped.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.circle && f.rules {
+				return misuse(errors.New("--circle and --rules exclude each other; give one of them"))
+			}
 			if f.circle {
 				return w.runCircle(c.Context(), f)
+			}
+			if f.rules {
+				return w.runRules(c.Context(), f)
 			}
 			return w.runDemo(c.Context(), f)
 		},
@@ -63,6 +70,11 @@ func (w *invocation) demo() *cobra.Command {
 		&f.circle, "circle", false,
 		"follow one lesson instead: agents fail, the distiller proposes a lesson, a person "+
 			"approves the lesson, and precept injects and measures the lesson",
+	)
+	c.Flags().BoolVar(
+		&f.rules, "rules", false,
+		"measure the sections of a rules file instead: agents send a CLAUDE.md of twelve sections, of "+
+			"which three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate of the circle: human or auto")
 	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,7 +39,7 @@ func (w *invocation) rulesPropose() *cobra.Command {
 		Use:   "propose FILE",
 		Short: "Print the file without the sections that earn nothing, as a diff",
 		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
-			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The diff goes to standard output and can be applied with `patch`; " +
+			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The interval of a planned measurement (--picks, --detect) counts as soon as its sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
 			"the file is never changed in place. Sections that forbid something stay without --force.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
@@ -58,29 +58,33 @@ func (w *invocation) rulesPropose() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		judged := judge(rules.Base(args[0]), text, &rep, margin, force)
-		var cuts []rules.Span
-		for i := range judged {
-			j := &judged[i]
-			if j.rule == "" {
-				continue
-			}
-			cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
-			fmt.Fprintf(w.out, "# removed: %s: %s\n#   %s\n", report.Printable(j.section.Name), j.rule, j.evidence())
-		}
-		for i := range judged {
-			if j := &judged[i]; j.rule == "" {
-				fmt.Fprintf(w.out, "# kept: %s: %s\n", report.Printable(j.section.Name), j.why)
-			}
-		}
-		if len(cuts) == 0 {
-			fmt.Fprintln(w.out, "# No section can be removed on the present evidence.")
-			return nil
-		}
-		name := filepath.ToSlash(args[0])
-		_, err = w.out.Write(diff.Diff("a/"+strings.TrimPrefix(name, "/"), []byte(text), "b/"+strings.TrimPrefix(name, "/"), []byte(without(text, cuts))))
-		return err
+		return printProposal(w.out, filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
 	})
+}
+
+// printProposal prints the reason for each section, and the diff that removes sections.
+func printProposal(out io.Writer, name, text string, judged []judgement) error {
+	var cuts []rules.Span
+	for i := range judged {
+		j := &judged[i]
+		if j.rule == "" {
+			continue
+		}
+		cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
+		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(j.section.Name), j.rule, j.evidence())
+	}
+	for i := range judged {
+		if j := &judged[i]; j.rule == "" {
+			fmt.Fprintf(out, "# kept: %s: %s\n", report.Printable(j.section.Name), j.why)
+		}
+	}
+	if len(cuts) == 0 {
+		_, err := fmt.Fprintln(out, "# No section can be removed on the present evidence.")
+		return err
+	}
+	name = strings.TrimPrefix(name, "/")
+	_, err := out.Write(diff.Diff("a/"+name, []byte(text), "b/"+name, []byte(without(text, cuts))))
+	return err
 }
 
 // judge applies the rules of removal to the measured sections of a file, and to its outermost sections.
@@ -132,21 +136,34 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 		return "", string(r.Verdict) + " (" + effect(r) + ")"
 	case report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
 	}
-	if r.Hi != nil && *r.Hi < margin {
+	_, _, hi := bounds(r)
+	if hi != nil && *hi < margin {
 		return fmt.Sprintf("non-inferior without the section (the harm of leaving the section out is below %.1f points)", 100*margin), ""
 	}
-	if r.Effect == nil {
+	if hi == nil {
 		return "", fmt.Sprintf("too few sessions: %d with, %d without", r.NInjected, r.NWithheld)
 	}
 	return "", "unproven (" + effect(r) + ")"
 }
 
+// bounds returns the effect of a section with its 95% interval, nil for none. The interval of a planned
+// trial is narrower, because the number of sessions was set before the first session.
+func bounds(r *report.Row) (effect, lo, hi *float64) {
+	for i := range slices.Backward(r.Looks) {
+		if l := &r.Looks[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
+			return l.Effect, l.Lo, l.Hi
+		}
+	}
+	return r.Effect, r.Lo, r.Hi
+}
+
 // effect returns the effect of a section with its interval.
 func effect(r *report.Row) string {
-	if r.Effect == nil {
+	e, lo, hi := bounds(r)
+	if e == nil {
 		return "no effect shown"
 	}
-	return fmt.Sprintf("%+.1f points, 95%% interval %+.1f to %+.1f", 100**r.Effect, 100**r.Lo, 100**r.Hi)
+	return fmt.Sprintf("%+.1f points, 95%% interval %+.1f to %+.1f", 100**e, 100**lo, 100**hi)
 }
 
 // evidence returns the numbers behind a removal in one line.
@@ -157,7 +174,8 @@ func (j *judgement) evidence() string {
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		if o.Name == trial.Turns.String() && o.MeanWithheld != nil {
-			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*math.Max(1, *o.MeanWithheld), tokens, math.Max(1, *o.MeanWithheld))
+			requests := 1 + *o.MeanWithheld // the outcome counts the requests after the first one
+			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*requests, tokens, requests)
 		}
 	}
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)

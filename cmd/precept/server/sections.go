@@ -31,7 +31,8 @@ func RulesPath(cfg *configs.Config) string {
 // Times of the worker of the sections.
 const (
 	sectionsLook  = time.Second // a changed registry is noticed
-	sectionsJudge = time.Minute // verdicts are read, and the next sections start
+	sectionsJudge = time.Minute // longest time between two judgements, which read verdicts and start the next sections
+	sectionsRest  = 100         // the judgements take at most this part of the time, until sectionsJudge
 )
 
 // sections holds the registered sections of rules files, and ends and starts their measurements.
@@ -80,18 +81,22 @@ func (s *sections) run(ctx context.Context) error {
 	look := time.NewTicker(sectionsLook)
 	defer look.Stop()
 	var judged time.Time
+	var rest time.Duration
+	since := func(read, before *rules.Registry) *rules.Registry { return read.Since(before, s.now()) }
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
 		}
-		s.reload(func(read, before *rules.Registry) *rules.Registry { return read.Since(before, s.now()) })
-		if now := s.now(); now.Sub(judged) >= sectionsJudge {
-			judged = now
+		s.reload(since)
+		if begun := s.now(); begun.Sub(judged) >= rest {
 			if err := s.judge(ctx); err != nil {
 				s.failures.failed(label.StepRules, err)
 			}
+			s.reload(since)
+			judged = s.now()
+			rest = min(sectionsRest*judged.Sub(begun), sectionsJudge)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"precept/admin"
 	"precept/bandit/report"
 	"precept/configs"
+	"precept/inject/rules"
 	"precept/proxy"
 )
 
@@ -104,6 +105,9 @@ func (s *Server) Token() string { return s.token }
 func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, error) {
 	return s.services.Report(ctx, q)
 }
+
+// Rules returns the registered sections of rules files that are in effect in the running server.
+func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
 // Run serves until ctx ends or, unless the server is Within another program, a signal arrives. Run
 // opens the listeners before everything else, so that a taken port leaves the data directory alone.

@@ -18,6 +18,7 @@ import (
 	"precept/inject/backtest"
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -67,6 +68,9 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	}
 	return r, nil
 }
+
+// Rules returns the registered sections of rules files that are in effect.
+func (s *services) Rules() *rules.Registry { return s.sections.list.Load() }
 
 // Annotate adds the opinions of judges about a tenant's lessons to the rows of a report, where the
 // store has opinions.

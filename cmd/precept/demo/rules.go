@@ -1,0 +1,138 @@
+package demo
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// RulesName is the name of the rules file in the world of Rules.
+const RulesName = "CLAUDE.md"
+
+// RulesFile is the rules file that the agents of Rules send.
+//
+//go:embed twelve-sections.md
+var RulesFile string
+
+// SectionTruth is the true effect of a section of RulesFile on the probability of success.
+type SectionTruth struct {
+	Section string
+	Effect  float64 // 0.05 = +5 points
+}
+
+// rulesBase is the probability of success without any section.
+const rulesBase = .70
+
+// rulesFrame is the text that Claude Code writes before a rules file.
+const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
+
+// Rules is the world of `precept demo --rules`. Agents send a rules file of twelve sections in every
+// request. The model succeeds with a probability that depends on the sections in the request: three
+// sections help, two harm and seven do nothing.
+type Rules struct {
+	Truths []SectionTruth
+	seed   uint64
+	played int
+	done   atomic.Int64
+	ids    atomic.Uint64
+}
+
+// NewRules makes the world of a seed.
+func NewRules(seed uint64) *Rules {
+	return &Rules{seed: seed, Truths: []SectionTruth{
+		{"Voice", 0},
+		{"Reproduce first", .10},
+		{"History", 0},
+		{"Run the checks", .09},
+		{"Rewrite on sight", -.09},
+		{"Commit messages", 0},
+		{"Comments", 0},
+		{"Read the call sites", .08},
+		{"Guess the cause", -.08},
+		{"Layout", 0},
+		{"Naming", 0},
+		{"Greetings", 0},
+	}}
+}
+
+// WriteLessons makes an empty directory of lessons.
+func (r *Rules) WriteLessons(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("make the directory of the demo's lessons: %w", err)
+	}
+	return nil
+}
+
+// Done returns the number of finished sessions.
+func (r *Rules) Done() int64 { return r.done.Load() }
+
+// ServeHTTP answers as the model. The text of a request alone shows the model which sections are left.
+func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
+		var asked struct {
+			Messages []message `json:"messages"`
+		}
+		if json.Unmarshal(body, &asked) != nil || len(asked.Messages) < 2 {
+			return message{Role: "assistant", Content: "What shall I do?"}
+		}
+		if last := asked.Messages[len(asked.Messages)-1]; last.Content != finalMark {
+			return message{Role: "assistant", Content: "Step done."}
+		}
+		if r.luck(asked.Messages[1].Content) < r.chance(asked.Messages[0].Content) {
+			return message{Role: "assistant", Content: "RESULT: success"}
+		}
+		return message{Role: "assistant", Content: "RESULT: failure"}
+	})
+}
+
+// chance returns the probability of success under a system prompt.
+func (r *Rules) chance(prompt string) float64 {
+	p := rulesBase
+	for _, t := range r.Truths {
+		if strings.Contains(prompt, "## "+t.Section+"\n") {
+			p += t.Effect
+		}
+	}
+	return p
+}
+
+// luck returns a number from 0 to 1 that depends on the task alone.
+func (r *Rules) luck(task string) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(task))
+	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
+}
+
+// Play makes agents work through the next tickets, at base (http://host:port/v1). The tests of the project
+// rate every session.
+func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
+	fleet := &Fleet{BaseURL: base, Client: client}
+	from := r.played
+	r.played += sessions
+	return inParallel(ctx, agents, from+1, r.played, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
+}
+
+// work plays one session of one or two requests, and rates it.
+func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
+	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", name(n), r.seed))}
+	if n%2 == 0 {
+		_, m, err := f.chat(ctx, "rules", list, "bash")
+		if err != nil {
+			return err
+		}
+		list = append(list, m)
+	}
+	id, m, err := f.chat(ctx, "rules", append(list, userMessage(finalMark)), "bash")
+	if err != nil {
+		return err
+	}
+	r.done.Add(1)
+	return f.rate(ctx, id, succeeded(m))
+}

@@ -1,0 +1,77 @@
+package demo_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/cmd/precept/demo"
+)
+
+// rateWithout plays sessions whose requests lose sections, and returns the share of successes.
+func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
+	t.Helper()
+	world := demo.NewRules(seed)
+	var mu sync.Mutex
+	var sum, rated float64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.HasSuffix(r.URL.Path, "/feedback") {
+			var f struct{ Score float64 }
+			_ = json.Unmarshal(body, &f)
+			mu.Lock()
+			defer mu.Unlock()
+			sum, rated = sum+f.Score, rated+1
+			return
+		}
+		for _, s := range sections {
+			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
+				t.Errorf("the request lacks the section %s: %s", s, body)
+			}
+			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		world.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	if err := world.Play(t.Context(), server.URL+"/v1", server.Client(), 4, sessions); err != nil {
+		t.Fatal(err)
+	}
+	if int(rated) != sessions || world.Done() != int64(sessions) {
+		t.Fatalf("%v sessions are rated and %d done; want %d", rated, world.Done(), sessions)
+	}
+	return sum / rated
+}
+
+// A section changes the share of successes by its true effect, because the luck of a ticket is fixed.
+func TestRulesSuccessFollowsTheSections(t *testing.T) {
+	const sessions = 500
+	whole := rateWithout(t, 1, sessions)
+	for _, s := range demo.NewRules(1).Truths {
+		if s.Section == "Run the checks" || s.Section == "Rewrite on sight" || s.Section == "Voice" {
+			if effect := whole - rateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
+				t.Errorf("%s: without the section the successes change by %.3f; want %.2f", s.Section, -effect, -s.Effect)
+			}
+		}
+	}
+}
+
+func TestRulesFileHasTheSectionsOfTheTruth(t *testing.T) {
+	truths := demo.NewRules(1).Truths
+	counts := map[float64]int{}
+	for _, s := range truths {
+		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
+			t.Errorf("the file does not contain the section %q exactly once", s.Section)
+		}
+		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
+	}
+	if counts[1] != 3 || counts[-1] != 2 || counts[0] != 7 || strings.Count(demo.RulesFile, "\n## ") != len(truths) {
+		t.Errorf("the signs of the effects are %v; want 3 helpful, 2 harmful and 7 without effect", counts)
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/admin"
+	"precept/bandit/report"
+	"precept/cmd/precept/demo"
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/inject/rules"
+)
+
+// How the sections of the demo are measured.
+const (
+	rulesShare  = 0.5
+	rulesMargin = 0.05
+	rulesSpare  = 1.07 // control sessions do not count
+	rulesLeast  = 40   // sessions of a round
+	rulesMore   = 50   // further sessions when a round needs them
+	rulesWait   = 6 * time.Second
+	rulesLook   = 50 * time.Millisecond
+)
+
+// rulesDemo is the demo of rules files at work.
+type rulesDemo struct {
+	outside *invocation
+	cfg     *configs.Config
+	flags   demoFlags
+	world   *demo.Rules
+	picks   int64 // rewarded sessions of each section
+	rounds  int   // groups of sections that are measured together
+}
+
+// runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
+// shorter file.
+func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
+	if f.sessions < 1 || f.agents < 1 {
+		return misuse(errors.New("--sessions and --agents must be at least 1"))
+	}
+	world := demo.NewRules(f.seed)
+	return onModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
+		d := &rulesDemo{outside: w, cfg: cfg, flags: f, world: world}
+		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
+		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesSpare)
+		if err := d.register(); err != nil {
+			return err
+		}
+		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, w.out, d.play)
+	})
+}
+
+// register writes the rules file, and registers its sections as `precept rules measure` does.
+func (d *rulesDemo) register() error {
+	path := filepath.Join(filepath.Dir(d.cfg.Lessons), demo.RulesName)
+	if err := os.WriteFile(path, []byte(demo.RulesFile), 0o600); err != nil {
+		return fmt.Errorf("write the demo's rules file: %w", err)
+	}
+	m := measureFlags{share: rulesShare, picks: d.picks}
+	answer, err := m.register(d.cfg, demo.RulesName, demo.RulesFile, d.outside.tools.Now())
+	if err == nil && len(answer.Registered) != len(d.world.Truths) {
+		err = fmt.Errorf("%d of %d sections were registered; the demo is defective: report the output as a bug of precept", len(answer.Registered), len(d.world.Truths))
+	}
+	return err
+}
+
+// play measures the sections group by group, and prints the result next to the truth.
+func (d *rulesDemo) play(ctx context.Context, on *server.Server, data, adminURL string) error {
+	out := d.outside.out
+	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
+		demo.RulesName, len(d.world.Truths), amount(rules.Tokens(demo.RulesFile), "token"), data)
+	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, on.Token()))
+	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each with its own coin.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
+	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	line, shown := newProgress(d.outside.err, d.outside.tools, "sessions", int64(float64(d.picks)*rulesSpare)*int64(d.rounds)), int64(0)
+	sessions := int(float64(d.picks)*rulesSpare) + 1
+	for now := measured(on.Rules()); len(now) > 0; {
+		if err := d.world.Play(ctx, data+"/v1", client, d.flags.agents, sessions); err != nil {
+			line.end()
+			return err
+		}
+		line.add(d.world.Done() - shown)
+		shown, sessions = d.world.Done(), rulesMore
+		next, err := d.next(ctx, on, now)
+		if err != nil {
+			line.end()
+			return err
+		}
+		if !slices.Equal(next, now) {
+			now, sessions = next, int(float64(d.picks)*rulesSpare)+1
+		}
+	}
+	line.end()
+	r, err := on.Report(ctx, admin.Query{Tenant: "default"})
+	if err != nil {
+		return err
+	}
+	judged := judge(demo.RulesName, demo.RulesFile, &r, rulesMargin, false)
+	fmt.Fprintf(out, "\nTrue effect and measured effect of each section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
+	fmt.Fprintf(out, "precept rules propose %s:\n\n", demo.RulesName)
+	return printProposal(out, demo.RulesName, demo.RulesFile, judged)
+}
+
+// next waits until the server measures other sections than now, and returns them. A group that needs
+// further sessions is still the same after rulesWait.
+func (d *rulesDemo) next(ctx context.Context, on *server.Server, now []string) ([]string, error) {
+	for end := d.outside.tools.Now().Add(rulesWait); d.outside.tools.Now().Before(end); {
+		if next := measured(on.Rules()); !slices.Equal(next, now) {
+			return next, nil
+		}
+		if err := server.Pause(ctx, rulesLook); err != nil {
+			return nil, err
+		}
+	}
+	return now, nil
+}
+
+// measured returns the names of the sections that are under measurement.
+func measured(r *rules.Registry) (names []string) {
+	for i := range r.Sections {
+		if s := &r.Sections[i]; s.State == rules.Measuring {
+			names = append(names, s.Section)
+		}
+	}
+	return names
+}
+
+// rulesTable prints the true effect of each section next to the measured effect.
+func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
+	var b strings.Builder
+	line := func(section, truth, found, interval, sessions, result string) {
+		fmt.Fprintf(&b, "%-20s %5s %6s  %-14s %10s  %s\n", section, truth, found, interval, sessions, result)
+	}
+	line("section", "true", "found", "95% interval", "with/out", "result")
+	for _, t := range truths {
+		found, interval, sessions, result := "-", "-", "-", "kept"
+		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 && judged[i].row != nil {
+			r := judged[i].row
+			if e, lo, hi := bounds(r); e != nil {
+				found, interval = points(*e), points(*lo)+" to "+points(*hi)
+			}
+			sessions = fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld)
+			result = finding(r, judged[i].rule)
+		}
+		line(t.Section, points(t.Effect), found, interval, sessions, result)
+	}
+	return b.String()
+}
+
+// finding returns the result of a section in a few words.
+func finding(r *report.Row, rule string) string {
+	if short, _, ok := strings.Cut(rule, " ("); ok {
+		return "removed: " + short
+	}
+	if rule != "" {
+		return "removed: " + rule
+	}
+	return "kept: " + string(r.Verdict)
+}

@@ -1,0 +1,40 @@
+package learning
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// The demo of rules files measures all twelve sections through the real proxy, three at a time.
+func TestRulesDemoMeasuresEverySection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plays 400 sessions in four rounds")
+	}
+	t.Parallel()
+	out := harness.MustVerb(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")
+	rows := regexp.MustCompile(`(?m)^(\S.*?) +([+-]\d+\.\d) +[+-]\d+\.\d +[+-]\d+\.\d to [+-]\d+\.\d +(\d+)/(\d+)  \S`).FindAllStringSubmatch(out, -1)
+	if len(rows) != 12 {
+		t.Fatalf("%d sections have an effect; want 12:\n%s", len(rows), out)
+	}
+	signs := map[byte]int{}
+	for _, r := range rows {
+		with, _ := strconv.Atoi(r[3])
+		without, _ := strconv.Atoi(r[4])
+		if with < 20 || without < 20 || with+without < 93 {
+			t.Errorf("%s has %d sessions with the section and %d without; want 93 or more in all", r[1], with, without)
+		}
+		if r[2] != "+0.0" {
+			signs[r[2][0]]++
+		}
+		if !strings.Contains(out, "# removed: "+r[1]+":") && !strings.Contains(out, "# kept: "+r[1]+":") {
+			t.Errorf("the proposal lacks the section %s:\n%s", r[1], out)
+		}
+	}
+	if signs['+'] != 3 || signs['-'] != 2 {
+		t.Errorf("%d sections help and %d harm in truth; want 3 and 2:\n%s", signs['+'], signs['-'], out)
+	}
+}
