@@ -20,6 +20,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/store"
 )
 
@@ -65,7 +66,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
-		Read:  Readers{Report: reports, Library: bareLibrary{}, Survey: bare{}, Archive: bareArchive{}, Export: &fakeExport{}},
+		Read:  Readers{Report: reports, Library: bareLibrary{}, Survey: bare{}, Archive: bareArchive{}, Export: &fakeExport{}, Rules: bare{}},
 		Write: Writers{Keep: &fakeKeeper{}, Rate: bare{}, Forget: &fakeForgetter{}},
 		Program: Program{
 			Figures: func(context.Context) []Figure { return nil },
@@ -86,6 +87,10 @@ func (bare) Book() *lesson.Book { return lesson.NewBook(nil) }
 func (bare) Log(context.Context, int) ([]lesson.Event, error) { return nil, nil }
 
 func (bare) Findings(*lesson.Lesson) []lesson.Finding { return nil }
+
+func (bare) Rules() *rules.Registry { return &rules.Registry{} }
+
+func (bare) ScanRules(context.Context, string) (*rules.Scan, error) { return &rules.Scan{}, nil }
 
 func (bare) Survey(context.Context, string) (*report.Survey, error) {
 	return report.NewSurvey(time.Unix(1e9, 0)), nil

@@ -12,6 +12,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"precept/bandit/trial"
 	"precept/inject/lesson"
 )
 
@@ -94,8 +95,12 @@ func (f frame) With(query ...string) string {
 	return address(f.path, q)
 }
 
-// lesson returns the address of a lesson's page or action.
+// lesson returns the address of a lesson's page or action. A section of a rules file is a row of the page
+// of rules files.
 func (f frame) lesson(slug string, action ...string) string {
+	if trial.Arm(slug).IsRule() {
+		return f.Link("/rules") + "#" + sectionPlace(slug)
+	}
 	return f.Link(part("/lessons/", slug, action))
 }
 

@@ -24,7 +24,7 @@ import (
 // guides returns the names of the pages of the docs, in reading order.
 func guides() []string {
 	return []string{
-		"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "CI", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
+		"DASHBOARD", "EXPERIMENT", "LESSONS", "RULES", "AGENTS", "CI", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
 	}
 }
 

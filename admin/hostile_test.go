@@ -23,6 +23,7 @@ import (
 	"precept/bandit/trial"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/store"
 )
 
@@ -88,7 +89,7 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 	for name, target := range map[string]string{
 		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
 		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
 		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
@@ -253,7 +254,7 @@ func say(v reflect.Value, word string, depth int) {
 func (f *full) options() admin.Options {
 	return admin.Options{
 		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
-		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}}, Write: admin.Writers{Keep: f, Rate: f, Forget: f},
+		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}, Rules: f}, Write: admin.Writers{Keep: f, Rate: f, Forget: f},
 		Program: admin.Program{
 			Figures: func(context.Context) []admin.Figure { return f.figures },
 			Health:  func(context.Context) admin.Health { return f.health },
@@ -264,6 +265,17 @@ func (f *full) options() admin.Options {
 		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
 		Random: &steady{}, Now: func() time.Time { return f.generated },
 	}
+}
+
+func (f *full) Rules() *rules.Registry {
+	r := rules.Registered{File: f.word, Section: f.word, Text: f.word, Forbids: f.word, Verdict: f.word, State: rules.Finished}
+	return &rules.Registry{Sections: []rules.Registered{r, {File: "CLAUDE.md", Section: "Old", State: rules.Measuring}}}
+}
+
+func (f *full) ScanRules(context.Context, string) (*rules.Scan, error) {
+	var scan rules.Scan
+	scan.Add([]string{"Contents of /" + f.word + "/CLAUDE.md (project instructions):\n\n# " + f.word + "\n\n## Old\n\n" + f.word + "\n\n## Old\n\n- never " + f.word + "\n"}, 2, 100)
+	return &scan, f.err()
 }
 
 // err returns the error of an unavailable store, which quotes the query.

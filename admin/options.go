@@ -44,6 +44,7 @@ type Readers struct {
 	Survey  Surveyor
 	Archive Archive
 	Export  Exporter
+	Rules   RulesReader
 }
 
 // Writers change what is stored: states of lessons, feedback, sessions.

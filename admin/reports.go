@@ -9,12 +9,13 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the goroutines that compute reports, surveys and facets for all pages. Each runs until its
+// Workers returns the goroutines that compute reports, surveys, scans and facets for all pages. Each runs until its
 // context ends. Without the workers each page computes its own.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
 		func(ctx context.Context) error { return s.surveys.run(ctx, "default") },
+		func(ctx context.Context) error { return s.scans.run(ctx, "default") },
 		func(ctx context.Context) error { return s.recent.run(ctx, recentKey{Tenant: "default"}) },
 	}
 }
@@ -35,6 +36,9 @@ func (s *Server) keep() {
 		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
 		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
 	s.surveys = newShared(s.options.Now, s.options.Read.Survey.Survey,
+		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
+		func(time.Duration) time.Duration { return 0 })
+	s.scans = newShared(s.options.Now, s.options.Read.Rules.ScanRules,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
 	s.recent = newShared(s.options.Now, s.readRecent,

@@ -41,6 +41,7 @@ func (s *Server) dashboard() []page {
 		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
 		{Path: "/lessons/:slug", Serve: s.lessonPage},
 		{Name: "Breakdown", Path: "/breakdown", Serve: s.breakdown},
+		{Name: "Rules", Path: "/rules", Serve: s.rulesPage},
 		{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waiting()) }},
 		{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
 		{Path: "/sessions/:session", Serve: s.sessionPage},

@@ -15,6 +15,7 @@ import (
 	g "maragu.dev/gomponents"
 
 	"precept/bandit/report"
+	"precept/inject/rules"
 	"precept/store"
 )
 
@@ -31,6 +32,7 @@ type Server struct {
 	decided  *decisions
 	reports  *shared[reportKey, report.Report]
 	surveys  *shared[string, *report.Survey]
+	scans    *shared[string, *rules.Scan]
 	recent   *shared[recentKey, store.Recent]
 	audit    *audit
 }

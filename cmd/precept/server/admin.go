@@ -47,7 +47,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	s.admin, err = admin.New(admin.Options{
 		Access:  s.access(s.cfg),
 		Address: admin.Address{Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr())},
-		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v},
+		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v, Rules: v},
 		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v},
 		Program: admin.Program{
 			Figures: s.figures, Health: health.read, Prices: s.prices, Ready: s.proxy.Ready,

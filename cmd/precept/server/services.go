@@ -69,7 +69,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	return r, nil
 }
 
-// Rules returns the registered sections of rules files that are in effect.
+// Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.list.Load() }
 
 // Annotate adds the opinions of judges about a tenant's lessons to the rows of a report, where the
@@ -250,6 +250,15 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 		return nil, err
 	}
 	return survey, nil
+}
+
+// ScanRules implements admin.RulesReader.
+func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, error) {
+	e, ok := s.evidence()
+	if !ok {
+		return nil, errors.New("the store keeps nothing: precept runs from memory")
+	}
+	return ScanRules(ctx, e, tenant, s.tools.Now())
 }
 
 // Nearest implements admin.Surveyor.

@@ -1,0 +1,195 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/inject/rules"
+)
+
+// RulesReader reads the rules files of agents, for the page about their sections.
+type RulesReader interface {
+	// Rules returns the registered sections that are in effect.
+	Rules() *rules.Registry
+	// ScanRules finds the rules files in the newest captured sessions of a tenant. A scan may take
+	// seconds; pages share the result.
+	ScanRules(ctx context.Context, tenant string) (*rules.Scan, error)
+}
+
+// rulesView is the data of the page of rules files.
+type rulesView struct {
+	sessions   int // captured sessions that were searched
+	reading    bool
+	files      []rules.SeenFile
+	registered []rules.Registered
+	rows       map[string]*report.Row // by arm
+	listed     map[string]bool        // anchors on the page
+	shown      map[trial.Arm]bool     // registered sections in the table of a file
+}
+
+// rulesPage lists the rules files with their sections. A viewer sees registered sections only, because
+// the other names are words of conversations.
+func (s *Server) rulesPage(c echo.Context) error {
+	r, err := s.readReport(c)
+	if err != nil {
+		return err
+	}
+	v := rulesView{registered: s.options.Read.Rules.Rules().Sections, rows: map[string]*report.Row{}, listed: map[string]bool{}, shown: map[trial.Arm]bool{}}
+	for i := range r.report.Lessons {
+		v.rows[r.report.Lessons[i].Arm] = &r.report.Lessons[i]
+	}
+	page := shown{Title: "Rules", Main: v.html, Live: r.of.Old, Counted: r.of, Problem: r.problem}
+	if holderOf(c).role != viewer {
+		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, patience)
+		switch v.reading = errors.Is(err, errBeingMade); {
+		case v.reading:
+			page.Live = true
+		case err != nil:
+			s.log(c).Error("scan of rules files failed", "tenant", r.key.Tenant, "error", err)
+			page.Problem = "The captured sessions cannot be read; the log has the reason. Requests are not affected."
+		default:
+			v.sessions, v.files, page.Live = scan.Sessions, scan.Files(), page.Live || old
+		}
+	}
+	return s.show(c, page)
+}
+
+func (v *rulesView) html(f frame) g.Node {
+	files := make(g.Group, len(v.files))
+	for i := range v.files {
+		files[i] = v.file(&v.files[i])
+	}
+	return g.Group{
+		title("Rules", quiet(g.Text("The sections of CLAUDE.md, AGENTS.md and similar files that agents send, their tokens (estimates), and their effect. "),
+			h.A(h.Href(f.Link("/help/RULES")), g.Text("How to measure a section")), g.Text("."))),
+		files,
+		v.others(),
+		g.Iff(len(v.files) == 0 && len(v.registered) == 0 && f.page.Problem == "", func() g.Node {
+			if v.reading {
+				return empty("The captured sessions are being read", h.P(g.Text("The first time takes some seconds. The files then appear here.")))
+			}
+			return empty("No rules file was found", h.P(g.Text("precept searches the captured sessions ("+countOf(v.sessions, "session")+
+				" read) for the files of known agents. Learning must be enabled.")))
+		}),
+	}
+}
+
+// file returns the table of a rules file.
+func (v *rulesView) file(s *rules.SeenFile) g.Node {
+	depth := map[string]int{}
+	rows := make(g.Group, len(s.Sections))
+	for i := range s.Sections {
+		x := &s.Sections[i]
+		if x.Parent != "" {
+			depth[x.Section] = depth[x.Parent] + 1
+		}
+		name := rules.Registered{File: rules.Base(s.File), Section: x.Section, Hash: x.Hash}
+		rows[i] = h.Tr(
+			v.anchor(name.Slug()), rowHead(g.Text(strings.Repeat("\u2003", min(depth[x.Section], 5))), quoted(x.Section)),
+			numberCells(count(x.TokensPerRequest), count(x.TokensPerSession), count(x.Sessions), share(x.InputShare)),
+			wordCells(v.state(&name, x)),
+		)
+	}
+	return h.Section(
+		labelled(s.File), h.H2(quoted(s.File)),
+		h.P(quoted(s.Agent), g.If(s.Agent != "", g.Text(": ")), g.Text(countOf(s.Sessions, "session")+", "+countOf(s.TokensPerRequest, "token")+" a request, "+
+			countOf(s.TokensPerSession, "token")+" a session, "+share(s.InputShare)+" of the input tokens.")),
+		grid(labelled("Sections of "+s.File), columns(words("Section"), numbers("Tokens a request", "Tokens a session", "Sessions", "Share of input"), words("State")), rows...),
+	)
+}
+
+// state returns the state of a section's measurement.
+func (v *rulesView) state(name *rules.Registered, x *rules.SeenSection) g.Node {
+	edited := false
+	for i := range v.registered {
+		r := &v.registered[i]
+		if r.Arm() == name.Arm() {
+			v.shown[r.Arm()] = true
+			return v.measured(r)
+		}
+		edited = edited || r.Slug() == name.Slug()
+	}
+	switch {
+	case x.Problem != "":
+		return g.Group{g.Text("not measurable"), small(quoted(x.Problem))}
+	case edited:
+		return g.Group{g.Text("not measured"), small(g.Text("edited since the registration: register the section again"))}
+	case x.Forbids != "":
+		return g.Group{g.Text("not measured"), small(quoted("forbids something (" + x.Forbids + "): needs --force"))}
+	}
+	return g.Text("not measured")
+}
+
+// measured returns the state, the verdict and the effect of a registered section.
+func (v *rulesView) measured(r *rules.Registered) g.Node {
+	state := string(r.State)
+	if r.Verdict != "" {
+		state += ": " + r.Verdict
+	}
+	row := v.rows[string(r.Arm())]
+	if row == nil {
+		return quoted(state)
+	}
+	a := advise(row)
+	value, note := effectText(row)
+	for i := range row.Looks { // a planned measurement has a narrower interval
+		if l := &row.Looks[i]; l.Taken && l.Outcome == "" && l.Effect != nil && l.Lo != nil && l.Hi != nil {
+			e := effect{*l.Effect, *l.Lo, *l.Hi}
+			value, note = e.points(), e.interval()
+		}
+	}
+	return g.Group{
+		h.Strong(toned(a.Tone), quoted(state)),
+		small(g.Text("effect " + value + " " + note)),
+		small(g.Text(count(row.NInjected) + " sessions with the section, " + count(row.NWithheld) + " without")),
+	}
+}
+
+// others returns the registered sections that no listed file contains.
+func (v *rulesView) others() g.Node {
+	var rows g.Group
+	for i := range v.registered {
+		if r := &v.registered[i]; !v.shown[r.Arm()] {
+			rows = append(rows, h.Tr(v.anchor(r.Slug()), rowHead(quoted(r.File+": "+r.Section)), numberCells(count(rules.Tokens(r.Text))), wordCells(v.measured(r))))
+		}
+	}
+	return g.Iff(len(rows) > 0, func() g.Node {
+		return section("registered", "Other registered sections", grid(labelledBy("registered"), columns(words("Section"), numbers("Tokens a request"), words("State")), rows...))
+	})
+}
+
+// anchor returns the id of a section's first row.
+func (v *rulesView) anchor(slug string) g.Node {
+	place := sectionPlace(slug)
+	if v.listed[place] {
+		return nil
+	}
+	v.listed[place] = true
+	return h.ID(place)
+}
+
+// sectionPlace returns the anchor of a section's arm on the page of rules files.
+func sectionPlace(slug string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
+			return unicode.ToLower(r)
+		}
+		return '-'
+	}, strings.TrimPrefix(cut(slug, 200), rules.ArmPrefix))
+}
+
+// share formats a part of the input tokens.
+func share(x float64) string {
+	if x > 0 && x < 0.01 {
+		return "< 1%"
+	}
+	return percent(x)
+}

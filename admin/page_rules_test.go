@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit/report"
+	"precept/inject/rules"
+)
+
+// someRules is a source of one rules file with registered sections.
+type someRules struct{ sections []rules.Registered }
+
+func (s *someRules) Rules() *rules.Registry { return &rules.Registry{Sections: s.sections} }
+
+const rulesText = "# Shop\n\n## Voice\n\nBe brief.\n\n## Tests\n\nRun the tests.\n\n## Secrets\n\nNever print a key.\n\n## Same\n\nTwice.\n\n## Same\n\nTwice.\n"
+
+func (s *someRules) ScanRules(context.Context, string) (*rules.Scan, error) {
+	var scan rules.Scan
+	scan.Add([]string{"Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}, 2, 400)
+	return &scan, nil
+}
+
+// rulesFixture returns a fixture whose agent sends rulesText. The section Voice has a verdict, and the
+// section Gone is no longer in the file.
+func rulesFixture(t *testing.T) (*fixture, rules.Registered) {
+	t.Helper()
+	voice := rules.Registered{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
+	gone := rules.Registered{File: "CLAUDE.md", Section: "Gone", Hash: rules.Hash("x"), Text: "x", State: rules.Measuring}
+	reports := &fakeReports{}
+	reports.report.Lessons = []report.Row{{
+		Slug: voice.Slug(), Arm: string(voice.Arm()), State: "finished", Effect: new(.01), Lo: new(-.02), Hi: new(.03), NInjected: 51, NWithheld: 49, Verdict: report.NoEffect,
+	}}
+	o := optionsOf(reports, time.Now)
+	o.Access.Viewers = []string{"viewer-token-of-the-rules-test"}
+	o.Read.Rules = &someRules{[]rules.Registered{voice, gone}}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{Server: s}, voice
+}
+
+func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
+	f, _ := rulesFixture(t)
+	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
+	for _, want := range []string{
+		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
+		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestRulesPageShowsViewersRegisteredSectionsOnly(t *testing.T) {
+	f, _ := rulesFixture(t)
+	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
+	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
+		t.Errorf("the page of a viewer lacks the registered sections, or holds other words of the file")
+	}
+}
+
+func TestEffectTableLinksSectionsToTheRulesPage(t *testing.T) {
+	f, _ := rulesFixture(t)
+	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
+	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
+		t.Errorf("the table does not link the section to the page of rules files: %.300s", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
+	}
+}
