@@ -73,8 +73,8 @@ func (w *invocation) demo() *cobra.Command {
 	)
 	c.Flags().BoolVar(
 		&f.rules, "rules", false,
-		"measure the sections of a rules file instead: agents send a CLAUDE.md of twelve sections, of "+
-			"which three help, two harm and seven do nothing",
+		"measure the sections of a rules file instead: agents send a CLAUDE.md of twelve sections; "+
+			"three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate of the circle: human or auto")
 	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person

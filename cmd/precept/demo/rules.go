@@ -123,13 +123,13 @@ func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agen
 func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", name(n), r.seed))}
 	if n%2 == 0 {
-		_, m, err := f.chat(ctx, "rules", list, "bash")
+		_, m, err := f.chat(ctx, "", "rules", list, "bash")
 		if err != nil {
 			return err
 		}
 		list = append(list, m)
 	}
-	id, m, err := f.chat(ctx, "rules", append(list, userMessage(finalMark)), "bash")
+	id, m, err := f.chat(ctx, "", "rules", append(list, userMessage(finalMark)), "bash")
 	if err != nil {
 		return err
 	}
