@@ -311,7 +311,8 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The task is hidden with the first exchange, whose call names a path that opted out later.
+// The task is hidden with the first exchange, whose call names a path that opted out later. A list has no
+// calls, and hides the tasks that other patterns judged.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -328,7 +329,8 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 		}
 		return tr.Task
 	}
-	before := task()
+	listed := func() string { return r.browse(store.SessionQuery{}).Sessions[0].Task }
+	before, listedBefore := task(), listed()
 	o, err := sample.NewOptOut([]string{"make"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -336,6 +338,9 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	r.store.SetOptOut(o)
 	if after := task(); before == "" || after != "" {
 		t.Errorf("the task is %q before the opt-out and %q after, want words and none", before, after)
+	}
+	if after := listed(); listedBefore == "" || after != "" {
+		t.Errorf("the listed task is %q before the opt-out and %q after, want words and none", listedBefore, after)
 	}
 }
 

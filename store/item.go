@@ -192,7 +192,9 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	if o := a.optOut.Load(); o == nil || !o.Hits(f.Task) { // a path may have opted out later
+	// A row does not have the calls of the first turn. With other patterns than at that turn, a call may
+	// name a path that opted out later.
+	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.Hits(f.Task) {
 		x.Task = f.Task
 	}
 }

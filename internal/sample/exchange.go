@@ -73,6 +73,7 @@ type TurnFacts struct {
 	Task  string   // first words of the user, at the first turn
 	Tags  []string // tags that the client sent
 	Kinds []string // kinds of the failed tool results
+	Paths string   // OptOut.PathHash of the patterns that judged the exchange
 }
 
 // Lesson is the state of a matched lesson in the turn.

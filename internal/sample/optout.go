@@ -2,6 +2,8 @@ package sample
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -63,6 +65,21 @@ func (o *OptOut) Tenant(name string) bool { return matchesAny(o.tenants, name) }
 func matchesAny(globs []string, name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
+}
+
+// PathHash identifies the patterns of paths; "" without patterns. An exchange that other patterns judged
+// may name a path that opts out now.
+func (o *OptOut) PathHash() string {
+	if o == nil || len(o.paths) == 0 {
+		return ""
+	}
+	globs := make([]string, len(o.paths))
+	for i := range o.paths {
+		globs[i] = o.paths[i].glob
+	}
+	slices.Sort(globs)
+	sum := sha256.Sum256([]byte(strings.Join(globs, "\n")))
+	return hex.EncodeToString(sum[:6])
 }
 
 // Hits reports whether a tool's arguments name an opted-out path: JSON strings at any depth

@@ -25,6 +25,7 @@ type Facts struct {
 	Turns  int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest int       `json:"newest,omitempty"` // newest described turn
 	Task   string    `json:"task,omitempty"`   // first words of the user
+	Paths  string    `json:"paths,omitempty"`  // sample.OptOut.PathHash of the patterns that judged the turn of Task
 	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
 	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
 	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent
@@ -57,7 +58,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 		f.Turns, f.Newest = f.Turns+1, x.Turn
 	}
 	if x.Turn <= 1 && f.Task == "" {
-		f.Task = headline(x.Facts.Task)
+		f.Task, f.Paths = headline(x.Facts.Task), x.Facts.Paths
 	}
 	for i := range x.Reply.Calls {
 		f.Tools = addFact(f.Tools, x.Reply.Calls[i].Name)

@@ -58,7 +58,7 @@ func (r *Record) Adopt(n *Record) {
 		highest[kind] = max(highest[kind], number)
 	}
 	r.State.Placeholders = highest
-	r.State.Refused, r.State.StandIn = n.State.Refused, n.State.StandIn
+	r.State.Refused, r.State.Uncut, r.State.StandIn = n.State.Refused, n.State.Uncut, n.State.StandIn
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }
 
