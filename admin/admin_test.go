@@ -120,6 +120,10 @@ func (bare) Transcript(context.Context, string, string, int) (store.Transcript, 
 	return store.Transcript{}, store.ErrNoSession
 }
 
+func (bare) EachPart(context.Context, string, string, func(*store.Transcript) error) error {
+	return store.ErrNoSession
+}
+
 func (bare) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
 	return store.SampleList{}, nil
 }

@@ -336,6 +336,14 @@ func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Trans
 	return f.one, f.err()
 }
 
+func (f *full) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
+	f.asked = name
+	if err := f.err(); err != nil {
+		return err
+	}
+	return use(&f.one)
+}
+
 func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
 	return f.samples, f.err()
 }

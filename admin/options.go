@@ -131,6 +131,7 @@ type Archive interface {
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
+	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
 	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }

@@ -98,22 +98,11 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 // writeTranscript writes a line for each part of a session's transcript: a long session has several
 // parts, each with its place in from.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
-	for from := 0; ; {
-		t, err := s.options.Read.Archive.Transcript(c.Request().Context(), x.Tenant, x.ID, from)
-		if errors.Is(err, store.ErrNoSession) { // deleted since the list was read
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := lines.Encode(&t); err != nil {
-			return err
-		}
-		if t.Next >= t.Exchanges || t.Next <= from {
-			return nil
-		}
-		from = t.Next
+	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error { return lines.Encode(t) })
+	if errors.Is(err, store.ErrNoSession) { // deleted since the list was read
+		return nil
 	}
+	return err
 }
 
 func csvHead() []string {

@@ -344,6 +344,39 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 }
 
+// The parts of a transcript have each exchange once, with whole texts.
+func TestEachPartHasWholeTexts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	c := r.converse("story")
+	const turns, long = store.TurnsShown + 20, 40 << 10
+	for n := range turns {
+		c.turn(n+1, func(x *sample.Exchange) {
+			if x.Reply.Text = fmt.Sprint("answer ", n); n == 0 {
+				x.Reply.Text = strings.Repeat("word ", long/5)
+			}
+		})
+	}
+	c.deliverAll()
+	var parts, read, longest int
+	err := r.archive.EachPart(t.Context(), us, "story", func(part *store.Transcript) error {
+		parts++
+		if part.From != read || part.Exchanges != turns {
+			t.Errorf("a part begins at %d of %d, want %d of %d", part.From, part.Exchanges, read, turns)
+		}
+		for i := range part.Said {
+			for k := range part.Said[i].Entries {
+				longest = max(longest, len(part.Said[i].Entries[k].Text))
+			}
+		}
+		read = part.Next
+		return nil
+	})
+	if err != nil || parts != 2 || read != turns || longest < long {
+		t.Errorf("got %d parts with %d exchanges, longest text %d, error %v; want 2, %d and %d", parts, read, longest, err, turns, long)
+	}
+}
+
 // Samples are listed by filters, newest first.
 func TestBrowseSamples(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/internal/redact"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -124,17 +125,43 @@ type TurnItem struct {
 // Transcript returns one session from the exchange from on, counted from 0. name is the client's name
 // of the session, our name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
+	t, turns, err := a.transcript(ctx, tenant, name)
+	if err != nil {
+		return t, err
+	}
+	turns.skip(from)
+	turns.fill(&t, false)
+	return t, nil
+}
+
+// EachPart calls use with the parts of one session's transcript in order, with whole texts. EachPart
+// reads the stored exchanges once.
+func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*Transcript) error) error {
+	t, turns, err := a.transcript(ctx, tenant, name)
+	if err != nil {
+		return err
+	}
+	for {
+		turns.fill(&t, true)
+		if err := use(&t); err != nil || t.Next >= t.Exchanges {
+			return err
+		}
+	}
+}
+
+// transcript returns a transcript without exchanges, and the reader of the exchanges.
+func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
-		return Transcript{}, err
+		return Transcript{}, nil, err
 	}
 	if a.Hides(tenant, rec.Identity.Agent) {
-		return Transcript{}, ErrNoSession
+		return Transcript{}, nil, ErrNoSession
 	}
 	items := newItems(a)
 	x, err := items.itemOf(ctx, &l, rec)
 	if err != nil {
-		return Transcript{}, err
+		return Transcript{}, nil, err
 	}
 	drawn := &rec.Assignment
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
@@ -143,19 +170,18 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	t := Transcript{SessionItem: x, Said: []TurnItem{}, Picks: picks(drawn), Fates: fatesOf(&x, drawn), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
-		return t, err
+		return t, nil, err
 	}
 	t.Rewarded = a.rewardOf(&l, entries)
 	ex, err := a.exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
-		return t, err
+		return t, nil, err
 	}
 	if len(ex) > 0 && ex[0].Turn <= 1 && a.hidesExchange(&ex[0]) {
 		t.Task = "" // the words of a hidden exchange
 	}
-	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
-	a.addTurns(&t, rec, ex)
-	return t, nil
+	t.Exchanges = len(ex)
+	return t, &turnReader{archive: a, record: rec, exchanges: ex, reading: sample.NewReading(), redactor: a.redactor()}, nil
 }
 
 // Shown returns the exchanges of a session that a person may read: none of a session that opted out,
@@ -212,34 +238,49 @@ func picks(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// addTurns adds the exchanges from t.From on, as many as one Transcript holds. Earlier exchanges are read
-// as well, because they may hold the calls that results answer.
-func (a *Archive) addTurns(t *Transcript, rec *session.Record, ex []sample.Exchange) {
-	reading, shown, r := sample.NewReading(), 0, a.redactor()
-	t.Next = t.From
-	for i := range ex {
-		e := &ex[i]
-		request, reply := reading.Request(e), reading.Reply(e)
-		if i < t.From {
-			continue
-		}
-		if len(t.Said) == TurnsShown || shown >= maxShown {
-			return
-		}
-		x := a.turnItem(e)
+// turnReader reads the exchanges of a session in order: an exchange may hold the calls that the results
+// of a later exchange answer.
+type turnReader struct {
+	archive   *Archive
+	record    *session.Record
+	exchanges []sample.Exchange
+	reading   *sample.Reading
+	redactor  *redact.Redactor
+	next      int // index of the next exchange
+}
+
+// skip reads the exchanges before an index.
+func (r *turnReader) skip(to int) {
+	for ; r.next < min(to, len(r.exchanges)); r.next++ {
+		r.reading.Request(&r.exchanges[r.next])
+		r.reading.Reply(&r.exchanges[r.next])
+	}
+}
+
+// fill replaces the exchanges of a transcript by the next exchanges, as many as one Transcript holds.
+// whole leaves long texts uncut.
+func (r *turnReader) fill(t *Transcript, whole bool) {
+	t.Said, t.From = []TurnItem{}, r.next
+	for shown := 0; r.next < len(r.exchanges) && len(t.Said) < TurnsShown && shown < maxShown; r.next++ {
+		e := &r.exchanges[r.next]
+		request, reply := r.reading.Request(e), r.reading.Reply(e)
+		x := r.archive.turnItem(e)
 		if !x.Hidden {
-			x.Entries = append(x.Entries, withInsertions(request, rec.Lessons.Blocks, e, r)...)
+			x.Entries = append(x.Entries, withInsertions(request, r.record.Lessons.Blocks, e, r.redactor)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
 			if e.Reply.Error != "" {
 				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})
 			}
 		}
 		for k := range x.Entries {
-			x.Entries[k].cut()
+			if !whole {
+				x.Entries[k].cut()
+			}
 			shown += len(x.Entries[k].Text)
 		}
-		t.Said, t.Next = append(t.Said, x), i+1
+		t.Said = append(t.Said, x)
 	}
+	t.Next = r.next
 }
 
 // turnItem returns an exchange without entries.
