@@ -38,10 +38,10 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with its 95% interval, valid for one look. The interval of fewer than 5
+// Estimate is a mean with its 95% interval, valid for one look. The interval of fewer than 10
 // sessions is null.
 type Estimate struct {
-	Sessions int      `json:"sessions"`
+	Sessions int      `json:"sessions"` // with the value; for success, a run counts once
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
@@ -64,10 +64,14 @@ type InjectedSide struct {
 	rewarded int
 }
 
-const (
-	comparedLeast = 5    // sessions below which there is no interval
-	normal95      = 1.96 // standard deviations of a 95% interval
-)
+// comparedLeast is the number of sessions below which there is no interval.
+const comparedLeast = 10
+
+// t95 approximates the 97.5% quantile of Student's t for n values, within 0.02 from 10 values on.
+func t95(n int) float64 {
+	df := float64(n - 1)
+	return 1.96 + 2.37/df + 2.8/(df*df)
+}
 
 // measureOf is one measure of sessions. ok is false for a session without the value.
 type measureOf struct {
@@ -90,7 +94,7 @@ func measuresOfSessions() []measureOf {
 			}
 			return float64(x.Input + *x.Output), true
 		}},
-		{"seconds", false, func(x *store.SessionItem) (float64, bool) { return x.Seconds, true }},
+		{"seconds", false, func(x *store.SessionItem) (float64, bool) { return x.Seconds, x.Seconds > 0 }},
 		{"turns", false, func(x *store.SessionItem) (float64, bool) { return float64(x.Turns), true }},
 		{"errors", false, func(x *store.SessionItem) (float64, bool) {
 			if x.Errors == nil {
@@ -146,7 +150,14 @@ func compare(r *store.Recent, q *store.SessionQuery, by, a, b string) Comparison
 // with this mean can have, so that equal rewards do not make an interval without width.
 func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
+	runs := map[string]bool{}
 	for _, x := range list {
+		if m.share && x.Run != "" { // the sessions of a run have one reward
+			if runs[x.Run] {
+				continue
+			}
+			runs[x.Run] = x.Reward != nil
+		}
 		if v, ok := m.value(x); ok {
 			e.Sessions, sum, squares = e.Sessions+1, sum+v, squares+v*v
 		}
@@ -172,7 +183,7 @@ func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
 
 // span sets the interval around the mean.
 func (e *Estimate) span(share bool) {
-	half := normal95 * math.Sqrt(e.variance)
+	half := t95(e.Sessions) * math.Sqrt(e.variance)
 	low, high := *e.Mean-half, *e.Mean+half
 	if low = max(low, 0); share {
 		high = min(high, 1)
@@ -188,7 +199,7 @@ func minus(a, b *Estimate) (d Estimate) {
 	mean := *a.Mean - *b.Mean
 	d.Sessions, d.Mean, d.variance = a.Sessions+b.Sessions, &mean, a.variance+b.variance
 	if !math.IsInf(d.variance, 1) {
-		half := normal95 * math.Sqrt(d.variance)
+		half := t95(min(a.Sessions, b.Sessions)) * math.Sqrt(d.variance)
 		low, high := mean-half, mean+half
 		d.Low, d.High = &low, &high
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -106,13 +107,25 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
+// comparedSessions returns a link to the sessions of one side, with the filters of the comparison.
+func comparedSessions(f frame, query ...string) string {
+	q := maps.Clone(f.query)
+	for _, own := range []string{"by", "a", "b"} {
+		q.Del(own)
+	}
+	for i := 0; i+1 < len(query); i += 2 {
+		q.Set(query[i], query[i+1])
+	}
+	return address("/sessions", q)
+}
+
 // measures returns the table of the measures.
 func (v *compareView) measures(f frame) g.Node {
 	c := &v.c
 	link := func(side *ComparedSide) g.Node {
 		return g.Group{
 			quoted(short(side.Value)),
-			small(h.A(h.Href(f.Link("/sessions", c.By, side.Value, "range", f.query.Get("range"))), g.Text(countOf(side.Sessions, "session")))),
+			small(h.A(h.Href(comparedSessions(f, c.By, side.Value)), g.Text(countOf(side.Sessions, "session")))),
 		}
 	}
 	names := map[string]string{
@@ -156,7 +169,7 @@ func (v *compareView) lessons(f frame) g.Node {
 			return h.Td(g.Text("0"))
 		}
 		return h.Td(
-			h.A(h.Href(f.Link("/sessions", c.By, value, "lesson", slug, "arm", store.ArmInjected, "range", f.query.Get("range"))), g.Text(count(of.Sessions))),
+			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.ArmInjected)), g.Text(count(of.Sessions))),
 			small(g.Text("mean reward "+fixed(of.Reward, 2))),
 		)
 	}
