@@ -91,8 +91,8 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			r := report.Report{GeneratedAt: f.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
 			r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl = new(0.1), new(0.06), new(0.151), 950, 50
-			r.Global.Days = []report.Day{{Date: "2026-04-23", NTreated: 7}, {
-				Date: "2026-04-24", NTreated: 90, TokensAdded: 500_000,
+			r.Global.Days = []report.Day{{Date: "2026-04-24", NTreated: 7}, {
+				Date: "2026-04-25", NTreated: 90, TokensAdded: 500_000,
 				Treated: report.Spent{Sessions: 50, Input: 100_000, Cached: 50_000}, Control: report.Spent{Sessions: 5, Input: 5_000},
 			}}
 			for i, v := range []report.Verdict{report.TrialHelps, report.ProvenHarms, report.TrialHarms, report.Helps, report.Unproven} {

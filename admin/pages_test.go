@@ -29,7 +29,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	rejected := report.Row{Slug: "never-seen", State: "rejected"}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, rejected)
 	for i := range 3 {
-		day := time.Date(2026, 4, 23+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first is eight days ago
+		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first is seven days ago
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{
 			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
