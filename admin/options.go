@@ -130,10 +130,15 @@ type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
-	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
-	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
+	Transcripts
 	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
+}
+
+// Transcripts reads the exchanges of a session: one part for a page, or each part for an export.
+type Transcripts interface {
+	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
+	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
 }
 
 // Rater accepts feedback for any session.
