@@ -50,7 +50,10 @@ func lived(t *testing.T, flags []string) {
 		t.Errorf("got the facts %+v, want the first words, 0 errors, the output and a duration", one)
 	}
 	var facets store.Facets
-	p.Ask(t, "/api/facets", &facets)
+	harness.Eventually(t, "the facets count the session", func() bool {
+		p.Ask(t, "/api/facets", &facets)
+		return facets.Counted > 0
+	})
 	if facets.Counted != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
 		t.Errorf("got the facets %+v, want one session with one injected lesson and no opted-out session", facets)
 	}
