@@ -73,6 +73,9 @@ func (r *Request) places(g spot) []place {
 		return nil
 	}
 	out := []place{p}
+	if p.form == newMember && !ok { // or a null after the same spelling of the key
+		out = append(out, place{at: p.at + len(p.head) - 1, form: aroundNull})
+	}
 	if p.form == inString {
 		out = []place{{at: p.at - 1, form: aroundNull}, p}
 	}
