@@ -65,7 +65,7 @@ func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 		out = append(out, statOf("truth", points(truth), "this is the demo", ""))
 	}
 	if r.NeedsPicks > 0 {
-		out = append(out, statOf("needs", count(r.Told)+" of "+count(r.Told+r.NeedsPicks), missing(r), ""))
+		out = append(out, statOf("needs", count(r.Rewarded)+" of "+count(r.Rewarded+r.NeedsPicks), missing(r), ""))
 	}
 	return out
 }
@@ -140,7 +140,7 @@ func looksTable(looks []report.PlannedTrial) g.Node {
 			columns(words("Began"), numbers("Rewarded of planned picks", "Effect, points"), words("Verdict")),
 			g.Map(looks, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
-					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Told, l.Planned), points(l.Effect)),
+					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Rewarded, l.Planned), points(l.Effect)),
 					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not yet"))),
 				)
 			}),

@@ -61,7 +61,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 				e := shownOf(o.row)
 				return h.Tr(
 					rowHead(code(o.row.Arm)), wordCells(g.Text(o.row.State), g.Text(string(o.row.Verdict))),
-					numberCells(e.points(), e.interval(), count(o.row.Told)),
+					numberCells(e.points(), e.interval(), count(o.row.Rewarded)),
 				)
 			}),
 		),

@@ -153,14 +153,14 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":       {func(w *world) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
-		"needs":      {func(w *world) { w.row.Told, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
+		"needs":      {func(w *world) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
 		"cache":      {func(w *world) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with it</small>"}},
 		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with it, −1.0 points by the lesson</small>"}},
 		"input":      {func(w *world) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
 		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
 		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"looks": {func(w *world) {
-			w.row.Looks = []report.PlannedTrial{{Told: 3, Planned: 800, Verdict: report.Helps}, {Told: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
+			w.row.Looks = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"an effect": {func(w *world) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
 			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",

@@ -104,7 +104,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 		h := 0.2 / float64(i+2)
 		row.Days = append(row.Days, report.Band{Date: time.Date(2026, 3, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), Effect: 0.06, Lo: 0.06 - h, Hi: 0.06 + h})
 	}
-	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@old", State: "edited", Verdict: report.Unproven, Told: 77})
+	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@old", State: "edited", Verdict: report.Unproven, Rewarded: 77})
 	return f, lib, keeper
 }
 

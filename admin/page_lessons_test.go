@@ -22,7 +22,7 @@ func many(n int) report.Report {
 	for i := range n {
 		e := float64(i%41-20) / 200
 		l := report.Row{
-			Slug: fmt.Sprintf("a-lesson-with-a-name-of-some-length-%04d", i), Arm: fmt.Sprintf("a@%d", i), State: "active", Verdict: verdicts[i%5], NInjected: int64(100 + i), NWithheld: 50, Told: int64(150 + i),
+			Slug: fmt.Sprintf("a-lesson-with-a-name-of-some-length-%04d", i), Arm: fmt.Sprintf("a@%d", i), State: "active", Verdict: verdicts[i%5], NInjected: int64(100 + i), NWithheld: 50, Rewarded: int64(150 + i),
 			Effect: new(e), Lo: new(e - 0.04), Hi: new(e + 0.04), Tokens: 40,
 		}
 		if l.Verdict == report.Unproven {

@@ -45,7 +45,7 @@ func (s *Server) overview(c echo.Context) error {
 	}
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
 		switch l := &r.report.Lessons[i]; {
-		case l.Matched == 0 && l.Picked == 0 && l.Told == 0 && l.Effect == nil && lesson.State(l.State).Fires():
+		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).Fires():
 			v.unmatched = append(v.unmatched, l)
 		case l.Picked > 0 || lesson.State(l.State).Fires():
 			v.rows = append(v.rows, l)

@@ -136,7 +136,7 @@ func together(r *report.Global) *report.Row {
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
-		done, wanted := l.Told, l.Told+l.NeedsPicks
+		done, wanted := l.Rewarded, l.Rewarded+l.NeedsPicks
 		progress = g.Group{
 			h.Progress(
 				h.Max(strconv.FormatInt(wanted, 10)), h.Value(strconv.FormatInt(done, 10)),
@@ -161,7 +161,7 @@ func order(key string) func(x, y *report.Row) int {
 	by, known := map[string]func(x, y *report.Row) int{
 		"name":     func(x, y *report.Row) int { return strings.Compare(x.Slug, y.Slug) },
 		"verdict":  func(x, y *report.Row) int { return strings.Compare(advise(x).Group, advise(y).Group) },
-		"rewarded": func(x, y *report.Row) int { return cmp.Compare(x.Told, y.Told) },
+		"rewarded": func(x, y *report.Row) int { return cmp.Compare(x.Rewarded, y.Rewarded) },
 		"needs":    func(x, y *report.Row) int { return cmp.Compare(x.NeedsPicks, y.NeedsPicks) },
 		"tokens":   func(x, y *report.Row) int { return cmp.Compare(x.Tokens, y.Tokens) },
 	}[key]
@@ -170,7 +170,7 @@ func order(key string) func(x, y *report.Row) int {
 		if known {
 			first = by(x, y) * when(down, -1, 1)
 		}
-		return cmp.Or(first, effects(x, y), cmp.Compare(y.Told, x.Told), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
+		return cmp.Or(first, effects(x, y), cmp.Compare(y.Rewarded, x.Rewarded), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
 	}
 }
 

@@ -337,7 +337,7 @@ func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	if got := c.Measured().Global().All.Told; got != 800 {
+	if got := c.Measured().Global().All.Rewarded; got != 800 {
 		t.Errorf("%d rewards were counted, want 800", got)
 	}
 }

@@ -62,7 +62,7 @@ const (
 )
 
 const (
-	iTold = iota
+	iRewarded = iota
 	iGraded
 	iRes2
 	ofATenant
@@ -82,7 +82,7 @@ var fields = map[string]place{
 	fS0:                 {ofArm, iS0},
 	trial.FieldUnpicked: {ofArm, iNU}, fSU: {ofArm, iSU},
 	fCN: {ofCategory, iCN}, fCS: {ofCategory, iCS},
-	trial.FieldTold: {ofTenant, iTold}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},
+	trial.FieldRewarded: {ofTenant, iRewarded}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},
 }
 
 // find looks up a counter. ok is false for a counter that the chooser does not read.

@@ -65,7 +65,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Looks()[0].Taken {
 		t.Error("open sessions must end the trial for the chooser only")
 	}
-	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Told != 40 {
+	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Rewarded != 40 {
 		t.Error("a copy lacks the closed sessions")
 	}
 	fresh := bandit.New()

@@ -53,7 +53,7 @@ func (c *Chooser) present() (p Priors, es []evidence) {
 // residual returns the variance of a reward around the model: the variance of a binary reward while
 // nearly all rewards are 0 or 1, else the measured variance. The caller holds mu.
 func (c *Chooser) residual() float64 {
-	n, graded := float64(c.tenant[iTold]), float64(c.tenant[iGraded])
+	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.One || graded < 0.05*n {
 		return startSigma2
 	}

@@ -141,7 +141,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	before := c.Posterior(lesson("in"))
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
-	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Told != 1 || d.Measured().Global().All.Told != 2 {
+	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
 		t.Error("a clone shares counters")
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {

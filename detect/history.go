@@ -117,7 +117,7 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 		}
 		s.call.result.tool, s.call.result.args = call.Name, call.Args
 		if s.item >= h.firstNew {
-			s.call = h.res.of(s.call.result)
+			s.call = h.res.entry(s.call.result)
 		}
 	}
 }

@@ -7,12 +7,11 @@ import (
 	"precept/internal/wire"
 )
 
-// Results judges the tool results of one request, each result at most once. Matching, loops and
-// signals of success all ask for the same judgements. The zero value is ready and belongs to one
-// turn.
+// Results caches the judgements of the tool results of one turn. The matcher, the detection of loops
+// and the detection of success ask for the same judgements. The zero value is an empty cache.
 type Results struct {
-	first  []*judgedCall              // most turns have few results, and a short list is cheaper than a map
-	calls  map[callResult]*judgedCall // the results after maxFirst
+	listed []*judgedCall              // at most maxListed; a short list is cheaper than a map, and most turns have few results
+	mapped map[callResult]*judgedCall // results beyond maxListed
 	prompt promptQuotes
 }
 
@@ -33,24 +32,24 @@ type judgedCall struct {
 
 // Classify returns the judgement of detect.Classify and caches it.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
-	return r.of(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
+	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
 }
 
 // Kinds returns the kinds of detect.Kinds and caches them.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
-	j := r.of(callResult{call.Name, call.Args, res.Text, res.IsError})
+	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {
 		j.hasKinds, j.kinds = true, Kinds(res.Text, j.outcome())
 	}
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors: 0 is the
-// first new result. mem knows the calls that are not in the list.
-func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, bool)) (results int, failed []int) {
+// Failed returns the number of new results in the request, and the indices of the errors among the
+// new results. recall returns calls of earlier requests, which this request does not repeat.
+func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
-		call, _ := callOf(req, list[n].Result.CallID, mem)
+		call, _ := callOf(req, list[n].Result.CallID, recall)
 		if r.Classify(call, list[n].Result).Outcome == Error {
 			failed = append(failed, n)
 		}
@@ -59,9 +58,9 @@ func (r *Results) Failed(req *wire.Request, mem func(callID string) (wire.Call, 
 }
 
 // FailedKinds returns the names of the kinds of the new results in the request that are errors.
-func (r *Results) FailedKinds(req *wire.Request, mem func(callID string) (wire.Call, bool)) (kinds []string) {
+func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wire.Call, bool)) (kinds []string) {
 	for _, found := range req.NewResults() {
-		call, _ := callOf(req, found.Result.CallID, mem)
+		call, _ := callOf(req, found.Result.CallID, recall)
 		if r.Classify(call, found.Result).Outcome != Error {
 			continue
 		}
@@ -74,34 +73,34 @@ func (r *Results) FailedKinds(req *wire.Request, mem func(callID string) (wire.C
 	return kinds
 }
 
-// of returns the entry of a result, and adds a missing entry.
-func (r *Results) of(res callResult) *judgedCall {
+// entry returns the entry of a result, and adds a missing entry.
+func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
 	}
-	for _, j := range r.first {
+	for _, j := range r.listed {
 		if j.result == res {
 			return j
 		}
 	}
-	j := r.calls[res]
+	j := r.mapped[res]
 	if j != nil {
 		return j
 	}
 	j = &judgedCall{result: res}
-	if len(r.first) < maxFirst {
-		r.first = append(r.first, j)
+	if len(r.listed) < maxListed {
+		r.listed = append(r.listed, j)
 		return j
 	}
-	if r.calls == nil {
-		r.calls = make(map[callResult]*judgedCall)
+	if r.mapped == nil {
+		r.mapped = make(map[callResult]*judgedCall)
 	}
-	r.calls[res] = j
+	r.mapped[res] = j
 	return j
 }
 
-// maxFirst is the number of results that are compared one by one.
-const maxFirst = 8
+// maxListed is the number of results in the list; further results are in the map.
+const maxListed = 8
 
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
@@ -118,7 +117,7 @@ func (j *judgedCall) outcome() Judgement {
 	return j.judgement
 }
 
-// promptQuotes remembers the last speaker before an item. Items come in ascending order.
+// promptQuotes caches the answer of isQuoted between calls. The items of the calls ascend.
 type promptQuotes struct {
 	to     int // items before to are read
 	quotes bool

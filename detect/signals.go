@@ -61,7 +61,7 @@ func (r *Results) signal(
 	req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool),
 ) (Signal, bool) {
 	made, _ := callOf(req, res.CallID, mem)
-	j := r.of(callResult{made.Name, made.Args, res.Text, res.IsError})
+	j := r.entry(callResult{made.Name, made.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.By == Person

@@ -25,7 +25,7 @@ func (r *Results) Work(req *wire.Request, mem func(callID string) (wire.Call, bo
 		if !ok || !namesWork(&call) || item.Result.Text == "" {
 			continue
 		}
-		j := r.of(callResult{call.Name, call.Args, item.Result.Text, item.Result.IsError})
+		j := r.entry(callResult{call.Name, call.Args, item.Result.Text, item.Result.IsError})
 		if j.outcome().Outcome == Refusal {
 			continue
 		}

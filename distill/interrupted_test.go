@@ -173,7 +173,7 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	store := b.store.(*memory)
 	var noted []int
 	store.before = func(step string) error {
-		if step == "jot" {
+		if step == "write notes" {
 			noted = append(noted, len(store.marks))
 		}
 		return nil

@@ -85,7 +85,7 @@ func (s support) total() int {
 func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
-		data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, supportKey+slug)
+		data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, supportKey+slug)
 		if err != nil {
 			return 0, err
 		}

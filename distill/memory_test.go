@@ -106,13 +106,13 @@ func (m *memory) Feedback(_ context.Context, _ string, id session.ID) (list []fe
 	return list, err
 }
 
-func (m *memory) Mark(_ context.Context, _ string, id session.ID) (data []byte, err error) {
-	err = m.step("mark", func() { data = slices.Clone(m.marks[id]) })
+func (m *memory) SessionNote(_ context.Context, _ string, id session.ID) (data []byte, err error) {
+	err = m.step("session note", func() { data = slices.Clone(m.marks[id]) })
 	return data, err
 }
 
-func (m *memory) Note(_ context.Context, tenant, key string) (data []byte, err error) {
-	err = m.step("note", func() { data = slices.Clone(m.notes[tenant][key]) })
+func (m *memory) TenantNote(_ context.Context, tenant, key string) (data []byte, err error) {
+	err = m.step("tenant note", func() { data = slices.Clone(m.notes[tenant][key]) })
 	return data, err
 }
 
@@ -132,8 +132,8 @@ func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key 
 	return nil
 }
 
-func (m *memory) Jot(_ context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	return m.step("jot", func() {
+func (m *memory) WriteNotes(_ context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+	return m.step("write notes", func() {
 		maps.Copy(m.marks, marks)
 		if m.notes[tenant] == nil {
 			m.notes[tenant] = map[string][]byte{}

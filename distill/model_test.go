@@ -140,7 +140,7 @@ func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 	}
 	var id [16]byte
 	copy(id[:], fmt.Sprintf("%-16s", "one"))
-	data, err := b.store.Mark(t.Context(), "default", id)
+	data, err := b.store.SessionNote(t.Context(), "default", id)
 	if err != nil || !strings.Contains(string(data), `"old-advice":"followed"`) || strings.Contains(string(data), "never-shown") {
 		t.Errorf("opinions: %s, %v", data, err)
 	}

@@ -196,7 +196,7 @@ func (w *work) replace(l *lesson.Lesson) {
 func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
-	data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, key)
+	data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, key)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	if data, err = json.Marshal(list); err != nil {
 		return nil, err
 	}
-	return list, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
+	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
 // compareWith compares two lessons. The decision to keep two lessons separate is remembered, so that a
@@ -220,14 +220,14 @@ func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (match, e
 		return kind, nil
 	}
 	key := "apart|" + min(l.Slug, old.Slug) + "|" + max(l.Slug, old.Slug)
-	data, err := w.Distiller.o.Notes.Note(ctx, w.tenant, key)
+	data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, key)
 	switch {
 	case err != nil:
 		return kind, err
 	case data != nil:
 		return separate, nil
 	case kind == separate && !w.Distiller.o.DryRun:
-		return separate, w.Distiller.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
+		return separate, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
 	}
 	return kind, nil
 }

@@ -23,10 +23,10 @@ type Source interface {
 
 // Notes stores the distiller's state: sessions read, known kinds of failures, and claims.
 type Notes interface {
-	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
-	Note(ctx context.Context, tenant, key string) ([]byte, error)
+	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
+	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
 	Unclaim(ctx context.Context, name, owner string) error
 }

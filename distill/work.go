@@ -93,7 +93,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 		w.Distiller.o.Progress(1)
 	}
 	old := map[string]mark{}
-	data, err := w.Distiller.o.Notes.Mark(ctx, w.tenant, r.ID)
+	data, err := w.Distiller.o.Notes.SessionNote(ctx, w.tenant, r.ID)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (w *work) flush(ctx context.Context) error {
 	if !ok {
 		return errors.New("distill: another distiller has taken the lease, because this distiller did not renew the lease in time; the other distiller reads the remaining sessions")
 	}
-	if err := w.Distiller.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
+	if err := w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, w.marks, notes); err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks = map[session.ID][]byte{}

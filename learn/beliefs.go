@@ -101,7 +101,7 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 			b.tools.failed(label.StepRaise, err)
 		}
 	}
-	b.tenant(name).rewards += trial.Told(deltas)
+	b.tenant(name).rewards += trial.CountRewards(deltas)
 	b.refit(ctx, name)
 }
 

@@ -175,7 +175,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
 				same(t, "sessions told, in the tally", r.Learner.Tally.Rewarded.Load(), 1)
-				same(t, "in memory", r.Beliefs(us).Measured().Global().All.Told, 1)
+				same(t, "in memory", r.Beliefs(us).Measured().Global().All.Rewarded, 1)
 			}
 		})
 	}

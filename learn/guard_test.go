@@ -129,7 +129,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 						x := exchange(us, name, turn, r.clk.now())
 						begun := r.Begin(x)
 						time.Sleep(2 * learn.CorrectEvery) // in flight at a flush
-						r.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
+						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
 					r.tell(us, id, score("f"+name, 1, 1))

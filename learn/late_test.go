@@ -165,5 +165,5 @@ func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
 	event("merged", 2, 1)
 	same(t, "the reward after a repetition", r.applied(id).Reward, 0)
 	row := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab").Strata[0]
-	same(t, "rewards after the close", row.ToldOn(1)-row.RewardedAtCloseOn(1), 1)
+	same(t, "rewards after the close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

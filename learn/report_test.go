@@ -156,8 +156,10 @@ func TestProvisionalReport(t *testing.T) {
 	rep := r.reported(learn.ReportQuery{Provisional: true})
 	same(t, "marked", rep.Provisional, true)
 	same(t, "matched", row(rep).Matched, 2)
-	same(t, "told", row(rep).Told, 1)
-	counts := func(l report.Row) string { return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Told) }
+	same(t, "told", row(rep).Rewarded, 1)
+	counts := func(l report.Row) string {
+		return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Rewarded)
+	}
 	provisional := counts(row(rep))
 	same(t, "matched, looked at again", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
 	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
@@ -202,5 +204,5 @@ func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
-	same(t, "told", c.Measured().Global().All.Told, 0)
+	same(t, "told", c.Measured().Global().All.Rewarded, 0)
 }

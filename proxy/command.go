@@ -19,7 +19,7 @@ const listedRoom = 16 << 10
 // execute executes one command of the agent, and returns the answer for the agent. A command may do
 // the same as /v1/lessons. The answer to a failed command repeats no text of the command, because
 // the checks may have refused the text.
-func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
+func (n lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
@@ -32,7 +32,7 @@ func (n ownLessons) execute(ctx context.Context, c writ.Command, from session.ID
 }
 
 // command returns the command as the answer repeats it, the result in one line, and further lines.
-func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
+func (n lessonsRequest) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
@@ -54,7 +54,7 @@ func (n ownLessons) command(ctx context.Context, c writ.Command, from session.ID
 
 // record writes a lesson. The same text under a known signature writes no second lesson; another
 // text replaces the lesson.
-func (n ownLessons) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
+func (n lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
 	if err != nil {
 		return nil, "", err
@@ -109,7 +109,7 @@ func waiting(all ...*lesson.Lesson) []string {
 
 // listLines returns the lessons of the agent that contain the words, one line each. The latest matched
 // lessons come first.
-func (n ownLessons) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
+func (n lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return "", nil, err
@@ -143,7 +143,7 @@ func (n ownLessons) listLines(ctx context.Context, words string) (text string, l
 }
 
 // explain returns the reason why a command failed, in words for the agent.
-func (n ownLessons) explain(err error) (text, result string) {
+func (n lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"
 	}

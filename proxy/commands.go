@@ -137,7 +137,7 @@ func (q *commandQueue) executeAll() {
 // execute executes the commands of one reply.
 func (q *commandQueue) execute(o commandJob) {
 	defer q.pending.end(o.session)
-	n := ownLessons{q.lessons, o.set, o.scope, q.lessons.opts.logOf(o.request)}
+	n := lessonsRequest{q.lessons, o.set, o.scope, q.lessons.opts.logOf(o.request)}
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"

@@ -54,8 +54,8 @@ type agentLessons struct {
 	cache bookCache
 }
 
-// ownLessons serves one request of an agent for its lessons.
-type ownLessons struct {
+// lessonsRequest serves one request of an agent for its lessons.
+type lessonsRequest struct {
 	shared *agentLessons
 	set    *settings
 	scope  lesson.Scope
@@ -64,10 +64,12 @@ type ownLessons struct {
 
 // owns reports whether the agent of the request wrote a lesson. Lessons of other agents are
 // answered as unknown.
-func (n ownLessons) owns(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
+func (n lessonsRequest) owns(l *lesson.Lesson) bool {
+	return l.Scope == n.scope && l.Approval.Source != ""
+}
 
 // find returns a lesson of the agent by its id: the slug, or the number that an answer shows.
-func (n ownLessons) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
+func (n lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -100,7 +102,7 @@ type bookCache struct {
 const bookFresh = time.Second
 
 // book returns the lessons of the bank.
-func (n ownLessons) book(ctx context.Context) (*lesson.Book, error) {
+func (n lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	c := &n.shared.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +125,7 @@ func (c *bookCache) clear() {
 	c.last = nil
 }
 
-func (n ownLessons) get(c echo.Context) error {
+func (n lessonsRequest) get(c echo.Context) error {
 	book, l, err := n.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (n ownLessons) get(c echo.Context) error {
 }
 
 // view returns the JSON form of a lesson for its author.
-func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
+func (n lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	v := apiLesson{
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
 		Keywords: l.Trigger.Keywords,
@@ -152,7 +154,7 @@ func (n ownLessons) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 }
 
 // list answers with the lessons of the agent, the latest matched first, one page at a time.
-func (n ownLessons) list(c echo.Context) error {
+func (n lessonsRequest) list(c echo.Context) error {
 	limit := pageUsual
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
@@ -179,7 +181,7 @@ func (n ownLessons) list(c echo.Context) error {
 }
 
 // all returns the lessons of the agent whose text contains q, the latest matched first.
-func (n ownLessons) all(ctx context.Context, q string) ([]apiLesson, error) {
+func (n lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := n.book(ctx)
 	if err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func matchesText(l *lesson.Lesson, q string) bool {
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
 }
 
-func (n ownLessons) create(c echo.Context) error {
+func (n lessonsRequest) create(c echo.Context) error {
 	w, err := readLessonBody(c)
 	if err != nil {
 		return err
@@ -231,7 +233,7 @@ func (n ownLessons) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, n.view(lesson.NewBook(nil), l))
 }
 
-func (n ownLessons) update(c echo.Context) error {
+func (n lessonsRequest) update(c echo.Context) error {
 	_, old, err := n.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
@@ -257,7 +259,7 @@ func (n ownLessons) update(c echo.Context) error {
 	return c.JSON(http.StatusOK, n.view(lesson.NewBook(nil), l))
 }
 
-func (n ownLessons) remove(c echo.Context) error {
+func (n lessonsRequest) remove(c echo.Context) error {
 	if err := n.withdraw(c.Request().Context(), c.Param("id")); err != nil {
 		return n.refused(c, err)
 	}
@@ -266,7 +268,7 @@ func (n ownLessons) remove(c echo.Context) error {
 
 // proposal returns the proposal of an agent. With writ.trust own, the lesson takes effect for the
 // agent itself.
-func (n ownLessons) proposal(l *lesson.Lesson) bank.Proposal {
+func (n lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
 
@@ -279,7 +281,7 @@ func blank(conversation string) *lesson.Lesson {
 
 // write writes a lesson to the bank and returns the stored lesson. The lesson replaces old, if old
 // is not nil.
-func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
+func (n lessonsRequest) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
 	var r bank.Result
 	var err error
 	if old == nil {
@@ -295,7 +297,7 @@ func (n ownLessons) write(ctx context.Context, p bank.Proposal, old *lesson.Less
 }
 
 // withdraw removes a lesson of the agent from the bank.
-func (n ownLessons) withdraw(ctx context.Context, slug string) error {
+func (n lessonsRequest) withdraw(ctx context.Context, slug string) error {
 	_, l, err := n.find(ctx, slug)
 	if err == nil {
 		err = n.shared.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
@@ -307,7 +309,7 @@ func (n ownLessons) withdraw(ctx context.Context, slug string) error {
 }
 
 // refused translates an error of the bank to HTTP.
-func (n ownLessons) refused(c echo.Context, err error) error {
+func (n lessonsRequest) refused(c echo.Context, err error) error {
 	if own, ok := errors.AsType[*problem](err); ok {
 		return own
 	}

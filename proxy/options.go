@@ -76,8 +76,8 @@ type Sessions interface {
 // Recorder keeps exchanges. No method blocks.
 type Recorder interface {
 	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
-	Begin(x *sample.Exchange) *store.Begun
-	Abandon(b *store.Begun)
+	Begin(x *sample.Exchange) *store.TurnStart
+	Abandon(b *store.TurnStart)
 	// Offer passes a turn to the recorder. Offer reports false where the recorder has no room.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.

@@ -18,7 +18,7 @@ import (
 // draft is the exchange of a turn, until the recorder gets the exchange.
 type draft struct {
 	exchange     *sample.Exchange
-	begun        *store.Begun
+	begun        *store.TurnStart
 	size         int64           // bytes in the exchange
 	signals      []detect.Signal // signals in the request, such as the outcome of a test run
 	shows        bool            // the turn showed a new commit, branch or pull request
@@ -229,7 +229,7 @@ func (t *turn) offer() {
 	t.enter(phaseOffered)
 	k := t.draft
 	if !st.Offer(store.Turn{
-		Exchange: k.exchange, Begun: k.begun, Size: k.size, Signals: k.signals, Answered: k.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
+		Exchange: k.exchange, Start: k.begun, Size: k.size, Signals: k.signals, Answered: k.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
 	}) {
 		_ = st.OptedOut(k.exchange, k.answeredArgs)
 	}

@@ -53,9 +53,9 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 		"/v1/hooks/:id": {http.MethodPost: p.hook},
 	}
 	if p.opts.Bank != nil {
-		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.withOwnLessons(ownLessons.list), http.MethodPost: p.withOwnLessons(ownLessons.create)}
+		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.withOwnLessons(lessonsRequest.list), http.MethodPost: p.withOwnLessons(lessonsRequest.create)}
 		all["/v1/lessons/:id"] = map[string]echo.HandlerFunc{
-			http.MethodGet: p.withOwnLessons(ownLessons.get), http.MethodPatch: p.withOwnLessons(ownLessons.update), http.MethodDelete: p.withOwnLessons(ownLessons.remove),
+			http.MethodGet: p.withOwnLessons(lessonsRequest.get), http.MethodPatch: p.withOwnLessons(lessonsRequest.update), http.MethodDelete: p.withOwnLessons(lessonsRequest.remove),
 		}
 	}
 	return all
@@ -100,7 +100,7 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 
 // withOwnLessons returns a handler for the lessons of one owner: the tenant of the credential and the agent of
 // the request.
-func (p *Proxy) withOwnLessons(do func(ownLessons, echo.Context) error) echo.HandlerFunc {
+func (p *Proxy) withOwnLessons(do func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
 		who, err := set.asker(r)
@@ -113,7 +113,7 @@ func (p *Proxy) withOwnLessons(do func(ownLessons, echo.Context) error) echo.Han
 		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
 			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
 		}
-		return do(ownLessons{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
+		return do(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
 	}
 }
 

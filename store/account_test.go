@@ -58,31 +58,31 @@ func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 func TestEveryEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		end  func(r *rig, x *sample.Exchange, b *store.Begun)
+		end  func(r *rig, x *sample.Exchange, b *store.TurnStart)
 		want string
 	}{
-		"kept":      {func(r *rig, x *sample.Exchange, b *store.Begun) { r.over(x, b) }, "1 = 1 + 0 + 0"},
-		"abandoned": {func(r *rig, _ *sample.Exchange, b *store.Begun) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
-		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *store.Begun) {
+		"kept":      {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.over(x, b) }, "1 = 1 + 0 + 0"},
+		"abandoned": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
+		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			r.over(x, b)
 			r.store.Abandon(b)
 		}, "1 = 1 + 0 + 0"},
-		"no room": {func(r *rig, x *sample.Exchange, b *store.Begun) {
-			r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 2 << 20})
+		"no room": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+			r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 2 << 20})
 			r.store.Abandon(b)
 		}, "1 = 0 + 0 + 0 + 1 full"},
-		"panic": {func(r *rig, _ *sample.Exchange, b *store.Begun) {
-			r.store.Offer(store.Turn{Exchange: nil, Begun: b, Size: 1})
+		"panic": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) {
+			r.store.Offer(store.Turn{Exchange: nil, Start: b, Size: 1})
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"opted out": {func(r *rig, x *sample.Exchange, b *store.Begun) {
+		"opted out": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			readsEnv(x)
 			r.over(x, b)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
-		"never to be stored": {func(r *rig, x *sample.Exchange, b *store.Begun) {
+		"never to be stored": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			x.Session = "not an id"
 			r.over(x, b)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"not at all": {func(*rig, *sample.Exchange, *store.Begun) {}, "1 = 0 + 1 + 0"},
+		"not at all": {func(*rig, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
 		for _, slow := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 }
 
 // The begun record of an exchange that opted out leaves the disk as well.
-func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
+func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	one, begun := r.under(word, 1)
@@ -130,7 +130,7 @@ func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
 }
 
 // A kill between the end of an opted-out turn and its removal leaves the removal to the next start.
-func TestBegunRecordOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
+func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	x, begun := r.under(word, 1)
@@ -172,7 +172,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 						r.store.Abandon(b)
 						bad.Add(1)
 					} else {
-						r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 10})
+						r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 10})
 						r.store.Abandon(b)
 						kept.Add(1)
 					}

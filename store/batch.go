@@ -24,8 +24,8 @@ type batch struct {
 	signals   []signal
 
 	// For the account and the outbox only.
-	begun   []outbox.Begun
-	ended   []string // ids of exchanges with a row of Begun in the outbox
+	starts  []outbox.Stub
+	ended   []string // ids of ended exchanges whose stub is in the outbox
 	dropped map[string]int64
 	scrub   bool // the start of an opted-out turn must leave the outbox's file
 
@@ -42,7 +42,7 @@ type batch struct {
 
 // empty reports whether the batch has no content.
 func (b *batch) empty() bool {
-	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.begun)+len(b.ended)+len(b.dropped) == 0
+	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.starts)+len(b.ended)+len(b.dropped) == 0
 }
 
 // drop counts lost exchanges.
@@ -54,7 +54,7 @@ func (b *batch) drop(reason string, n int64) {
 }
 
 // endTurn ends a turn without an exchange to store.
-func (b *batch) endTurn(t *Begun, reason string) {
+func (b *batch) endTurn(t *TurnStart, reason string) {
 	b.drop(reason, 1)
 	if t != nil && t.put {
 		b.ended = append(b.ended, t.x.ID)

@@ -35,7 +35,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		_, gone := r.under("gone", round)
 		r.offer("s", 2*round+1)
 		step()
-		r.store.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
+		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 		r.store.Abandon(gone)
 		r.note(replyKey, idOf("s"))
 		if round == 3 {
@@ -115,7 +115,7 @@ const (
 // modelTurn is a turn of the model.
 type modelTurn struct {
 	x        *sample.Exchange
-	b        *store.Begun
+	b        *store.TurnStart
 	fate     fate
 	recorded bool // a delivery happened since the turn began
 }

@@ -55,7 +55,7 @@ func Example() {
 	begun := s.Begin(x) // the request goes out
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Fix the build."}`)}
 	x.Reply.Text = "The build is fixed."
-	s.Offer(store.Turn{Exchange: x, Begun: begun, Size: 1 << 10}) // the response is over
+	s.Offer(store.Turn{Exchange: x, Start: begun, Size: 1 << 10}) // the response is over
 	s.Release(ses, store.Decided)
 	posted, err := s.Rate(ctx, "acme", feedback.Post{SessionID: "fix-the-build", Entry: feedback.Entry{
 		ID: "f1", At: time.Now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser,

@@ -300,7 +300,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 				r.deliver()
 				disk.Fill(t, 0)
 			}
-			if !r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 100}) {
+			if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
 				refused++
 			}
 		}

@@ -53,7 +53,7 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 	}
 	h.putErr = h.tools.guard.Err(label.StepSpool, h.append)
 	if begun = h.putErr == nil && h.outbox != nil; !begun {
-		h.next.begun = nil
+		h.next.starts = nil
 	}
 	if h.putErr != nil {
 		h.tools.state.outboxFailed.Store(true)
@@ -86,7 +86,7 @@ func (h *handoff) append() error {
 		h.documents = nil
 	}
 	h.tools.tally.DroppedBad.Add(bad)
-	f := outbox.Flush{Rows: rows, Begun: h.next.begun, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
+	f := outbox.Flush{Rows: rows, Stubs: h.next.starts, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
 		h.next.last = last
@@ -98,7 +98,7 @@ func (h *handoff) append() error {
 	}
 	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
 	// may exceed the quota.
-	h.next.begun = nil
+	h.next.starts = nil
 	h.tools.tally.DroppedQuota.Add(h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true }))
 	h.tools.state.heldBytes.Add(-h.next.held)
 	h.next.held = 0

@@ -572,15 +572,15 @@ func (r *rig) large(name string, turn, size int) bool {
 }
 
 // under begins a turn, which is then under way.
-func (r *rig) under(name string, turn int) (*sample.Exchange, *store.Begun) {
+func (r *rig) under(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := exchange(us, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
 // over ends a turn in flight.
-func (r *rig) over(x *sample.Exchange, b *store.Begun) {
+func (r *rig) over(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
-	if !r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: 100}) {
+	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
 		r.t.Fatalf("turn %d was refused", x.Turn)
 	}
 }

@@ -17,7 +17,7 @@ const (
 // Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
 type Turn struct {
 	Exchange *sample.Exchange
-	Begun    *Begun          // result of Begin; nil without Begin
+	Start    *TurnStart      // result of Begin; nil if Begin was not called
 	Size     int64           // bytes the exchange holds in memory
 	Signals  []detect.Signal // signals of the new items
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
@@ -35,12 +35,12 @@ func (t *Turn) pin(n int32) {
 	}
 }
 
-// Begun is a turn in progress. If the program dies before the end of the turn, a stub of the
+// TurnStart is a turn in progress. If the program dies before the end of the turn, a stub of the
 // exchange is stored.
-type Begun struct {
+type TurnStart struct {
 	x    *sample.Exchange
-	put  bool        // true after the turn is in the outbox; owned by the recorder
-	done atomic.Bool // offered, or given up
+	put  bool        // true after the stub of the turn is in the outbox; only the recorder uses put
+	done atomic.Bool // true after Offer or Abandon
 }
 
 // inbox holds the turns of requests for the recorder. Its methods never block.
@@ -49,21 +49,21 @@ type inbox struct {
 	state    *state
 	maxBytes int64         // bytes of exchanges in memory, at most
 	stubs    bool          // turns in progress are recorded, too
-	full     chan struct{} // receives a value when a batch is complete
+	full     chan struct{} // receives a value when flushAt turns are queued
 
 	mu        sync.Mutex
 	queue     []Turn
-	open      []*Begun        // began since the last flush
-	abandoned []abandonedTurn // given up since then
+	open      []*TurnStart    // turns that began since the last flush
+	abandoned []abandonedTurn // turns without an exchange since the last flush
 }
 
-// Begin admits a turn when its request is sent. Identity and decisions of the exchange must be set
-// and stay unchanged; the caller sets the rest before Offer. Begin never blocks.
-func (q *inbox) Begin(x *sample.Exchange) *Begun {
+// Begin registers a turn when its request is sent upstream. The identity and the decisions in the
+// exchange must be final; the caller sets the other fields before Offer. Begin never blocks.
+func (q *inbox) Begin(x *sample.Exchange) *TurnStart {
 	if !q.stubs {
 		return nil
 	}
-	b := &Begun{x: x}
+	b := &TurnStart{x: x}
 	q.mu.Lock()
 	q.open = append(q.open, b)
 	q.mu.Unlock()
@@ -71,7 +71,7 @@ func (q *inbox) Begin(x *sample.Exchange) *Begun {
 }
 
 // Abandon ends a turn that began and is not offered, because a step failed.
-func (q *inbox) Abandon(b *Begun) {
+func (q *inbox) Abandon(b *TurnStart) {
 	if b != nil && !b.done.Load() {
 		q.tally.DroppedBad.Add(1)
 		q.abandon(b, droppedBad)
@@ -79,16 +79,16 @@ func (q *inbox) Abandon(b *Begun) {
 }
 
 // abandon counts a turn without an exchange to store.
-func (q *inbox) abandon(b *Begun, reason string) {
+func (q *inbox) abandon(b *TurnStart, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.abandoned = append(q.abandoned, abandonedTurn{b, reason})
 	b.end()
 }
 
-// end marks an ended turn. The mark must be set when the queue shows the end, or the recorder would
-// record the start after the end.
-func (b *Begun) end() {
+// end marks a turn as ended. The caller holds the mutex of the inbox: if the queue had the turn before
+// the mark, the recorder would write the start after the end.
+func (b *TurnStart) end() {
 	if b != nil {
 		b.done.Store(true)
 	}
@@ -96,7 +96,7 @@ func (b *Begun) end() {
 
 // abandonedTurn is a turn without an exchange to store.
 type abandonedTurn struct {
-	begun  *Begun
+	begun  *TurnStart
 	reason string
 }
 
@@ -105,7 +105,7 @@ type abandonedTurn struct {
 func (q *inbox) Offer(t Turn) bool {
 	if q.state.heldBytes.Load()+t.Size > q.maxBytes {
 		q.tally.DroppedFull.Add(1)
-		q.abandon(t.Begun, droppedFull)
+		q.abandon(t.Start, droppedFull)
 		return false
 	}
 	q.mu.Lock()
@@ -115,12 +115,12 @@ func (q *inbox) Offer(t Turn) bool {
 		q.queue = append(q.queue, t)
 		q.state.heldBytes.Add(t.Size)
 		q.tally.Pending.Add(1)
-		t.Begun.end()
+		t.Start.end()
 	}
 	q.mu.Unlock()
 	if n > queueLen {
 		q.tally.DroppedFull.Add(1)
-		q.abandon(t.Begun, droppedFull)
+		q.abandon(t.Start, droppedFull)
 		return false
 	}
 	if n >= flushAt {

@@ -93,7 +93,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	if err != nil {
 		return fmt.Errorf("take the spool of the previous release into the outbox: %w", err)
 	}
-	if err := errors.Join(box.EndBegun(), box.SetNote(spoolNote, spoolDone), os.RemoveAll(dir)); err != nil {
+	if err := errors.Join(box.EndOpenTurns(), box.SetNote(spoolNote, spoolDone), os.RemoveAll(dir)); err != nil {
 		return err
 	}
 	return box.SetNote(spoolNote, "")
@@ -123,7 +123,7 @@ func (o *oldSpool) adoptState() error {
 	a := outbox.Account{Admitted: ack.Admitted - int64(len(ack.Open)), Incomplete: ack.Incomplete, Dropped: ack.Dropped}
 	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.place()}, Carried: &a}
 	for _, s := range ack.Open {
-		f.Begun = append(f.Begun, s.start())
+		f.Stubs = append(f.Stubs, s.start())
 	}
 	if _, err := o.box.Append(&f); err != nil {
 		return err
@@ -144,14 +144,14 @@ func (o *oldSpool) adoptState() error {
 func (o *oldSpool) place() string { return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base) }
 
 // start returns the start of a turn. Tenant and session are in the document.
-func (s *spoolStub) start() outbox.Begun {
+func (s *spoolStub) start() outbox.Stub {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
 	}
 	_ = json.Unmarshal(s.Doc, &x) // the document of a forgotten stub is empty
 	id, _ := session.ParseID(x.Session)
-	return outbox.Begun{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
+	return outbox.Stub{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
 // segment reads one segment. Damaged bytes are skipped; the sequence numbers give the number of
@@ -209,7 +209,7 @@ func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
 func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 	switch kind {
 	case 'O': // a new run began: earlier turns in progress never ended
-		return errors.Join(o.write(end), o.box.EndBegun())
+		return errors.Join(o.write(end), o.box.EndOpenTurns())
 	case 'H', 'N':
 		if kind == 'N' && len(payload) == 8 {
 			o.seq = int64(binary.LittleEndian.Uint64(payload))
@@ -233,7 +233,7 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 		return nil //nolint:nilerr // the next sequence number counts it
 	}
 	o.next.merge(&one)
-	o.next.begun, o.next.ended = append(o.next.begun, one.begun...), append(o.next.ended, one.ended...)
+	o.next.starts, o.next.ended = append(o.next.starts, one.starts...), append(o.next.ended, one.ended...)
 	for reason, n := range one.dropped {
 		o.next.drop(reason, n)
 	}
@@ -245,7 +245,7 @@ func (o *oldSpool) write(end spoolPlace) error {
 	o.at, o.size = end, 0
 	rows, _, _ := o.next.documents(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
-		Rows: rows, Begun: o.next.begun, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
+		Rows: rows, Stubs: o.next.starts, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
 	})
 	o.next = batch{}
 	if lost := o.seq + o.base - o.box.Account().Admitted; lost > 0 && err == nil {
@@ -277,7 +277,7 @@ func (b *batch) readOld(kind byte, p []byte) (err error) {
 	case 'B':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
-		b.begun = []outbox.Begun{s.start()}
+		b.starts = []outbox.Stub{s.start()}
 	case 'V':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)

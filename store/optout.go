@@ -88,8 +88,8 @@ func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bo
 	return silent
 }
 
-// keepUnit marks the run of a session as one with content that is kept, so that the run gets a row.
-// The caller has locked the session.
+// keepUnit records that the run of a session has stored content, so that the run gets a row. The
+// caller has locked the session.
 func (o *optouts) keepUnit(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {
@@ -111,7 +111,8 @@ func (o *optouts) keepUnit(ses *Session) {
 	o.waiting.requeue(unit)
 }
 
-// keepMarks writes new marks to the disk and to the other replicas. What fails is repeated.
+// keepMarks writes new opt-out marks to the disk and sends the marks to the other replicas. A mark that
+// cannot be written or sent stays new, and the next call tries again.
 func (o *optouts) keepMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
 		o.failed(label.StepOptOut, err)

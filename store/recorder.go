@@ -33,9 +33,9 @@ type recorder struct {
 
 // startedTurns are the turns in progress, as the recorder knows them.
 type startedTurns struct {
-	spare     []*Begun // list for the next swap with the started turns
-	open      []*Begun // turns in progress at the last flush
-	unwritten []*Begun // turns whose start is in the next batch
+	spare     []*TurnStart // list for the next swap with the started turns
+	open      []*TurnStart // turns in progress at the last flush
+	unwritten []*TurnStart // turns whose start is in the next batch
 }
 
 // record writes new turns to the outbox: a crash costs at most the turns since the last call.
@@ -89,8 +89,8 @@ func (r *recorder) admit(t Turn) {
 	gone := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.heldBytes.Add(-t.Size)
-		r.handoff.next.endTurn(t.Begun, reason)
-		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
+		r.handoff.next.endTurn(t.Start, reason)
+		if reason == droppedOptOut && t.Start != nil && t.Start.put {
 			r.handoff.next.scrub = true // the start of the turn must leave the outbox, too
 		}
 	}
@@ -123,7 +123,7 @@ func (r *recorder) admit(t Turn) {
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
 	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)
 	r.handoff.next.held += t.Size
-	if t.Begun != nil && t.Begun.put {
+	if t.Start != nil && t.Start.put {
 		r.handoff.next.ended = append(r.handoff.next.ended, x.ID)
 	}
 }
@@ -175,7 +175,7 @@ func (r *recorder) addPending() {
 			continue // the queue has the end, or the end is recorded
 		}
 		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
-			r.handoff.next.begun = append(r.handoff.next.begun, r.stub(t.x))
+			r.handoff.next.starts = append(r.handoff.next.starts, r.stub(t.x))
 			t.put = true
 			r.started.unwritten = append(r.started.unwritten, t)
 		}) {
@@ -198,12 +198,12 @@ func (r *recorder) markStarts(written bool) {
 }
 
 // stub returns the start of a turn for the outbox.
-func (r *recorder) stub(x *sample.Exchange) outbox.Begun {
+func (r *recorder) stub(x *sample.Exchange) outbox.Stub {
 	out := r.redactor
 	out.Reset()
 	head := sample.Exchange{
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
-	return outbox.Begun{ID: x.ID, Tenant: x.Tenant, Session: refOf(x).ID, Document: head.Encode().Data}
+	return outbox.Stub{ID: x.ID, Tenant: x.Tenant, Session: refOf(x).ID, Document: head.Encode().Data}
 }

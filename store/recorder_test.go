@@ -103,7 +103,7 @@ func TestBurstIsStoredOnce(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
 		x, b := r.under("s", turn)
-		r.store.Offer(store.Turn{Exchange: x, Begun: b, Size: each})
+		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
 	}
 	r.deliver()
 	same(t, "stored", r.exchanges(idOf("s")), n)

@@ -178,10 +178,10 @@ func (s *Store) InUse(of session.Ref) *session.Record { return s.sessions.inUse(
 // Begin records that a turn is in progress, and never blocks. If the program dies before the turn
 // ends, the backend gets a stub of the exchange. The identifying fields of x and the decisions must
 // be set and stay as they are; the caller fills in the rest until Offer.
-func (s *Store) Begin(x *sample.Exchange) *Begun { return s.inbox.Begin(x) }
+func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
 // Abandon ends a turn that began and is not offered, because a step failed.
-func (s *Store) Abandon(b *Begun) { s.inbox.Abandon(b) }
+func (s *Store) Abandon(b *TurnStart) { s.inbox.Abandon(b) }
 
 // Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for
 // exchanges is full, Offer drops and counts the turn, and returns false.

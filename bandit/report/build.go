@@ -80,7 +80,7 @@ func (b *builder) lessons() []Lesson {
 func late(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
-			n += s.ToldOn(arm) - s.RewardedAtCloseOn(arm)
+			n += s.RewardedOn(arm) - s.RewardedAtCloseOn(arm)
 		}
 	}
 	return max(0, n)
@@ -93,7 +93,7 @@ func (b *builder) row(l Lesson) Row {
 		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
 		State:   l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.Rewards.M1), NWithheld: int64(s.Rewards.M0),
-		Told:        int64(s.Rewards.M1 + s.Rewards.M0),
+		Rewarded:    int64(s.Rewards.M1 + s.Rewards.M0),
 		Late:        late(s.Strata),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
@@ -193,7 +193,7 @@ func (r *Row) spending(s trial.Stats) {
 // observe compares the sessions with the lesson with all others, as a dashboard without coins
 // would. The gap to the effect is the error of that comparison.
 func (r *Row) observe(s, g trial.Stats) {
-	rest := float64(g.All.Told) - s.Rewards.M1
+	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
 		return
 	}
@@ -208,7 +208,7 @@ func (r *Row) observe(s, g trial.Stats) {
 // exist.
 func (r *Row) window(s trial.Stats, from int32) {
 	w := windowed(s, from)
-	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
+	r.NInjected, r.NWithheld, r.Rewarded = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
 	r.show(w)
 }

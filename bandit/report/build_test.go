@@ -372,7 +372,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
 		t.Errorf(`got %+v, want len(Global.Days) = 1, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
 	}
-	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.ToldControl != 200 || g.Reporting.AssignedTreated != 3800 {
+	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.ToldControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	put(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
@@ -393,7 +393,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("got week.Verdict %s, all.Verdict %s, want week.Verdict = %q, all.Verdict = %q and all.NInjected = 1680", week.Verdict, all.Verdict, all.Verdict, report.ProvenHelps)
 	}
-	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Told != 0 {
+	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("got %+v, want Effect nil and Told = 0", empty)
 	}
 }

@@ -85,12 +85,12 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || past(r.State) {
 		return
 	}
-	if all := float64(b.global.All.Told); r.Told > 0 && all > 0 {
+	if all := float64(b.global.All.Rewarded); r.Rewarded > 0 && all > 0 {
 		slower := 1.0
 		if rate := b.rate(r); rate > 0 {
 			slower = r.PerWeek / rate
 		}
-		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Told)))
+		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Rewarded)))
 	}
 	if r.Weeks != nil && *r.Weeks < maxWeeks {
 		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
@@ -107,14 +107,14 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 			out = append(out, "a trial, in "+weeks(*r.Weeks*part))
 		}
 	}
-	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
-		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Told/r.Picked))
+	if r.Picked > 0 && float64(r.Rewarded) < worthSaying*float64(r.Picked) {
+		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Rewarded/r.Picked))
 	}
-	switch all := float64(b.global.All.Told); {
+	switch all := float64(b.global.All.Rewarded); {
 	case r.Matched == 0:
 		out = append(out, "other triggers: the lesson has matched in no session yet")
-	case all > 0 && float64(r.Told) < rare*all:
-		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of the sessions", 100*float64(r.Told)/all))
+	case all > 0 && float64(r.Rewarded) < rare*all:
+		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of the sessions", 100*float64(r.Rewarded)/all))
 	default:
 		out = append(out, "more traffic")
 	}

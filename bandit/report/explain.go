@@ -18,9 +18,9 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
-			ToldInjected: x.ToldOn(1), ToldWithheld: x.ToldOn(0),
-			MeanInjected: mean(x.Y[1], float64(x.ToldOn(1))),
-			MeanWithheld: mean(x.Y[0], float64(x.ToldOn(0))),
+			RewardedInjected: x.RewardedOn(1), RewardedWithheld: x.RewardedOn(0),
+			MeanInjected: mean(x.Y[1], float64(x.RewardedOn(1))),
+			MeanWithheld: mean(x.Y[0], float64(x.RewardedOn(0))),
 			EValue:       math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
 		})
 	}
@@ -77,11 +77,11 @@ func (r *Row) explanation() []string {
 	out := []string{
 		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
 		fmt.Sprintf("  picks     %d of %d matched; %d rewarded: %d injected, %d withheld (upstream refused %d and %d)",
-			r.Picked, r.Matched, r.Told, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
+			r.Picked, r.Matched, r.Rewarded, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
 	}
 	for _, p := range e.Propensities {
 		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
-			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
+			p.Epsilon, p.Injected, p.Withheld, p.RewardedInjected, p.RewardedWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(

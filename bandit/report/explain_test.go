@@ -163,19 +163,19 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 			}
 			var told, assigned int64
 			for _, p := range e.Propensities {
-				told, assigned = told+p.ToldInjected+p.ToldWithheld, assigned+p.Injected+p.Withheld
+				told, assigned = told+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
-					p.ToldInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
+					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
 					t.Errorf("%s: got %+v, want EValue > 0 and (ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
 				}
 			}
-			if told != row.Told || assigned != row.Picked || float64(told) != e.N {
+			if told != row.Rewarded || assigned != row.Picked || float64(told) != e.N {
 				t.Errorf(
 					"%s: the coins are of %d told of %d, the row of %d of %d",
 					l.Slug,
 					told,
 					assigned,
-					row.Told,
+					row.Rewarded,
 					row.Picked,
 				)
 			}

@@ -136,14 +136,14 @@ func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
 	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
 	share := 1.0 // share of the picks with a reward
-	rewarded, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
+	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
 	case f.Outcome != "":
-		if row.Told > 0 {
-			f.PerWeek *= float64(row.Picked) / float64(row.Told)
+		if row.Rewarded > 0 {
+			f.PerWeek *= float64(row.Picked) / float64(row.Rewarded)
 		}
-	case row.Picked > 0 && row.Told > 0:
-		share = math.Min(1, float64(row.Told)/float64(row.Picked))
+	case row.Picked > 0 && row.Rewarded > 0:
+		share = math.Min(1, float64(row.Rewarded)/float64(row.Picked))
 	case rewarded > 0 && assigned > 0:
 		share = math.Min(1, float64(rewarded)/float64(assigned))
 	}
@@ -204,7 +204,7 @@ func (f *Forecast) Text() []string {
 	if f.Running != nil {
 		out = append(out, fmt.Sprintf(
 			"The running trial (%d of %d picks) ends without a look, and still counts as planned.",
-			f.Running.Told, f.Running.Planned,
+			f.Running.Rewarded, f.Running.Planned,
 		))
 	}
 	return out

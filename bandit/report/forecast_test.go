@@ -121,7 +121,7 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
-		f.Running.Told != 200 {
+		f.Running.Rewarded != 200 {
 		t.Fatalf("got f %+v, error %v, want no error, Looks = 3, math.Abs(Level - 0.05*2/3) <= 1e-12, Running not nil and Running.Told = 200", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
@@ -200,7 +200,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			t.Fatalf("%+v: got %s, want %q and NeedsPicks > 0", a, r.Verdict, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
-			by := (float64(r.Told) + part*float64(r.NeedsPicks)) / float64(r.Told)
+			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
 			b := a
 			b.n1, b.n0 = int(math.Round(by*float64(a.n1))), int(math.Round(by*float64(a.n0)))
 			return row(b, 0)

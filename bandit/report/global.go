@@ -18,8 +18,8 @@ func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
-		r.ToldTreated += s.ToldOn(1)
-		r.ToldControl += s.ToldOn(0)
+		r.RewardedTreated += s.RewardedOn(1)
+		r.RewardedControl += s.RewardedOn(0)
 		r.AssignedTreated += s.Assigned[1]
 		r.AssignedControl += s.Assigned[0]
 	}

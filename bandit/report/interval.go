@@ -76,7 +76,7 @@ func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 		if x.Eps <= 0 || x.Eps >= 1 {
 			continue
 		}
-		k := float64(x.ToldOn(0) + x.ToldOn(1))
+		k := float64(x.RewardedOn(0) + x.RewardedOn(1))
 		n += k
 		mult += k * trial.Spread(x.Eps)
 	}

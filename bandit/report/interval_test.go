@@ -116,7 +116,7 @@ func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 		var last sums
 		null(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
-		strata[0].Told[0][1], strata[0].Told[1][1], strata[1].Told[1][1] = int64(last.n0), int64(last.n1), 999
+		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
 			t.Errorf("epsilon %v: variance %v of a binary reward", eps, got)
 		}

@@ -48,10 +48,10 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
 
 func lookOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
-		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Told: l.Told, Taken: l.Taken,
+		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Taken: l.Taken,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
 	}
-	if l.Told > 0 {
+	if l.Rewarded > 0 {
 		out.Last = time.Unix(l.At, 0).UTC()
 	}
 	s := sums{float64(l.Injected + l.Withheld), l.Z, l.ZZ, float64(l.Injected), float64(l.Withheld)}
@@ -113,7 +113,7 @@ func (r *Row) lookIn(l Lesson) int64 {
 	if at < 0 || r.Trial != running {
 		return 0
 	}
-	return max(0, r.Looks[at].Planned-r.Looks[at].Told)
+	return max(0, r.Looks[at].Planned-r.Looks[at].Rewarded)
 }
 
 // trial sets the state of the row's trials, and returns the verdict of the latest evaluated trial.

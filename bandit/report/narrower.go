@@ -115,7 +115,7 @@ func (r *Row) Sources() (out []string) {
 		out = append(out, strings.ToUpper(r.centres()[:1])+r.centres()[1:]+".")
 	}
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("%d of %d rewards came after the closing.", r.Late, r.Told))
+		out = append(out, fmt.Sprintf("%d of %d rewards came after the closing.", r.Late, r.Rewarded))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "All sessions: "+r.AllSessions.Sentence()+".")

@@ -43,11 +43,11 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 	rewardedLater(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
-	if fair.Late != fair.Told || fair.Late < 250 || !fair.LateReporting.OK {
-		t.Errorf("%d of %d rewards are late, reporting %+v, want all of them and a sound check", fair.Late, fair.Told, fair.LateReporting)
+	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
+		t.Errorf("%d of %d rewards are late, reporting %+v, want all of them and a sound check", fair.Late, fair.Rewarded, fair.LateReporting)
 	}
 	s := fair.AllSessions
-	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Told || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
+	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
 		t.Errorf("the estimate from all sessions is %+v, want a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {

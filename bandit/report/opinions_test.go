@@ -36,7 +36,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	plain, told := build(), build()
 	told.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
-	if got := strings.Replace(text(told), ","+field, "", 1); got != text(plain) || !strings.Contains(text(told), field) || told.Lessons[0].Told != 60 {
+	if got := strings.Replace(text(told), ","+field, "", 1); got != text(plain) || !strings.Contains(text(told), field) || told.Lessons[0].Rewarded != 60 {
 		t.Errorf("with opinions\n%s\nwithout\n%s", text(told), text(plain))
 	}
 	var table, table0, why strings.Builder

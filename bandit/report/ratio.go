@@ -186,7 +186,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var least, most [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {
-		rewarded := float64(s.ToldOn(arm))
+		rewarded := float64(s.RewardedOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), rewarded)
 		if least[arm], most[arm] = 0, 1; n > 0 {
 			y := math.Min(s.Y[arm], rewarded)

@@ -189,7 +189,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 
 func TestWorstCase(t *testing.T) {
 	told := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
-	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
+	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: told(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
 		t.Errorf("got *lo %v, *hi %v, want math.Abs(*lo - (45.0/80 - 15.0/20)) <= 1e-12 and math.Abs(*hi - (65.0/80 - 5.0/20)) <= 1e-12", *lo, *hi)
@@ -204,14 +204,14 @@ func TestWorstCase(t *testing.T) {
 	// reward. Within each stratum the lesson has no effect, and the pooled difference would be 36
 	// points.
 	simpson := []trial.Stratum{
-		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
-		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
+		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: told(50, 950), Y: [2]float64{45, 855}},
+		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: told(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
 		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
 	}
 	// The reward of an arm without any reward can have any value.
-	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("got *lo %v, *hi %v, want *lo = -0.5 and *hi = 0.5", *lo, *hi)
 	}
 }

@@ -129,8 +129,8 @@ type SRM struct {
 
 // Reporting is the check that lessons do not change who reports an outcome, or how.
 type Reporting struct {
-	ToldTreated     int64   `json:"told_treated"`
-	ToldControl     int64   `json:"told_control"`
+	RewardedTreated int64   `json:"told_treated"`
+	RewardedControl int64   `json:"told_control"`
 	AssignedTreated int64   `json:"assigned_treated"` // closed sessions, rewarded or not
 	AssignedControl int64   `json:"assigned_control"`
 	EValue          float64 `json:"e_value"`
@@ -148,7 +148,7 @@ type Row struct {
 	Picked         int64          `json:"picked"`       //
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions
 	NWithheld      int64          `json:"n_withheld"`   //
-	Told           int64          `json:"told"`         // sum of both
+	Rewarded       int64          `json:"told"`         // sum of both
 	Late           int64          `json:"late_rewards"` // of told: sessions without a reward at the closing that got a reward later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
@@ -246,14 +246,14 @@ type Explanation struct {
 
 // Propensity is one probability of withholding, with the sessions drawn at this probability.
 type Propensity struct {
-	Epsilon      float64  `json:"epsilon"`
-	Injected     int64    `json:"injected"` // closed
-	Withheld     int64    `json:"withheld"`
-	ToldInjected int64    `json:"told_injected"`
-	ToldWithheld int64    `json:"told_withheld"`
-	MeanInjected *float64 `json:"mean_injected"`
-	MeanWithheld *float64 `json:"mean_withheld"`
-	EValue       float64  `json:"e_value"` // e-value for the coins of this propensity alone
+	Epsilon          float64  `json:"epsilon"`
+	Injected         int64    `json:"injected"` // closed
+	Withheld         int64    `json:"withheld"`
+	RewardedInjected int64    `json:"told_injected"`
+	RewardedWithheld int64    `json:"told_withheld"`
+	MeanInjected     *float64 `json:"mean_injected"`
+	MeanWithheld     *float64 `json:"mean_withheld"`
+	EValue           float64  `json:"e_value"` // e-value for the coins of this propensity alone
 }
 
 // Opinions sums the judges' opinions about a lesson in the sessions with the lesson. Opinions are
@@ -283,7 +283,7 @@ type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Outcome   string    `json:"outcome,omitempty"` // outcome of the trial, with its unit and words; empty: the reward
 	Planned   int64     `json:"planned"`           // rewarded picks; of a trial on an outcome: closed picks
-	Told      int64     `json:"told"`              // rewarded picks of closed sessions so far
+	Rewarded  int64     `json:"told"`              // rewarded picks of closed sessions so far
 	Taken     bool      `json:"taken"`
 	Last      time.Time `json:"last,omitzero"` // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`    // picks in the sums

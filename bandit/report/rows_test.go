@@ -52,7 +52,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, r.Sooner, c.want)
 		}
 		if want := math.Ceil(
-			float64(r.NeedsPicks) * float64(int(r.Told)+c.every) / float64(r.Told),
+			float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.every) / float64(r.Rewarded),
 		); math.Abs(
 			float64(r.NeedsSessions)-want,
 		) > 1 {
@@ -149,7 +149,7 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
 		r := only(t, c, func(in *report.Input) { in.Window = window })
-		if r.NInjected != want || r.NWithheld != want || r.Told != 2*want ||
+		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want ||
 			r.MeanInjected != nil ||
 			r.LOODelta != nil ||
 			r.LOOGap != nil {
@@ -158,12 +158,12 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 				window,
 				r.NInjected,
 				r.NWithheld,
-				r.Told,
+				r.Rewarded,
 				r.LOODelta,
 			)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("%v: %v with %d", window, r.Effect, r.Told)
+			t.Errorf("%v: %v with %d", window, r.Effect, r.Rewarded)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {

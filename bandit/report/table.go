@@ -76,7 +76,7 @@ func order(r Row) float64 {
 	if r.Effect != nil {
 		return *r.Effect
 	}
-	return float64(r.Told)
+	return float64(r.Rewarded)
 }
 
 // table writes lines with a common axis.
@@ -319,7 +319,7 @@ func (t table) foot(r Report) {
 		)
 	}
 	t.sentence("rewarded: %d of %d treated sessions, %d of %d control sessions",
-		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
+		r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
 		t.sentence(
 			"refused by the upstream, and counted: %d treated sessions, %d control sessions",

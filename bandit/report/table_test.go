@@ -76,10 +76,10 @@ func alarming() report.Report {
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
 	r.Looks = report.Looks{Planned: 4, Taken: 2, Proven: 1}
 	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
-	look := report.PlannedTrial{Began: noon, Planned: 400, Told: 400}
+	look := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
 	early, young, taken, thin := look, look, look, look
-	early.Told, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
-	young.Told = 12
+	early.Rewarded, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
+	young.Rewarded = 12
 	taken.Taken, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
 	thin.Taken = true
 	weeks := func(x float64) *float64 { return &x }

@@ -197,9 +197,9 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:
 		return "its effect is below 1 point at best"
-	case r.Told >= retirePicks && p.Benched && b.benchedSince(l):
+	case r.Rewarded >= retirePicks && p.Benched && b.benchedSince(l):
 		return "benched for 60 days"
-	case r.Told > 0 && above(retireUseful, p) < retireChance:
+	case r.Rewarded > 0 && above(retireUseful, p) < retireChance:
 		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
 	}
 	return ""

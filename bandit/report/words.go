@@ -59,7 +59,7 @@ func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
-		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned),
+		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Rewarded, l.Planned),
 		l.Planned,
 	)
 	if l.Effect != nil {

@@ -67,14 +67,14 @@ func (a *Assignment) listen(d *Deltas) {
 		return
 	}
 	if a.Enters() {
-		d.Add("", ofTier(fHeard, !a.Control, a.First.Tier, a.ControlP), 0, 1)
+		d.Add("", ofTier(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
-		d.Add("", ofAny+ofTier(fHeard, some, a.First.Tier, p), 0, 1)
+		d.Add("", ofAny+ofTier(fAtClose, some, a.First.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		d.Add(string(p.Arm), ofTier(fHeard, p.Injected, a.First.Tier, p.Eps), 0, 1)
+		d.Add(string(p.Arm), ofTier(fAtClose, p.Injected, a.First.Tier, p.Eps), 0, 1)
 	}
 }
 
@@ -114,7 +114,7 @@ func (a *Assignment) Contribution(y float64, tier int) []Delta {
 
 // global adds the reward to the counters of the tenant.
 func (a *Assignment) global(d *Deltas, y float64, tier int) {
-	d.Add("", FieldTold, 0, 1)
+	d.Add("", FieldRewarded, 0, 1)
 	d.Add("", fSumY, 0, y)
 	if !a.Enters() {
 		return
@@ -126,9 +126,9 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	}
 	d.Add("", n, a.Day, 1)
 	d.Add("", s, a.Day, y)
-	d.Add("", ofTier(FieldTold, treated, tier, a.ControlP), 0, 1)
+	d.Add("", ofTier(FieldRewarded, treated, tier, a.ControlP), 0, 1)
 	if some, p := a.anything(); p > 0 {
-		d.Add("", ofAny+ofTier(FieldTold, some, tier, p), 0, 1)
+		d.Add("", ofAny+ofTier(FieldRewarded, some, tier, p), 0, 1)
 	}
 	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
@@ -179,7 +179,7 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 		d.Add(arm, fM0, 0, 1)
 		d.Add(arm, fY0, 0, y)
 	}
-	d.Add(arm, ofTier(FieldTold, p.Injected, tier, p.Eps), 0, 1)
+	d.Add(arm, ofTier(FieldRewarded, p.Injected, tier, p.Eps), 0, 1)
 	d.Add(arm, ofCoin(fRewards, p.Injected, p.Eps), 0, y)
 	if a.Graded {
 		d.Add(arm, ofCoin(fGradedN, p.Injected, p.Eps), 0, 1)

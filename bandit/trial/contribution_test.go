@@ -178,11 +178,11 @@ func TestMergeAndNegate(t *testing.T) {
 	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
 		t.Errorf("an undone contribution leaves %v", got)
 	}
-	if got := trial.Told(merge(ds, ds)); got != 2 {
+	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
 		t.Errorf("%d rewards, want 2", got)
 	}
 	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
-	if got := trial.Told(change); got != 0 {
+	if got := trial.CountRewards(change); got != 0 {
 		t.Errorf("a correction is %d rewards", got)
 	}
 	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {

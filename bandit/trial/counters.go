@@ -228,7 +228,7 @@ func (c *Counters) Looks() []Evaluation {
 		if end < len(lookMark) {
 			continue
 		}
-		if l := t.evaluate(Arm(scope[len(lookMark):end]), scope[end+1:]); l.Told > 0 {
+		if l := t.evaluate(Arm(scope[len(lookMark):end]), scope[end+1:]); l.Rewarded > 0 {
 			out = append(out, l)
 		}
 	}

@@ -119,18 +119,18 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
 		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, len(Days) = 1 and Days[0].N1 = 1", s)
 	}
-	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
+	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
 		t.Errorf("got %+v, want len(Strata) = 1, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Told[1][2] = 1 and Strata[0].ToldOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)
 	}
-	if g := c.Global(); g.All.Told != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
+	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
 		t.Errorf("got %+v, want All.Told = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
-	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Told != 2 || c.Global().All.Told != 1 {
+	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Rewarded != 2 || c.Global().All.Rewarded != 1 {
 		t.Error("a clone shares counters")
 	}
 }
@@ -222,9 +222,9 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	}
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
 		for what, x := range map[string]float64{
-			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Told), "rewards": s.All.SumY, "matched": float64(s.Matched),
+			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
 			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
-			"told by tier": float64(s.Strata[0].ToldOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
+			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
 				t.Errorf("%s is %v", what, x)
@@ -250,11 +250,11 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
-	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 || trial.Told(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
-		t.Errorf("%d rewarded, %d closed", trial.Told(ds), trial.Closed(ds))
+	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 || trial.CountRewards(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
+		t.Errorf("%d rewarded, %d closed", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
-	if trial.Told(ds) != 1 || trial.Closed(ds) != 2 {
+	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
 		t.Error("an arm's numbers are not the tenant's")
 	}
 	if got := trial.Together(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {

@@ -10,7 +10,7 @@ const (
 	FieldInjected = "n1"   // dated: sessions with the lesson, or treated
 	FieldWithheld = "n0"   // dated: sessions without the lesson, or control
 	FieldUnpicked = "nu"   // dated: sessions in which the lesson matched and was not picked, or control
-	FieldTold     = "told" // global: sessions with a reward
+	FieldRewarded = "told" // global: sessions with a reward
 )
 
 // All further fields. n, z, zz, s1 and s0 are dated.
@@ -51,7 +51,7 @@ const (
 // "told1.2@200000".
 const (
 	fAssigned = "a"     // closed sessions
-	fHeard    = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
+	fAtClose  = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
 	fRewards  = "y"     // sums of rewards
 	fGraded   = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
 	fGradedN  = "gn"    // rewards with a sum of y (1 - y): the rewards of sessions that an earlier release closed have none
@@ -102,7 +102,7 @@ const (
 	iFailure
 	iBetter
 	iWorse
-	iTold
+	iRewarded
 	iSumY
 	iSpent   // withheld: sessions, input, cached; then injected
 	iRefused = iSpent + 6
@@ -116,15 +116,15 @@ const (
 )
 
 const (
-	iAssigned = 0
-	iToldBy   = iAssigned + 2
-	iHeardBy  = iToldBy + 2*tiers
-	iRewards  = iHeardBy + 2*tiers
-	iGraded   = iRewards + 2
-	iGradedN  = iGraded + 2
-	iGradedY  = iGradedN + 2
-	iLate     = iGradedY + 2
-	coinSums  = iLate + 2
+	iAssigned   = 0
+	iRewardedBy = iAssigned + 2
+	iAtCloseBy  = iRewardedBy + 2*tiers
+	iRewards    = iAtCloseBy + 2*tiers
+	iGraded     = iRewards + 2
+	iGradedN    = iGraded + 2
+	iGradedY    = iGradedN + 2
+	iLate       = iGradedY + 2
+	coinSums    = iLate + 2
 )
 
 const (
@@ -156,8 +156,8 @@ func table() map[string]place {
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
 		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
-		fWorse:    {overall, iWorse},
-		FieldTold: {overall, iTold}, fSumY: {overall, iSumY},
+		fWorse:        {overall, iWorse},
+		FieldRewarded: {overall, iRewarded}, fSumY: {overall, iSumY},
 
 		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
 		fProvenAt: {maximum, iProvenAt},
@@ -177,8 +177,8 @@ func table() map[string]place {
 		t[fGraded+b+atRate], t[fLate+b+atRate] = place{coins, iGraded + arm}, place{coins, iLate + arm}
 		for tier := range tiers {
 			by := b + "." + strconv.Itoa(tier) + atRate
-			t[FieldTold+by], t[fHeard+by] = place{coins, iToldBy + tiers*arm + tier}, place{
-				coins, iHeardBy + tiers*arm + tier,
+			t[FieldRewarded+by], t[fAtClose+by] = place{coins, iRewardedBy + tiers*arm + tier}, place{
+				coins, iAtCloseBy + tiers*arm + tier,
 			}
 		}
 	}
@@ -243,8 +243,8 @@ const ofAny = "any."
 // unknown source.
 const tiers = 4
 
-// Told counts the rewards in deltas. The caller compares the sum with RefitEvery.
-func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
+// CountRewards counts the rewards in deltas. The caller compares the sum with RefitEvery.
+func CountRewards(ds []Delta) int { return int(count(ds, FieldRewarded)) }
 
 // Closed counts the closed sessions in deltas.
 func Closed(ds []Delta) int64 { return count(ds, fClosed) }

@@ -131,7 +131,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 						continue
 					}
 					want.N++
-					coins.Told[at][u.tier%4]++
+					coins.Rewarded[at][u.tier%4]++
 					coins.Y[at] += u.y
 					coins.GradedN[at]++
 					coins.GradedY[at] += u.y
@@ -257,7 +257,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			}
 			tiers[arm][u.tier%4]++
 			if any != nil {
-				any.Told[some][u.tier%4]++
+				any.Rewarded[some][u.tier%4]++
 			}
 			n++
 			one := (u.y - 0.5) / (1 - share)
@@ -275,12 +275,12 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		if got.Refused != refused {
 			t.Fatalf("refused %v, want %v", got.Refused, refused)
 		}
-		near(t, "told", float64(got.All.Told), told)
+		near(t, "told", float64(got.All.Rewarded), told)
 		near(t, "rewards", got.All.SumY, sum)
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != coins || s.Told != tiers || s.RewardedAtClose != heard {
+			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != heard {
 				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
 			}
 		}

@@ -138,7 +138,7 @@ type Evaluation struct {
 	Began    int64  // seconds since 1970
 	Planned  int64
 	Outcome  string // empty: a trial on the reward
-	Told     int64  // closed and rewarded so far
+	Rewarded int64  // closed and rewarded so far
 	Taken    bool
 	At       int64 // start of the last session in the sums
 	Z, ZZ    float64
@@ -174,9 +174,9 @@ func (t *planned) evaluate(k Arm, name string) Evaluation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sort()
-	out.Told = int64(len(t.list))
-	out.Taken = out.Planned > 0 && out.Told >= out.Planned
-	for _, e := range t.list[:min(out.Told, out.Planned)] {
+	out.Rewarded = int64(len(t.list))
+	out.Taken = out.Planned > 0 && out.Rewarded >= out.Planned
+	for _, e := range t.list[:min(out.Rewarded, out.Planned)] {
 		z := real64(e.z)
 		out.Z += z
 		out.ZZ += z * z

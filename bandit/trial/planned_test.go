@@ -163,7 +163,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
 		t.Error("the evaluation belongs to another lesson or plan")
 	}
-	if l := c.Clone().Looks(); len(l) != 1 || l[0].Told != 40 {
+	if l := c.Clone().Looks(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("a copy: %+v", l)
 	}
 }
@@ -247,15 +247,15 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	}
 	with, without := 0.5/0.8, -0.5/0.2
 	tell("bbbbbbbb-1", 100, true, 1)
-	want(trial.Evaluation{Told: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	want(trial.Evaluation{Rewarded: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
 	tell("cccccccc-2", 102, false, 1)
-	want(trial.Evaluation{Told: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	want(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	tell("dddddddd-3", 103, true, 0)
-	want(trial.Evaluation{Told: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	want(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	tell("eeeeeeee-4", 104, false, 0) // too late
-	want(trial.Evaluation{Told: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	want(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	tell("aaaaaaaa-5", 102, false, 0) // counted late: the trial began with the second session, and its name sorts first
-	want(trial.Evaluation{Told: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
 // An entry holds z to the millionth and the outcome of the coin, for all values.

@@ -35,16 +35,16 @@ type Proof struct {
 
 // AllSessions are the counts of all sessions of a tenant, with and without a match.
 type AllSessions struct {
-	Told int64     // sessions with a reward
-	SumY float64   // sum of rewards
-	Any  []Stratum // coin "any pick was injected", by the probability of none
+	Rewarded int64     // sessions with a reward
+	SumY     float64   // sum of rewards
+	Any      []Stratum // coin "any pick was injected", by the probability of none
 }
 
 // Stratum holds the coins with one propensity.
 type Stratum struct {
 	Eps             float64
 	Assigned        [2]int64        // closed sessions: withheld, injected
-	Told            [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
+	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
 	Y               [2]float64      // sums of rewards
 	GradedN         [2]float64      // rewards with a sum of y (1 - y)
@@ -64,9 +64,9 @@ type DayStats struct {
 	Spent [2]Spending // global only: control, treated
 }
 
-// ToldOn returns the number of rewarded sessions of one arm.
-func (s Stratum) ToldOn(injected int) (n int64) {
-	for _, k := range s.Told[injected] {
+// RewardedOn returns the number of rewarded sessions of one arm.
+func (s Stratum) RewardedOn(injected int) (n int64) {
+	for _, k := range s.Rewarded[injected] {
 		n += k
 	}
 	return n
@@ -116,7 +116,7 @@ func (s *sums) stats(day int32) Stats {
 			LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), OutUp: most(iOutUp), OutDown: most(iOutDown),
 			ProvenAt: s.maxima[iProvenAt], IdleAt: s.maxima[iIdleAt],
 		},
-		All:     AllSessions{Told: n(iTold), SumY: pos(iSumY)},
+		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(s.overall[iSpent : iSpent+3]), spending(s.overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
@@ -150,8 +150,8 @@ func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
 		for arm := range 2 {
 			t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
 			for tier := range tiers {
-				t.Told[arm][tier] = max(0, whole(x.V[iToldBy+tiers*arm+tier]))
-				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iHeardBy+tiers*arm+tier]))
+				t.Rewarded[arm][tier] = max(0, whole(x.V[iRewardedBy+tiers*arm+tier]))
+				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iAtCloseBy+tiers*arm+tier]))
 			}
 			t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
 			t.GradedN[arm], t.GradedY[arm] = math.Max(0, real64(x.V[iGradedN+arm])), math.Max(0, real64(x.V[iGradedY+arm]))

@@ -173,9 +173,9 @@ func (s *speeds) look(rows []report.Row) {
 		return
 	}
 	r := &rows[i]
-	s.told = r.Told
+	s.told = r.Rewarded
 	if s.reward == 0 && r.Verdict == report.ProvenHelps {
-		s.reward = r.Told
+		s.reward = r.Rewarded
 	}
 	for _, x := range r.Outcomes {
 		if s.recurrence == 0 && x.Verdict == report.Prevents {

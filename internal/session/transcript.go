@@ -72,8 +72,8 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// candidatesOf returns the conversations that the text may continue, the best match, and marks the first as
-// continued.
+// candidatesOf returns the conversations that the text continues best, and marks the first of these
+// conversations as continued.
 func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,9 +109,9 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	return again
 }
 
-// fits rates a text as the next text of the conversation: first by the length of the common prefix,
-// then by the number of answer lines in the insertion. The rating is 0 if the text does not
-// continue the conversation.
+// fits returns the rating of a text as the next text of the conversation. A longer common prefix
+// rates higher; at equal length, more answer lines in the insertion rate higher. The rating is 0 if
+// the text does not continue the conversation.
 func (x *transcript) fits(p *prefixes) int {
 	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0

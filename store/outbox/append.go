@@ -23,7 +23,7 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	if err := b.write(func() error { return b.transact(func() error { return b.append(f) }) }); err != nil {
 		return b.counts.Sequence, err
 	}
-	for _, t := range f.Begun {
+	for _, t := range f.Stubs {
 		b.begun[t.ID] = true
 	}
 	for _, id := range f.Ended {
@@ -93,8 +93,8 @@ func (b *Outbox) append(f *Flush) error {
 		n.Admitted += f.Rows[i].Exchanges
 		n.Spooled += f.Rows[i].Exchanges
 	}
-	for i := range f.Begun {
-		t := &f.Begun[i]
+	for i := range f.Stubs {
+		t := &f.Stubs[i]
 		err := execute(b.writer, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", t.ID, t.Tenant, t.Session[:], t.Document)
 		if err != nil {
 			return err

@@ -111,7 +111,7 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 			for _, copyTable := range []string{"meta", "optout_marks"} {
 				_ = copyRows(old, b.writer, copyTable) // unreadable marks are lost
 			}
-			_ = copyBegun(old, b.writer, begun)
+			_ = copyOpenTurns(old, b.writer, begun)
 			_ = copyPosts(old, b.writer) // unreadable posts are lost
 			if err := b.salvageRows(old, func(r *Row) error { return put(b.writer, r) }); err != nil {
 				return err
@@ -249,8 +249,8 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 	}
 }
 
-// copyBegun copies the turns in progress, and adds their ids to found.
-func copyBegun(from, to *sqlite.Conn, found map[string]bool) error {
+// copyOpenTurns copies the turns in progress, and adds their ids to found.
+func copyOpenTurns(from, to *sqlite.Conn, found map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		id := idOf(s, 2)
 		found[s.ColumnText(0)] = true

@@ -34,7 +34,7 @@ func child(dir string) {
 			end++
 			f.Rows = append(f.Rows, row("default", 1, fmt.Sprint(end, strings.Repeat(" text", 300))))
 		}
-		f.Begun = []outbox.Begun{{ID: fmt.Sprint("turn ", i), Tenant: "default", Document: []byte("stub")}}
+		f.Stubs = []outbox.Stub{{ID: fmt.Sprint("turn ", i), Tenant: "default", Document: []byte("stub")}}
 		if i > 0 {
 			f.Ended, f.Dropped = []string{fmt.Sprint("turn ", i-1)}, map[string]int64{"bad": 1}
 		}

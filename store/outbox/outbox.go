@@ -32,8 +32,7 @@ type Kind int64
 const (
 	// KindTurns is the part of a flush that belongs to one session. The store defines the document.
 	KindTurns Kind = 1
-	// KindStub is a turn that was in progress when the program died, with the document of its
-	// Begun.
+	// KindStub is a turn that was in progress when the program died, with the document of its Stub.
 	KindStub Kind = 2
 	// KindForgotten is a row whose text was deleted before delivery. Only the count remains.
 	KindForgotten Kind = 3
@@ -52,8 +51,8 @@ type Row struct {
 	Document  []byte
 }
 
-// Begun is a turn in progress.
-type Begun struct {
+// Stub is the record of a turn in progress. The record is deleted when the turn ends.
+type Stub struct {
 	ID       string // id of the exchange
 	Tenant   string
 	Session  SessionID
@@ -63,8 +62,8 @@ type Begun struct {
 // Flush is the content of one Append.
 type Flush struct {
 	Rows  []Row
-	Begun []Begun
-	// Ended lists the exchanges of ended turns, whose rows of Begun are deleted.
+	Stubs []Stub
+	// Ended lists the ids of the exchanges whose turns ended. Their stubs are deleted.
 	Ended []string
 	// Dropped counts lost exchanges by reason.
 	Dropped map[string]int64
@@ -80,7 +79,7 @@ type Flush struct {
 
 // Empty reports whether the flush has no content.
 func (f *Flush) Empty() bool {
-	return len(f.Rows)+len(f.Begun)+len(f.Ended)+len(f.Dropped) == 0
+	return len(f.Rows)+len(f.Stubs)+len(f.Ended)+len(f.Dropped) == 0
 }
 
 // Options configure an Outbox.
@@ -198,7 +197,7 @@ func (b *Outbox) load() error {
 				return err
 			}
 		}
-		return b.endBegun()
+		return b.endOpenTurns()
 	})
 	if err == nil {
 		b.begun = map[string]bool{}
@@ -209,8 +208,9 @@ func (b *Outbox) load() error {
 	return err
 }
 
-// endBegun makes rows of the turns that never ended. The caller has begun a transaction.
-func (b *Outbox) endBegun() error {
+// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has begun a
+// transaction.
+func (b *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(b.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
 		ResultFunc: func(s *sqlite.Stmt) error {
@@ -282,11 +282,12 @@ func (b *Outbox) SetNote(key, value string) error {
 
 const notePrefix = "note "
 
-// EndBegun makes turns in progress incomplete: the program of the turns has ended.
-func (b *Outbox) EndBegun() error {
+// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub, because the program that
+// began the turns has ended.
+func (b *Outbox) EndOpenTurns() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.write(func() error { return b.transact(b.endBegun) })
+	err := b.write(func() error { return b.transact(b.endOpenTurns) })
 	if err == nil {
 		clear(b.begun)
 	}

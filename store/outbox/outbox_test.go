@@ -190,7 +190,7 @@ func TestReadReturnsABoundedNumberOfBytes(t *testing.T) {
 
 func TestEveryEndOfATurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	begin := outbox.Flush{Begun: []outbox.Begun{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
+	begin := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
 		flushes          []outbox.Flush
 		running, crashed string
@@ -220,7 +220,7 @@ func TestEveryEndOfATurnIsCountedOnce(t *testing.T) {
 func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Begun: []outbox.Begun{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
+	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
 	for range 3 { // a crash and two restarts: one report
 		q = open(t, q.crashed())
 		same(t, "rows", q.texts(0), "whole stub")
@@ -310,7 +310,7 @@ func TestForgottenTextLeavesTheFiles(t *testing.T) {
 			must(t, q.Release(20))
 		}
 	}
-	q.append(outbox.Flush{Begun: []outbox.Begun{{ID: "x", Tenant: "theirs", Document: []byte("zanzibar")}}})
+	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "theirs", Document: []byte("zanzibar")}}})
 	must(t, q.Forget("theirs", nil), q.Forget("ours", []outbox.SessionID{{2}}), q.Forget("ours", []outbox.SessionID{}), q.Tidy())
 	same(t, "files with the tenant's text", fmt.Sprint(q.text("zanzibar")), "[]")
 	same(t, "files with the session's text", fmt.Sprint(q.text("comoros")), "[]")
@@ -319,11 +319,11 @@ func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	same(t, "rows without text", strings.Count(q.texts(30)+" ", "  ") > 50, true)
 }
 
-func TestBegunRecordOfAnOptedOutTurnIsErased(t *testing.T) {
+func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Tidy())
-	q.append(outbox.Flush{Begun: []outbox.Begun{{ID: "x", Document: []byte("zanzibar")}, {ID: "y", Document: []byte("madagascar")}}})
+	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Document: []byte("zanzibar")}, {ID: "y", Document: []byte("madagascar")}}})
 	q.append(outbox.Flush{Ended: []string{"x"}, Dropped: map[string]int64{"opted_out": 1}, Scrub: true})
 	must(t, q.Tidy())
 	same(t, "files", fmt.Sprint(q.text("zanzibar")), "[]")

@@ -77,39 +77,39 @@ func (b *Bank) channel() string { return b.s.commonKey("lessons") }
 // Times of a Watcher: a published change is active within a second, another change after the next
 // poll.
 const (
-	lookEvery   = 2 * time.Second
-	listenAgain = 5 * time.Second
+	pollEvery        = 2 * time.Second
+	resubscribeEvery = 5 * time.Second
 )
 
 // Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. Run starts and stops
 // all work.
 type Watcher struct {
-	Poll time.Duration // pause between two looks at the bank; 0: two seconds
+	Poll time.Duration // time between two polls of the bank; 0: two seconds
 	// Panicked is called after a panic in a poll; nil: not called. The active book stays.
 	Panicked func(value any)
 
-	bank    *Bank
-	texts   *lesson.Texts
-	onBook  func(*lesson.Book, []lesson.Problem)
-	version string
-	read    bool   // the texts were read at least once
-	fault   string // last reported fault of the bank; "": none
+	bank     *Bank
+	texts    *lesson.Texts
+	onBook   func(*lesson.Book, []lesson.Problem)
+	version  string
+	hasRead  bool   // the texts were read at least once
+	reported string // last reported fault of the bank; "": none
 }
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and the
 // problems of the book. While the bank cannot be reached, or has lost data, the active book stays.
 func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
-	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
+	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
 }
 
 // Run loads the lessons, and calls onBook after every change, until ctx is done.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.Poll <= 0 {
-		w.Poll = lookEvery
+		w.Poll = pollEvery
 	}
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
-	var heard <-chan *goredis.Message
+	var changes <-chan *goredis.Message
 	var sub *goredis.PubSub
 	defer func() {
 		if sub != nil {
@@ -120,13 +120,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 		// A change before the subscription is found at the next look.
 		if reached := w.guarded(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
-			heard = sub.Channel(goredis.WithChannelHealthCheckInterval(listenAgain))
+			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(resubscribeEvery))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		case <-heard:
+		case <-changes:
 		}
 	}
 }
@@ -146,58 +146,59 @@ func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 func (w *Watcher) reload(ctx context.Context) bool {
 	version, err := w.bank.Version(ctx)
 	var texts map[string][]byte
-	if err == nil && (!w.read || version != w.version) {
+	if err == nil && (!w.hasRead || version != w.version) {
 		texts, version, err = w.bank.Texts(ctx)
 	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		w.report(err.Error())
+		w.reportFault(err.Error())
 	case version == "" && w.version != "":
-		w.report("Redis has lost the lessons; those in force stay, push them again")
+		w.reportFault("Redis has lost the lessons; those in force stay, push them again")
 	case texts != nil:
-		w.read, w.version = true, version
+		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)
-		if changed || w.fault != "" {
-			w.fault = ""
+		if changed || w.reported != "" {
+			w.reported = ""
 			w.onBook(book, problems)
 		}
-	case w.fault != "": // Redis answers again with unchanged texts
-		w.fault = ""
+	case w.reported != "": // Redis answers again with unchanged texts
+		w.reported = ""
 		w.onBook(w.texts.Current())
 	}
 	return err == nil
 }
 
-// report calls onBook once with the active book and a fault of the bank.
-func (w *Watcher) report(fault string) {
-	if fault == w.fault {
+// reportFault passes the active book and a fault of the bank to onBook. A repeated fault is not
+// reported.
+func (w *Watcher) reportFault(fault string) {
+	if fault == w.reported {
 		return
 	}
-	w.fault = fault
+	w.reported = fault
 	book, problems := w.texts.Current()
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
 		Path: "redis", Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
 	}))
 }
 
-// Name returns the name of the bank for messages. The address may contain a password and is not
-// part of the name.
+// Name returns the name of the bank for messages. The name does not contain the address, because
+// the address may contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Place.
 func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	texts, version, err := b.Texts(ctx)
 	for name := range texts {
-		if !bank.IsName(name) { // the index is in the same hash
+		if !bank.IsName(name) { // the hash also holds the index of the lessons
 			delete(texts, name)
 		}
 	}
 	return bank.Reading{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Place in one script, so that no other change comes between the expected
-// texts and the new ones.
+// Commit implements bank.Place. One script compares the old texts and writes the new texts, so that no
+// other change happens in between.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
 	var writes []any

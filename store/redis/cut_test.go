@@ -113,7 +113,7 @@ func changes() []deed {
 			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
 		}),
 		act("jot", func(ctx context.Context, s *redis.Store) error {
-			return s.Jot(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
+			return s.WriteNotes(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
@@ -206,8 +206,10 @@ func views() []deed {
 			delete(m, "bytes")
 			return m, err
 		}),
-		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, ourTenant, sid(1))) }),
-		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, ourTenant, "n")) }),
+		read("mark", func(ctx context.Context, s *redis.Store) (any, error) {
+			return two(s.SessionNote(ctx, ourTenant, sid(1)))
+		}),
+		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.TenantNote(ctx, ourTenant, "n")) }),
 		read("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
 			err := s.EachNote(ctx, ourTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })

@@ -221,18 +221,19 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// row returns the first row of a query, to be read by scan.
-func (c *conn) row(query string, args ...any) firstRow { return firstRow{c, query, args} }
+// row returns a query whose first row scan reads.
+func (c *conn) row(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
-// firstRow is a query for one row. The query runs in scan.
-type firstRow struct {
+// rowQuery is a query for one row. Scan runs the query.
+type rowQuery struct {
 	c     *conn
 	query string
 	args  []any
 }
 
-// scan reads the row and reports whether there is one. Without a row, dest keeps its values.
-func (q firstRow) scan(dest ...any) bool {
+// scan runs the query, reads the first row into dest, and reports whether a row exists. Without a row,
+// dest is unchanged.
+func (q rowQuery) scan(dest ...any) bool {
 	for r := range q.c.rows(q.query, q.args...) {
 		r.scan(dest...)
 		return true
@@ -240,14 +241,15 @@ func (q firstRow) scan(dest ...any) bool {
 	return false
 }
 
-// number returns the integer that a query finds, 0 for no row and for NULL.
-func (c *conn) number(query string, args ...any) (n int64) {
+// integer returns the integer in the first row of a query. The result is 0 without a row and for NULL.
+func (c *conn) integer(query string, args ...any) (n int64) {
 	c.row(query, args...).scan(&n)
 	return n
 }
 
-// value returns the blob that a query finds. No row is nil, and an empty blob is not.
-func (c *conn) value(query string, args ...any) (v []byte) {
+// blob returns the blob in the first row of a query. The result is nil without a row, and not nil for an
+// empty blob.
+func (c *conn) blob(query string, args ...any) (v []byte) {
 	if !c.row(query, args...).scan(&v) {
 		return nil
 	}

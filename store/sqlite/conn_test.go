@@ -22,7 +22,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
-		if x.db.exec(put, "a") != 1 || x.db.number("SELECT count(*) FROM meta") != 1 {
+		if x.db.exec(put, "a") != 1 || x.db.integer("SELECT count(*) FROM meta") != 1 {
 			t.Error("a statement before the error was stored")
 		}
 		x.db.exec("no sql")
@@ -30,7 +30,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		for range x.db.rows("SELECT 1") {
 			rows++
 		}
-		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.number("SELECT 1") != 0 || x.db.value("SELECT x'01'") != nil || rows != 0 {
+		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.integer("SELECT 1") != 0 || x.db.blob("SELECT x'01'") != nil || rows != 0 {
 			t.Error("a statement after the error had an effect")
 		}
 		x.db.fail(errors.New("a later one"))
@@ -39,7 +39,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		t.Errorf("the error is not the first one: %v", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
-		if n := x.db.number("SELECT count(*) FROM meta"); n != 0 {
+		if n := x.db.integer("SELECT count(*) FROM meta"); n != 0 {
 			t.Errorf("%d values were stored", n)
 		}
 		x.db.exec(put, "e")
@@ -57,7 +57,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 	err := s.update(ctx, "test", func(x *tx) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
-		if x.db.number("SELECT 1") != 0 {
+		if x.db.integer("SELECT 1") != 0 {
 			t.Error("the rows continue after the error")
 		}
 	})
@@ -131,13 +131,13 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
 			t.Errorf("a row that is not there reads %d", n)
 		}
-		if n := c.number("SELECT NULL"); n != 0 {
+		if n := c.integer("SELECT NULL"); n != 0 {
 			t.Errorf("NULL reads %d", n)
 		}
-		if v := c.value("SELECT 1 WHERE false"); v != nil {
+		if v := c.blob("SELECT 1 WHERE false"); v != nil {
 			t.Errorf("no blob reads %v", v)
 		}
-		if v := c.value("SELECT x''"); v == nil {
+		if v := c.blob("SELECT x''"); v == nil {
 			t.Error("an empty blob reads as none")
 		}
 		return none

@@ -60,7 +60,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 // step stores the settled state of one step, if the version matches.
 func (t *tx) step(tenant int64, step session.Settlement) bool {
 	sid := t.named(sessionKey{tenant, step.ID}, fromMicros(0)).sid
-	if t.db.number("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
+	if t.db.integer("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
 		return false
 	}
 	to := step.To
@@ -132,7 +132,7 @@ func (s *sums) store(t *tx) {
 }
 
 func (t *tx) addRow(k rowKey, cells []cell) {
-	old := t.db.value("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
+	old := t.db.blob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
@@ -251,7 +251,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		n := t.tenant(tenant)
-		if ok = t.db.number("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
+		if ok = t.db.integer("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
 			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
 		}
 	})

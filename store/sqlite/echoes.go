@@ -106,7 +106,7 @@ func (t *tx) fold(gen int64) {
 // given time.
 func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
-		if t.db.number("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
+		if t.db.integer("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
 			return false
 		}
 		t.db.exec("DELETE FROM echoes WHERE gen = ?", gen)
@@ -133,7 +133,7 @@ func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, ge
 	for last, more := int64(-1), true; more; {
 		var gen int64
 		err := s.update(ctx, op, func(t *tx) {
-			gen = t.db.number("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
+			gen = t.db.integer("SELECT coalesce(min(gen), -1) FROM echoes WHERE gen > ?", last)
 			more = gen >= 0 && fn(t, gen)
 		})
 		if err != nil {

@@ -60,7 +60,7 @@ func overflow(s *Store) { s.newest.size = generationSize }
 func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
 	n, err := read(t.Context(), s, func(c *conn) int64 {
-		return c.number("SELECT count(*) FROM echoes WHERE "+where, args...)
+		return c.integer("SELECT count(*) FROM echoes WHERE "+where, args...)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func (s *Store) dropParked(ctx context.Context, tenant string) error {
 }
 
 func (t *tx) drop(sid int64) {
-	t.totals[totalSessions] -= t.db.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
+	t.totals[totalSessions] -= t.db.integer("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
 	t.totals[totalExchanges] -= t.db.exec("DELETE FROM exchanges WHERE sid = ?", sid)
 	t.totals[totalSamples] -= t.db.exec("DELETE FROM samples WHERE sid = ?", sid)
 	t.totals[totalFeedback] -= t.db.exec("DELETE FROM feedback WHERE sid = ?", sid)
@@ -184,7 +184,7 @@ func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time)
 	err = s.update(ctx, "retain", func(t *tx) {
 		gone = 0
 		for _, v := range list {
-			if t.db.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
+			if t.db.integer("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
 				t.drop(v.sid)
 				gone++
 			}

@@ -89,7 +89,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 		t.totals[totalFeedback]++
 		return true, false
 	}
-	old := t.db.value("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
+	old := t.db.blob("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
 	switch {
 	case old == nil:
 		return false, true
@@ -132,7 +132,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
 		// Read the count first: an entry that arrives between the two queries then stays unsettled.
-		r.heard = c.number("SELECT n FROM unsettled WHERE sid = ?", sid)
+		r.heard = c.integer("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
 	})
@@ -178,7 +178,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	data, k := t.encode(e), key(e.ID)
-	old := t.db.value("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
+	old := t.db.blob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	switch {
 	case old != nil:
 		if t.supersedes(e, data, old) {
@@ -195,10 +195,10 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 // parkingFull reports whether the tenant or the key has used its quota. A tenant may use at most as
 // many places as remain free, so that one tenant cannot fill the parking.
 func (t *tx) parkingFull(tenant, echo int64) bool {
-	all := t.db.number("SELECT n FROM totals WHERE name = ?", totalParked)
-	own := t.db.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	all := t.db.integer("SELECT n FROM totals WHERE name = ?", totalParked)
+	own := t.db.integer("SELECT n FROM parked_of WHERE tenant = ?", tenant)
 	most := int64(t.s.opt.MaxFeedback)
-	here := t.db.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
+	here := t.db.integer("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
 	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most
 }
 
@@ -225,11 +225,11 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 // waiting returns the keys that have parked feedback.
 func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readOf(ctx, s, tenant, func(c *conn, n int64) (waiting []session.EchoKey) {
-		if c.number("SELECT 1 FROM parked LIMIT 1") == 0 {
+		if c.integer("SELECT 1 FROM parked LIMIT 1") == 0 {
 			return nil
 		}
 		for _, k := range keys {
-			if c.number("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
+			if c.integer("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
 				waiting = append(waiting, k)
 			}
 		}

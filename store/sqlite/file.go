@@ -47,7 +47,7 @@ func probe(c *conn) {
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
 		"counters", "maxima", "priors", "meta", "totals", "unsettled", "aside", "marks", "notes", "parked_of",
 	} {
-		c.number("SELECT count(*) FROM (SELECT 1 FROM " + table + " LIMIT 10)")
+		c.integer("SELECT count(*) FROM (SELECT 1 FROM " + table + " LIMIT 10)")
 	}
 }
 
@@ -96,7 +96,7 @@ type fileIdentity struct {
 	info fs.FileInfo
 }
 
-func newGuard(path string) (*fileIdentity, error) {
+func openIdentity(path string) (*fileIdentity, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

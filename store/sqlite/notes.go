@@ -10,17 +10,17 @@ import (
 	"precept/internal/session"
 )
 
-// Mark returns the note of a session, nil when there is none.
-func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
+// SessionNote returns the note of a session, nil when there is none.
+func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
-		return c.value("SELECT data FROM marks WHERE sid = ?", sid)
+		return c.blob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// Note returns a note of a tenant, nil when there is none.
-func (s *Store) Note(ctx context.Context, tenant, key string) ([]byte, error) {
+// TenantNote returns a note of a tenant, nil when there is none.
+func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readOf(ctx, s, tenant, func(c *conn, n int64) []byte {
-		return c.value("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
+		return c.blob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
 
@@ -56,9 +56,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant in one transaction. A session without a row gets
+// WriteNotes writes notes of sessions and of the tenant in one transaction. A session without a row gets
 // no note; a note of the tenant without data is deleted.
-func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	return s.update(ctx, "jot", func(t *tx) {
 		n := t.tenant(tenant)
 		for id, data := range marks {
@@ -90,7 +90,7 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
-		_ = json.Unmarshal(t.db.value(metaByKey, key), &held) // an unreadable claim has no owner
+		_ = json.Unmarshal(t.db.blob(metaByKey, key), &held) // an unreadable claim has no owner
 		// A claim that ends later than a new one would was made before the clock was set back.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
@@ -110,7 +110,7 @@ const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
 // Meta returns a value of the program and whether there is one.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	v, err := read(ctx, s, func(c *conn) []byte { return c.value(metaByKey, key) })
+	v, err := read(ctx, s, func(c *conn) []byte { return c.blob(metaByKey, key) })
 	return v, v != nil, err
 }
 
@@ -123,7 +123,7 @@ func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte,
 	}
 	err = s.update(ctx, "init meta", func(t *tx) {
 		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
-		stands = t.db.value(metaByKey, key)
+		stands = t.db.blob(metaByKey, key)
 	})
 	return stands, err
 }

@@ -131,7 +131,7 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 				}
 			}
 			window := last + walkRows
-			end := c.number(of.last)
+			end := c.integer(of.last)
 			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
 			if more {
 				return step{list, next.last, true}

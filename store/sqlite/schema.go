@@ -157,8 +157,8 @@ func moveEchoes(c *conn) {
 // version returns the schema of the file, 0 for an empty file, and fails for the file of another
 // program or of a newer release.
 func version(c *conn) int {
-	app, v := c.number("PRAGMA application_id"), c.number("PRAGMA user_version")
-	tables := c.number("SELECT count(*) FROM sqlite_schema")
+	app, v := c.integer("PRAGMA application_id"), c.integer("PRAGMA user_version")
+	tables := c.integer("SELECT count(*) FROM sqlite_schema")
 	switch {
 	case app != applicationID && (app != 0 || v != 0 || tables != 0):
 		c.fail(fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app))

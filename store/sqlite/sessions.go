@@ -91,7 +91,7 @@ func (t *tx) named(k sessionKey, at time.Time) *named {
 
 // session returns the number of a session, 0 for an unknown session.
 func (c *conn) session(tenant int64, id session.ID) int64 {
-	return c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
+	return c.integer("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
 // readSession reads data of one session by its number. An unknown session has the zero value.
@@ -183,7 +183,7 @@ func (s *Store) tenant(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
 		return id
 	}
-	id := c.number(tenantByName, name)
+	id := c.integer(tenantByName, name)
 	if id != 0 {
 		s.tenants.add(map[string]int64{name: id})
 	}
@@ -219,7 +219,7 @@ func (t *tx) tenantNumber(name string) int64 {
 	if id, ok := t.s.tenants.get(name); ok {
 		return id
 	}
-	return t.db.number(tenantByName, name)
+	return t.db.integer(tenantByName, name)
 }
 
 // Tenants lists all tenants with stored data, past data included, in byte order.
@@ -309,7 +309,7 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 		total int
 	}
 	r, err := read(ctx, s, func(c *conn) (of result) {
-		of.total = int(c.number("SELECT count(*) FROM aside"))
+		of.total = int(c.integer("SELECT count(*) FROM aside"))
 		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
 			var a session.DeadLetter
@@ -328,8 +328,8 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 // is set aside.
 func (s *Store) Unsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
-		late := c.number("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
-		return late + c.number(`SELECT count(*) FROM exchanges WHERE sid IN
+		late := c.integer("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
+		return late + c.integer(`SELECT count(*) FROM exchanges WHERE sid IN
 			(SELECT a.sid FROM aside a WHERE a.out = 1 AND NOT EXISTS (SELECT 1 FROM settled WHERE sid = a.sid))`)
 	})
 }

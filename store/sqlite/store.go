@@ -11,7 +11,7 @@
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
 //	lists     Newest, NewestSamples, by pages
 //	aside     SetAside, Readmit, DeadLetters, Unsampled (items at which a step panicked)
-//	notes     Mark, Note, EachNote, Jot, Claim, Unclaim (for the distiller)
+//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, Unclaim (for the distiller)
 //	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //
 // Open makes or opens the file, and sets a damaged file aside. Lock claims a data directory for one
@@ -65,11 +65,11 @@ type Options struct {
 
 // Store is the embedded store. It is safe for concurrent use.
 type Store struct {
-	opt    Options
-	uri    string // address of the connections for reads
-	notice string
-	was    int           // schema that Open found
-	guard  *fileIdentity // nil when read-only
+	opt         Options
+	uri         string // address of the connections for reads
+	notice      string
+	foundSchema int           // schema that Open found
+	fileCheck   *fileIdentity // nil when read-only
 
 	write   chan *conn    // holds the connection for writes while no write runs
 	readers chan struct{} // holds one place for each read that may begin
@@ -126,7 +126,7 @@ func (s *Store) Notice() string { return s.notice }
 
 // Upgraded returns the schema that Open found and the schema of this release. An older release
 // refuses the migrated file.
-func (s *Store) Upgraded() (from, to int) { return s.was, schemaVersion }
+func (s *Store) Upgraded() (from, to int) { return s.foundSchema, schemaVersion }
 
 // defaults fills in the limits that the caller left out.
 func defaults(o Options) Options {
@@ -168,17 +168,18 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, classify(err)
 	}
-	if s.guard, err = newGuard(o.Path); err != nil {
+	if s.fileCheck, err = openIdentity(o.Path); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	s.write <- c
 	return s, nil
 }
 
-// checkFile reads the application id and the schema of the file through a read-only connection. A
-// connection for writing would switch the file of another program to WAL mode.
+// checkFile reads the application id and the schema of the file through a read-only connection,
+// because a connection for writing would switch the file of another program to WAL mode. A missing
+// file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
-	// The file holds conversations: only its owner may read it. SQLite gives the WAL the same mode.
+	// Only the owner may read the conversations in the file. SQLite gives the WAL the mode of the file.
 	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
@@ -197,10 +198,10 @@ func (s *Store) checkFile(ctx context.Context) error {
 	})
 }
 
-// prepare migrates the file of a new connection, checks its tables, and finds the newest generation
-// of echoes.
+// prepare migrates the database to this schema, checks that all tables can be read, and reads the
+// number of the newest generation of echoes.
 func (s *Store) prepare(c *conn) {
-	s.was = migrate(c)
+	s.foundSchema = migrate(c)
 	probe(c)
 	s.newest = newestGeneration(c)
 }
@@ -368,14 +369,14 @@ func (s *Store) close() error {
 	for c := s.idle.take(); c != nil; c = s.idle.take() {
 		all = append(all, c)
 	}
-	if s.guard != nil {
+	if s.fileCheck != nil {
 		all = append(all, <-s.write)
 		// A regular close would write our pages into the file that replaced ours. The connections
 		// stay open instead.
-		if err := s.guard.check(); err != nil {
+		if err := s.fileCheck.check(); err != nil {
 			return err
 		}
-		defer s.guard.close() //nolint:errcheck // a file that was only read
+		defer s.fileCheck.close() //nolint:errcheck // a file that was only read
 	}
 	var errs []error
 	for _, c := range all {

@@ -94,7 +94,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		t.Helper()
 		c := <-s.write
 		defer func() { s.write <- c }()
-		if err := c.do(t.Context(), func() { c.number("PRAGMA max_page_count = " + pages) }); err != nil {
+		if err := c.do(t.Context(), func() { c.integer("PRAGMA max_page_count = " + pages) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -178,7 +178,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	defer func() { s.write <- c }()
-	if err := s.guard.check(); err != nil {
+	if err := s.fileCheck.check(); err != nil {
 		return err
 	}
 	if err := s.retry(ctx, func() error { return c.do(ctx, func() { c.exec("BEGIN IMMEDIATE") }) }); err != nil {
@@ -248,12 +248,12 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 		return err
 	}
 	defer func() { s.write <- c }()
-	if err := s.guard.check(); err != nil {
+	if err := s.fileCheck.check(); err != nil {
 		return err
 	}
 	fold := func() error {
 		return c.do(ctx, func() {
-			if busy := c.number("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
+			if busy := c.integer("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
 				c.fail(errReading)
 			}
 		})

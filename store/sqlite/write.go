@@ -110,7 +110,7 @@ func (t *tx) await(of *named) {
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, of.sid)
 	case stateClosed:
 		if !of.asked {
-			of.settled, of.asked = t.db.number("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
+			of.settled, of.asked = t.db.integer("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
 		}
 		if of.settled { // an imported session has its samples and is not settled
 			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)

@@ -62,7 +62,7 @@ func live(t tester, s Store, n int, now time.Time) {
 	must(t, s.Park(ctx, us, key, said))
 	must(t, s.Park(ctx, us, key+1, said)) // parked feedback without a session
 	got[map[session.ID]int](t)(s.Join(ctx, us, map[session.EchoKey]session.ID{key: sid}))
-	must(t, s.Jot(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
+	must(t, s.WriteNotes(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: us, ID: sid, At: now}, {Tenant: us, ID: sid, Exchange: "x", At: now}}))
 	settle(t, s, session.Settlement{Tenant: us, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: us, Session: sid.String(), Turn: 2, At: now}}})

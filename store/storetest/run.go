@@ -41,7 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"listing", listingCases()},
 		{"keeping", keepingCases()},
 		{"aside", asideCases()},
-		{"jottings", jottingCases()},
+		{"notes", noteCases()},
 		{"together", togetherCases()},
 	} {
 		for name, run := range group.cases {

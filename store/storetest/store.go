@@ -87,12 +87,12 @@ type Keeping interface {
 	Close() error
 }
 
-// Jottings stores notes of the distiller on sessions and tenants, and the claims of workers.
-type Jottings interface {
-	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
-	Note(ctx context.Context, tenant, key string) ([]byte, error)
+// Notes stores notes of the distiller on sessions and tenants, and the claims of workers.
+type Notes interface {
+	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
+	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
 	Unclaim(ctx context.Context, name, owner string) error
 }
@@ -116,7 +116,7 @@ type Learning interface {
 type Store interface {
 	Records
 	Learning
-	Jottings
+	Notes
 	Metas
 	Keeping
 	DeadLetters

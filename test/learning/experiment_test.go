@@ -190,10 +190,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
-	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Told != look.Told {
+	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
 		t.Errorf("the evaluation changed: %+v, was %+v", after, look)
 	}
-	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.ToldTreated == before.Reporting.ToldTreated {
+	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
 		t.Errorf("later feedback changed the counts at the closing: %+v, was %+v", r.Reporting, before.Reporting)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")

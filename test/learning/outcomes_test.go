@@ -80,8 +80,8 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	if again.Verdict != report.Prevents || again.NInjected+again.NWithheld != sessions || again.Effect == nil || *again.Lo > -0.6 || *again.Hi < -0.6 {
 		t.Errorf("the error recurs in one of five sessions with the lesson and in four of five without: %+v", again)
 	}
-	if row.Told == 0 || row.Told >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
-		t.Errorf("the verdict of %d rewards is %q, want none of the holdout", row.Told, row.Verdict)
+	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
+		t.Errorf("the verdict of %d rewards is %q, want none of the holdout", row.Rewarded, row.Verdict)
 	}
 	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != again.NInjected || found["turns"].Verdict.Direction() > 0 {
 		t.Errorf("errors %+v, tokens %+v, turns %+v", x, found["tokens"], found["turns"])

@@ -72,7 +72,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
 			read()
 			row := r.Lessons[0]
-			if row.Told != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
+			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
 				t.Errorf("not all of them count: %+v", row)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {

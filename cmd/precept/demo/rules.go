@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// RulesName is the name of the rules file in the world of Rules.
+// RulesName is the name of the rules file that the agents of Rules send.
 const RulesName = "CLAUDE.md"
 
 // RulesFile is the rules file that the agents of Rules send.
@@ -33,8 +33,8 @@ const rulesBase = .70
 // rulesFrame is the text that Claude Code writes before a rules file.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
 
-// Rules is the world of `precept demo --rules`. Agents send a rules file of twelve sections in every
-// request. The model succeeds with a probability that depends on the sections in the request: three
+// Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of
+// twelve sections in every request. The model succeeds with a probability that depends on the sections in the request: three
 // sections help, two harm and seven do nothing.
 type Rules struct {
 	Truths []SectionTruth
@@ -44,7 +44,7 @@ type Rules struct {
 	ids    atomic.Uint64
 }
 
-// NewRules makes the world of a seed.
+// NewRules returns the simulation of a seed.
 func NewRules(seed uint64) *Rules {
 	return &Rules{seed: seed, Truths: []SectionTruth{
 		{"Voice", 0},
@@ -73,7 +73,8 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done returns the number of finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP answers as the model. The text of a request alone shows the model which sections are left.
+// ServeHTTP answers as the model. The model reads from the system prompt which sections precept has
+// not cut.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {
@@ -103,15 +104,15 @@ func (r *Rules) chance(prompt string) float64 {
 	return p
 }
 
-// luck returns a number from 0 to 1 that depends on the task alone.
+// luck returns a number from 0 to 1 that depends only on the task and the seed.
 func (r *Rules) luck(task string) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(task))
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play makes agents work through the next tickets, at base (http://host:port/v1). The tests of the project
-// rate every session.
+// Play runs the given number of sessions, agents at the same time, against the base URL of precept
+// (http://host:port/v1). Each session works on one ticket, and the simulated CI rates each session.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.played

@@ -7,37 +7,37 @@ import (
 	"precept/internal/session"
 )
 
-func jottingCases() map[string]func(tester, Store) {
+func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"text left with a session is deleted with the session": func(t tester, s Store) {
 			full(t, s, us, 1)
 			full(t, s, them, 1)
 			marked(t, s, us, "")
-			jot(t, s, us, map[int]string{1: "one"}, nil)
+			writeNotes(t, s, us, map[int]string{1: "one"}, nil)
 			marked(t, s, us, "one")
 			marked(t, s, them, "")
-			jot(t, s, us, map[int]string{1: "t\x00wo"}, nil)
+			writeNotes(t, s, us, map[int]string{1: "t\x00wo"}, nil)
 			marked(t, s, us, "t\x00wo")
 			full(t, s, us, 1) // written again
 			marked(t, s, us, "t\x00wo")
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
 			marked(t, s, us, "")
-			jot(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
+			writeNotes(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
 			full(t, s, us, 1)
 			marked(t, s, us, "")
 			noSession(t, s, us, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
 			full(t, s, us, 1)
-			jot(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
-			jot(t, s, them, nil, map[string]string{"case|a": "theirs"})
+			writeNotes(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
+			writeNotes(t, s, them, nil, map[string]string{"case|a": "theirs"})
 			equal(t, "cases", notes(t, s, us, "case|"), []string{"case|a=1", "case|b=2"})
 			equal(t, "all", notes(t, s, us, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
-			equal(t, "one", string(got[[]byte](t)(s.Note(t.Context(), us, "case|b"))), "2")
-			jot(t, s, us, nil, map[string]string{"case|b": ""})
-			jot(t, s, them, nil, map[string]string{"case|b": "theirs"})
-			jot(t, s, us, nil, map[string]string{"case|b": ""})
-			if data, err := s.Note(t.Context(), us, "case|b"); data != nil || err != nil {
+			equal(t, "one", string(got[[]byte](t)(s.TenantNote(t.Context(), us, "case|b"))), "2")
+			writeNotes(t, s, us, nil, map[string]string{"case|b": ""})
+			writeNotes(t, s, them, nil, map[string]string{"case|b": "theirs"})
+			writeNotes(t, s, us, nil, map[string]string{"case|b": ""})
+			if data, err := s.TenantNote(t.Context(), us, "case|b"); data != nil || err != nil {
 				t.Errorf("deleted: %q, %v", data, err)
 			}
 			got[int](t)(s.ForgetTenant(t.Context(), us))
@@ -51,7 +51,7 @@ func jottingCases() map[string]func(tester, Store) {
 				list[fmt.Sprintf("n|%04d", n)] = "v"
 				want = append(want, fmt.Sprintf("n|%04d=v", n))
 			}
-			jot(t, s, us, nil, list)
+			writeNotes(t, s, us, nil, list)
 			equal(t, "all", notes(t, s, us, "n|"), want)
 		},
 		"claim has one owner at a time": func(t tester, s Store) {
@@ -74,7 +74,7 @@ func jottingCases() map[string]func(tester, Store) {
 // claimTime returns a time of claims, in seconds.
 func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
 
-func jot(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {
+func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {
 	t.Helper()
 	m, n := map[session.ID][]byte{}, map[string][]byte{}
 	for k, v := range marks {
@@ -86,12 +86,12 @@ func jot(t tester, s Store, tenant string, marks map[int]string, list map[string
 			n[k] = []byte(v)
 		}
 	}
-	must(t, s.Jot(t.Context(), tenant, m, n))
+	must(t, s.WriteNotes(t.Context(), tenant, m, n))
 }
 
 func marked(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "mark", string(got[[]byte](t)(s.Mark(t.Context(), tenant, id(1)))), want)
+	equal(t, "mark", string(got[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
 func notes(t tester, s Store, tenant, prefix string) (list []string) {

@@ -12,14 +12,14 @@ import (
 	"precept/internal/session"
 )
 
-// Mark returns the note of a session; nil: none.
-func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
+// SessionNote returns the note of a session, or nil if the session has no note.
+func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	data, _, err = s.value(ctx, "mark", s.sessionKey(tenant, id), "jot")
 	return data, err
 }
 
-// Note returns a note of a tenant; nil: none.
-func (s *Store) Note(ctx context.Context, tenant, key string) (data []byte, err error) {
+// TenantNote returns the note of a tenant with this key, or nil if no such note exists.
+func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
 	data, _, err = s.value(ctx, "note", s.base(tenant)+"notes", key)
 	return data, err
 }
@@ -27,7 +27,7 @@ func (s *Store) Note(ctx context.Context, tenant, key string) (data []byte, err 
 // scanNotes is the approximate number of notes that one scan step reads.
 const scanNotes = 500
 
-// EachNote calls fn with the notes of a tenant whose keys begin with prefix, by key.
+// EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
@@ -50,9 +50,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant. Notes of missing sessions are dropped; a note of
-// the tenant without data is deleted. Jot is one step up to 200 notes and 1 MiB.
-func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+// WriteNotes writes notes of sessions (marks) and of the tenant. Notes of missing sessions are dropped; a note of
+// the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one transaction.
+func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	p, base := newPlan("jot"), s.base(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
 		p.add(base, "n", key, string(notes[key]))
@@ -63,15 +63,14 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	return s.commit(ctx, "jot", p, tenant)
 }
 
-// Claim takes or extends the right to a piece of work for a time, and reports whether owner has the
-// right. The clock is that of the Redis server; the parameter now is for stores without a shared
-// clock.
+// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the
+// lease. The Redis server measures the time; the parameter now is for stores without a shared clock.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
 	return n > 0, err
 }
 
-// Unclaim ends the right of owner, if owner still has it.
+// Unclaim ends the lease if owner still holds the lease.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 	_, err := s.lock(ctx, "free", "claim:"+name, owner)
 	return err
