@@ -73,7 +73,7 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done returns the number of finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP answers as the model. The model reads from the system prompt which sections precept has
+// ServeHTTP answers as the model. The model reads in the system prompt which sections precept has
 // not cut.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
@@ -111,8 +111,9 @@ func (r *Rules) luck(task string) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play runs the given number of sessions, agents at the same time, against the base URL of precept
-// (http://host:port/v1). Each session works on one ticket, and the simulated CI rates each session.
+// Play runs the given number of sessions, with the given number of simultaneous agents, against the
+// base URL of precept (http://host:port/v1). Each session works on one ticket, and the simulated CI
+// rates each session.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.played
