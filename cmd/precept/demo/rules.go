@@ -34,8 +34,8 @@ const rulesBase = .70
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
 
 // Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of
-// twelve sections in every request. The model succeeds with a probability that depends on the sections in the request: three
-// sections help, two harm and seven do nothing.
+// twelve sections in every request. The model succeeds with a probability that depends on the
+// sections in the request: three sections help, two harm and seven do nothing.
 type Rules struct {
 	Truths []SectionTruth
 	seed   uint64
