@@ -36,7 +36,7 @@ func floors() [][]string {
 func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
-		"internal": {{"internal/file", "internal/label", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
+		"internal": {{"internal/file", "internal/label", "internal/price", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
 		"inject":   {{"inject/lesson", "inject/rules"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
@@ -45,9 +45,10 @@ func order() map[string][][]string {
 }
 
 // sideways lists the permitted imports between two folders of one floor. The record of a session
-// holds its assignment, which is a type of the experiment. A fault of a key names the nearest key.
+// holds its assignment, which is a type of the experiment. A fault of a key names the nearest key, and
+// the key prices replaces the built-in prices.
 func sideways() map[string]string {
-	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell"}
+	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
 
 // place is the position of a package: its floor, its folder, and its row inside the folder.
@@ -333,7 +334,7 @@ func arrow(s source, to string) string {
 	switch {
 	case target.floor > here.floor:
 		return "imports " + to + ", which is on a higher floor"
-	case target.floor < here.floor || sideways()[s.pkg] == to:
+	case target.floor < here.floor || slices.Contains(strings.Fields(sideways()[s.pkg]), to):
 		return ""
 	case target.folder != here.folder:
 		return "imports " + to + ", a folder on the same floor"

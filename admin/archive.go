@@ -23,6 +23,8 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	if err != nil {
 		return t, storeFault(err)
 	}
+	prices := s.options.Program.Prices()
+	t.Cost = prices.cost(&t.SessionItem)
 	if from > 0 { // a later part of the transcript, or a program that follows the session
 		return t, nil
 	}

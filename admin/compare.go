@@ -32,7 +32,7 @@ type ComparedSide struct {
 
 // ComparedMeasure is a mean over the sessions of both sides.
 type ComparedMeasure struct {
-	Name       string   `json:"name"` // success, tokens, seconds, turns, errors or loops
+	Name       string   `json:"name"` // success, tokens, cost, seconds, turns, errors or loops
 	A          Estimate `json:"a"`
 	B          Estimate `json:"b"`
 	Difference Estimate `json:"difference"` // A minus B
@@ -80,7 +80,7 @@ type measureOf struct {
 	value func(x *store.SessionItem) (v float64, ok bool)
 }
 
-func measuresOfSessions() []measureOf {
+func measuresOfSessions(p *Prices) []measureOf {
 	return []measureOf{
 		{"success", true, func(x *store.SessionItem) (float64, bool) {
 			if x.Reward == nil {
@@ -93,6 +93,13 @@ func measuresOfSessions() []measureOf {
 				return 0, false
 			}
 			return float64(x.Input + *x.Output), true
+		}},
+		{"cost", false, func(x *store.SessionItem) (float64, bool) {
+			cost := p.cost(x)
+			if cost == nil {
+				return 0, false
+			}
+			return *cost, true
 		}},
 		{"seconds", false, func(x *store.SessionItem) (float64, bool) { return x.Seconds, x.Seconds > 0 }},
 		{"turns", false, func(x *store.SessionItem) (float64, bool) { return float64(x.Turns), true }},
@@ -107,7 +114,7 @@ func measuresOfSessions() []measureOf {
 }
 
 // compare compares the sessions of two values of a dimension.
-func compare(r *store.Recent, q *store.SessionQuery, by, a, b string) Comparison {
+func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	of, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
 	if by == "model" {
@@ -138,7 +145,7 @@ func compare(r *store.Recent, q *store.SessionQuery, by, a, b string) Comparison
 			}
 		}
 	}
-	for _, m := range measuresOfSessions() {
+	for _, m := range measuresOfSessions(p) {
 		one, two := m.estimate(sides[0]), m.estimate(sides[1])
 		c.Measures = append(c.Measures, ComparedMeasure{m.name, one, two, minus(&one, &two)})
 	}

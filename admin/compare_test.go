@@ -21,7 +21,7 @@ func comparedOf(each int, run string) *store.Recent {
 
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for each, want := range map[int]bool{9: false, 10: true} {
-		c := compare(comparedOf(each, ""), &store.SessionQuery{}, "agent", "coder", "tester")
+		c := compare(comparedOf(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
 			t.Errorf("%d sessions a side: got the difference %+v, want 1 and an interval: %t", each, d, want)
@@ -34,19 +34,19 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 
 // The sessions of a run share one reward, and count once for the success.
 func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
-	c := compare(comparedOf(50, "nightly"), &store.SessionQuery{}, "agent", "coder", "tester")
+	c := compare(comparedOf(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
 		t.Errorf("got success %+v, want one run a side and no interval", got)
 	}
-	if got := c.Measures[3]; got.Name != "turns" || got.A.Sessions != 50 {
+	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
 		t.Errorf("got turns %+v, want 50 sessions", got)
 	}
 }
 
 // A session without a duration, such as an import, does not count for the duration.
 func TestComparisonLeavesUnknownDurationsOut(t *testing.T) {
-	c := compare(comparedOf(12, ""), &store.SessionQuery{}, "agent", "coder", "tester")
-	if got := c.Measures[2]; got.Name != "seconds" || got.A.Sessions != 11 {
+	c := compare(comparedOf(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
 		t.Errorf("got seconds %+v, want 11 sessions", got)
 	}
 }

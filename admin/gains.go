@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"cmp"
 	"fmt"
-	"strconv"
 	"time"
 
 	"precept/bandit/report"
@@ -37,7 +35,7 @@ func (f frame) week(arm string) string {
 }
 
 // gains returns the figures below the net: both arms, the proven lessons and the cost.
-func gains(f frame, r *report.Report, price Prices) []stat {
+func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalOf(&r.Global)
 	helps, harms := 0, 0
@@ -57,19 +55,18 @@ func gains(f frame, r *report.Report, price Prices) []stat {
 			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.ArmControl)),
 			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.Link("/lessons", "verdict", "helps")),
 		},
-		costs(f, &lately, price)...)
+		costs(f, &lately, p, m)...)
 }
 
 // costs returns the cost of lessons in the week, in tokens and money, and the state of the
 // provider's prompt cache.
-func costs(f frame, lately *report.Day, price Prices) []stat {
-	key, note := "session-input", "set admin.price_input for a price"
+func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
+	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
-	if price.Input > 0 {
-		key, note = "session-cost", "cost "+money(float64(lately.TokensAdded)*price.Input)+" without a cache"
+	if m.known {
+		key, note = "session-cost", "cost "+p.amount(m.price.Of(lately.TokensAdded, 0, 0))+" without a cache"
 		session = func(s report.Spent) string {
-			all := float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached
-			return money(all / float64(s.Sessions))
+			return p.amount(m.price.Of(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
 	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.ArmInjected))}
@@ -85,13 +82,4 @@ func costs(f frame, lately *report.Day, price Prices) []stat {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
 	return append(out, statOf(key, session(with), note, "").linked(f.week(store.ArmTreated)))
-}
-
-// priced returns the price of a million tokens: from the query, else from the configuration.
-func priced(p Prices, asked string) Prices {
-	if x, err := strconv.ParseFloat(asked, 64); err == nil && x > 0 && x < 1e6 {
-		p.Input = x
-	}
-	p.Cached = min(cmp.Or(p.Cached, p.Input), p.Input)
-	return p
 }

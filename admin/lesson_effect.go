@@ -83,9 +83,10 @@ func lessonSessions(f frame, slug string) g.Node {
 }
 
 // lessonCosts returns the cost of a text in tokens and in the provider's prompt cache.
-func lessonCosts(r *report.Row) []stat {
+func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
+		lessonMoney(r, p, m),
 		statOf("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
 	}
 	if r.CachedWith != nil {
@@ -99,6 +100,17 @@ func lessonCosts(r *report.Row) []stat {
 		out = append(out, statOf("input", fixed(r.InputWith, 0), fixed(r.InputWithout, 0)+" without the lesson", ""))
 	}
 	return out
+}
+
+// lessonMoney returns the cost of the inserted tokens at the mean price of the lesson's sessions.
+func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
+	switch {
+	case m.known:
+		return statOf("lesson-money", p.amount(m.price.Of(r.TokensTotal, 0, 0)), p.amount(m.price.Of(r.Tokens, 0, 0))+" an injection", "")
+	case m.reading:
+		return statOf("lesson-money", stillCounting, "", "")
+	}
+	return statOf("lesson-money", none, "no price of the models is known", "")
 }
 
 // lessonOverTime returns the effect over time: a band from two days or two looks on, else the

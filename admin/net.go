@@ -18,19 +18,20 @@ type netResult struct {
 	invalid  bool    // the coins or the reporting are off
 	tokens   int64   // inserted, in as many sessions
 	prices   Prices
+	mean     meanPrice // of the input of the sessions with a lesson
 }
 
-func netOf(r *report.Report, p Prices) netResult {
+func netOf(r *report.Report, p Prices, m meanPrice) netResult {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := lately.TokensAdded
 	if all := lately.Treated.Sessions; all > lately.NTreated { // the gain counts rewarded sessions alone
 		tokens = tokens * lately.NTreated / all
 	}
-	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, tokens, p}
+	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
 // cost returns the cost of the inserted tokens without a prompt cache.
-func (n netResult) cost() float64 { return float64(n.tokens) * n.prices.Input / 1e6 }
+func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
 // of returns the net for an effect.
 func (n netResult) of(effect float64) float64 {
@@ -48,7 +49,7 @@ func (n netResult) amount(x float64) string {
 
 // html returns the net as the first figure of the overview, with its parts.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.Session > 0 && n.prices.Input > 0 // no net without a cost
+	priced := n.prices.Session > 0 && n.mean.known // no net without a cost
 	missing := when(n.invalid, none, stillCounting)
 	key, value, note := when(priced, "net", "gain"), missing, when(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""
@@ -73,7 +74,7 @@ func (n netResult) html(f frame) g.Node {
 	if priced && n.effect != nil {
 		prevented = n.amount(n.effect.size * float64(n.sessions) * n.prices.Session)
 	}
-	if n.prices.Input > 0 {
+	if n.mean.known {
 		inserted = n.amount(-n.cost())
 	}
 	each := ""
@@ -81,12 +82,12 @@ func (n netResult) html(f frame) g.Node {
 		each = " × " + strconv.FormatFloat(n.prices.Session, 'f', 2, 64)
 	}
 	rate := ""
-	if n.prices.Input > 0 {
-		rate = " × " + strconv.FormatFloat(n.prices.Input, 'f', -1, 64) + " a million"
+	if n.mean.known {
+		rate = " × " + strconv.FormatFloat(n.mean.price.Input, 'g', 4, 64) + " a million"
 	}
 	hint := ""
 	if !priced {
-		hint = "Set admin.session_value and admin.price_input to see the net in money."
+		hint = when(n.mean.reading, "The prices of the models are being counted …", "Set admin.session_value and prices to see the net in money.")
 	}
 	return h.Section(
 		h.Class("net"), labelledBy("net"),
@@ -100,6 +101,7 @@ func (n netResult) html(f frame) g.Node {
 				part("Inserted tokens", g.Text(count(n.tokens)+rate), inserted),
 			)),
 			g.If(hint != "", quiet(g.Text(hint))),
+			n.mean.note(&n.prices),
 		),
 	)
 }

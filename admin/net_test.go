@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/bandit/report"
+	"precept/internal/price"
 )
 
 // The net is the value of the prevented failures minus the cost of the inserted tokens; without a value
@@ -18,12 +19,12 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 		prices Prices
 		want   []string
 	}{
-		"money": {new(0.05), Prices{Input: 2, Session: 10, Currency: "USD"}, []string{
+		"money": {new(0.05), Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
 			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
 		}},
-		"no cost":  {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and admin.price_input"}},
+		"no cost":  {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
 		"sessions": {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
-		"counting": {nil, Prices{Input: 2, Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+		"counting": {nil, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })

@@ -180,11 +180,3 @@ type Figure struct {
 	Value string `json:"value"`
 	Bad   bool   `json:"bad,omitempty"` // show as a problem
 }
-
-// Prices holds the prices of a million input tokens, in the operator's currency; 0: unknown.
-type Prices struct {
-	Input    float64
-	Cached   float64 // price of cached tokens; 0: as the others
-	Session  float64 // value of a session that succeeds instead of failing
-	Currency string
-}

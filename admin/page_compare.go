@@ -39,7 +39,8 @@ func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparis
 	if err != nil {
 		return x, old, err
 	}
-	return compare(&of, &q, by, a, b), old, nil
+	prices := s.options.Program.Prices()
+	return compare(&of, &q, &prices, by, a, b), old, nil
 }
 
 // apiCompare answers GET /api/compare.
@@ -129,14 +130,17 @@ func (v *compareView) measures(f frame) g.Node {
 		}
 	}
 	names := map[string]string{
-		"success": "Success, mean reward", "tokens": "Tokens a session", "seconds": "Duration, seconds", "turns": "Turns a session",
+		"success": "Success, mean reward", "tokens": "Tokens a session", "cost": "Cost a session", "seconds": "Duration, seconds", "turns": "Turns a session",
 		"errors": "Errors a session", "loops": "Loops a session",
 	}
 	return h.Table(
 		h.Class("figures compared"),
 		columns(words("Measure"), column(link(&c.A)), column(link(&c.B)), column(g.Text("Difference"))),
 		h.TBody(g.Map(c.Measures, func(m ComparedMeasure) g.Node {
-			digits := when(m.Name == "success", 3, when(m.Name == "tokens", 0, 2))
+			digits, ok := map[string]int{"success": 3, "tokens": 0, "cost": 4}[m.Name]
+			if !ok {
+				digits = 2
+			}
 			return h.Tr(rowHead(g.Text(names[m.Name])), m.A.cell(digits, false), m.B.cell(digits, false), m.Difference.cell(digits, true))
 		})),
 	)

@@ -12,6 +12,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
+	"precept/internal/price"
 	"precept/store"
 )
 
@@ -64,14 +65,14 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		says   []string
 	}{
 		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, ">500 000<", "set admin.price_input", ">2000<", "treated, 50% cached; control 1000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, ">500 000<", "no price of the models is known", ">2000<", "treated, 50% cached; control 1000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
-		"money":    {"/", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
-		"no price": {"/", admin.Prices{Input: 2}, func(*report.Report) {}, []string{">0.0040<"}},
-		"asked":    {"/?price=200", admin.Prices{Input: 2, Cached: 0.5}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
-		"nonsense": {"/?price=-1", admin.Prices{Input: 2}, func(*report.Report) {}, []string{"cost 1.00 without"}},
-		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"set admin.price_input"}},
+		"money":    {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
+		"no price": {"/", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{">0.0040<"}},
+		"asked":    {"/?price=200", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
+		"nonsense": {"/?price=-1", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{"cost 1.00 without"}},
+		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no price of the models is known"}},
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},

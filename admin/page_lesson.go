@@ -14,6 +14,7 @@ import (
 	"precept/bandit/report"
 	"precept/bandit/trial"
 	"precept/inject/lesson"
+	"precept/store"
 )
 
 // lessonView is the data of a lesson's page.
@@ -27,6 +28,8 @@ type lessonView struct {
 	findings []lesson.Finding
 	events   []lesson.Event
 	older    []oldText
+	prices   Prices
+	mean     meanPrice // of the input of the lesson's sessions
 	stored   stored
 	tried    tried
 }
@@ -48,6 +51,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"no lesson has this name, and the store has no counters of it")})
 	}
+	v.prices = s.options.Program.Prices()
+	v.mean = s.weekly(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
 	if v.row != nil {
 		v.true, v.since = truths(s.options.Truth).of(v.slug), r.since(v.row.Arm)
 	}
@@ -132,7 +137,9 @@ func (v *lessonView) html(f frame) g.Node {
 			return section("gap", "The difference without randomisation", h.P(g.Text(gap(v.row))))
 		}),
 		section("opinion", "Opinion of the judge", opinions(v.row)),
-		g.Iff(v.row != nil, func() g.Node { return section("cost", "Cost", figures(lessonCosts(v.row))) }),
+		g.Iff(v.row != nil, func() g.Node {
+			return section("cost", "Cost", figures(lessonCosts(v.row, &v.prices, &v.mean)), v.mean.note(&v.prices))
+		}),
 		g.If(len(v.findings) > 0, section("checks", "Checks", findingList(v.findings))),
 		section("history", "History", olderTexts(f, v.older, v.slug, v.block), eventsTable(v.events)),
 	}

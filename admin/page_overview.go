@@ -15,14 +15,15 @@ import (
 
 // overviewView is the data of the first page.
 type overviewView struct {
-	counted    reported
-	rows       []*report.Row // rows with data
-	truth      truths
-	needs      []need
-	figures    []Figure
-	configured Prices
-	unmatched  []*report.Row // active lessons that have never matched
-	address    string        // of the data listener
+	counted   reported
+	rows      []*report.Row // rows with data
+	truth     truths
+	needs     []need
+	figures   []Figure
+	prices    Prices
+	mean      meanPrice     // of the input of the sessions of seven days
+	unmatched []*report.Row // active lessons that have never matched
+	address   string        // of the data listener
 }
 
 // need is a task for a person, with its link.
@@ -41,7 +42,7 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		counted: r, truth: s.options.Truth, configured: s.options.Program.Prices(), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
+		counted: r, truth: s.options.Truth, prices: s.options.Program.Prices().asked(c.QueryParam("price")), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
 	}
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
 		switch l := &r.report.Lessons[i]; {
@@ -52,6 +53,7 @@ func (s *Server) overview(c echo.Context) error {
 		}
 	}
 	byEffect(v.rows)
+	v.mean = s.weekly(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
 	v.needs = s.attention(&v, frameOf(c))
 	return s.show(c, shown{
 		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.of, Problem: r.problem,
@@ -115,8 +117,10 @@ func (v *overviewView) html(f frame) g.Node {
 		}),
 		g.Iff(nothing && f.page.Problem == "", func() g.Node { return firstPage(v.address) }),
 		g.Iff(!nothing, func() g.Node {
-			p := priced(v.configured, f.query.Get("price"))
-			return g.Group{netOf(&v.counted.report, p).html(f), v.effects(f), section("more", "Figures", figures(gains(f, &v.counted.report, p)))}
+			return g.Group{
+				netOf(&v.counted.report, v.prices, v.mean).html(f), v.effects(f),
+				section("more", "Figures", figures(gains(f, &v.counted.report, &v.prices, &v.mean))),
+			}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		quiet(
@@ -143,8 +147,8 @@ func firstPage(address string) g.Node {
 
 func (v *overviewView) form(f frame) g.Node {
 	price := "none"
-	if v.configured.Input > 0 {
-		price = strconv.FormatFloat(v.configured.Input, 'g', -1, 64)
+	if v.mean.known {
+		price = strconv.FormatFloat(v.mean.price.Input, 'g', 4, 64)
 	}
 	return filters(
 		"/", "Choose what is counted", f.clear("window", "price", "provisional"),

@@ -20,6 +20,7 @@ type runView struct {
 // readRun returns the run that a request asks for.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
+	s.price(run.Sessions)
 	return run, storeFault(err)
 }
 
@@ -42,10 +43,17 @@ func (s *Server) runPage(c echo.Context) error {
 func (v *runView) html(f frame) g.Node {
 	var turns, errors, loops int
 	var input, output int64
+	var cost *float64 // sum of the known costs
 	var first, last time.Time
 	for i := range v.run.Sessions {
 		x := &v.run.Sessions[i]
 		turns, loops, input = turns+x.Turns, loops+x.Loops, input+x.Input
+		if x.Cost != nil {
+			if cost == nil {
+				cost = new(float64)
+			}
+			*cost += *x.Cost
+		}
 		if x.Errors != nil {
 			errors += *x.Errors
 		}
@@ -66,7 +74,7 @@ func (v *runView) html(f frame) g.Node {
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
 			statOf("duration", lasting(last.Sub(first).Seconds()), "", ""),
-			statOf("spending", count(input+output), count(input)+" input tokens", ""),
+			spendingOf(&v.prices, cost, input, &output),
 			statOf("errors", count(errors), "", when(errors > 0, "warn", "")),
 			statOf("loops", count(loops), "", when(loops > 0, "warn", "")),
 		}),
@@ -75,4 +83,16 @@ func (v *runView) html(f frame) g.Node {
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
 		g.If(v.run.More > 0, quiet(g.Text(fmt.Sprintf("%d further sessions are not listed.", v.run.More)))),
 	}
+}
+
+// spendingOf returns the cost of sessions, or the reason for its absence, and the tokens.
+func spendingOf(p *Prices, cost *float64, input int64, output *int64) stat {
+	all := input
+	if output != nil {
+		all += *output
+	}
+	if cost == nil {
+		return statOf("spending", count(all), when(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
+	}
+	return statOf("spending", p.amount(*cost), count(all)+" tokens", "")
 }

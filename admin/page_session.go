@@ -16,7 +16,10 @@ import (
 )
 
 // sessionView is the data of a session's page.
-type sessionView struct{ session store.Transcript }
+type sessionView struct {
+	session store.Transcript
+	prices  Prices
+}
 
 // sessionPage shows a session.
 func (s *Server) sessionPage(c echo.Context) error {
@@ -24,7 +27,7 @@ func (s *Server) sessionPage(c echo.Context) error {
 	if err != nil {
 		return s.show(c, shown{Title: "Unknown session", Main: failedPage, Err: err})
 	}
-	v := sessionView{t}
+	v := sessionView{t, s.options.Program.Prices()}
 	return s.show(c, shown{
 		Title: "session " + nameOf(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.hasMoreTurns(),
 	})
@@ -46,6 +49,7 @@ func (v *sessionView) html(f frame) g.Node {
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
 			statOf("errors", known(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), when(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", count(v.session.SessionItem.Loops), "", when(v.session.SessionItem.Loops > 0, "warn", "")),
+			spendingOf(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
 			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),

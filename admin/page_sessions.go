@@ -180,7 +180,7 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 		),
 		cell("Begun", h.Class("text when"), timeOf(x.Started)),
 		cell("Duration", g.Text(lasting(x.Seconds)), small(g.Text(countOf(x.Turns, "turn")))),
-		cell("Cost", sessionCost(x, prices)),
+		cell("Cost", sessionCost(x, &prices)),
 		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(known(x.Errors))),
 		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(count(x.Loops))),
 		cell("Lessons", h.Class("text wrap slugs"), lessonsOf(x)),
@@ -188,19 +188,22 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 	)
 }
 
-// sessionCost returns the tokens of a session, and their price if the prices are known.
-func sessionCost(x *store.SessionItem, prices Prices) g.Node {
+// sessionCost returns the cost of a session, or the reason for its absence, and the tokens.
+func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	tokens := x.Input
 	if x.Output != nil {
 		tokens += *x.Output
 	}
-	text := g.Group{g.Text(when(tokens > 0, count(tokens), none)), g.If(tokens > 0, small(g.Text("tokens")))}
-	if prices.Input <= 0 || x.Input <= 0 {
-		return text
+	of, known := p.Models.Of(x.Model)
+	switch {
+	case tokens <= 0:
+		return g.Text(none)
+	case x.Cost != nil:
+		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(of.NoOutput, g.Text(", input priced")))}
+	case p.Models != nil && !known:
+		return g.Group{g.Text(count(tokens)), small(g.Text("tokens; no price"))}
 	}
-	cached := when(prices.Cached > 0, prices.Cached, prices.Input)
-	price := float64(x.Input-x.Cached)*prices.Input + float64(x.Cached)*cached
-	return g.Group{g.Text(money(price)), small(g.Text(count(tokens) + " tokens"))}
+	return g.Group{g.Text(count(tokens)), small(g.Text("tokens"))}
 }
 
 // known formats a count of newer releases; rows of older releases have none.

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"precept/bandit/report"
+	"precept/internal/price"
 )
 
 // The overview shows the tasks for a person, the gains, and the history.
@@ -39,10 +40,10 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
-	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
+	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
 		t.Error("without a price there are no tokens of the week")
 	}
-	prices = Prices{Input: 2, Cached: 0.2}
+	prices = Prices{Models: price.Flat(2, 0.2)}
 	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
 		t.Error("the configuration's price is not taken")
 	}

@@ -41,6 +41,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 	for {
 		l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
+		s.price(l.Sessions)
 		if err == nil {
 			err = write(l.Sessions)
 		}
@@ -98,7 +99,10 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 // writeTranscript writes a line for each part of a session's transcript: a long session has several
 // parts, each with its place in from.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
-	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error { return lines.Encode(t) })
+	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
+		t.Cost = x.Cost
+		return lines.Encode(t)
+	})
 	if errors.Is(err, store.ErrNoSession) { // deleted since the list was read
 		return nil
 	}
@@ -107,7 +111,7 @@ func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.S
 
 func csvHead() []string {
 	return []string{
-		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "errors", "loops",
+		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "cost", "errors", "loops",
 		"injected", "withheld", "control", "reward", "verdict", "error_kinds", "tools", "tags", "task",
 	}
 }
@@ -121,7 +125,10 @@ func csvRow(x *store.SessionItem) []string {
 		}
 		return strconv.Itoa(*n)
 	}
-	output, reward := "", ""
+	output, reward, cost := "", "", ""
+	if x.Cost != nil {
+		cost = strconv.FormatFloat(*x.Cost, 'g', 6, 64)
+	}
 	if x.Output != nil {
 		output = strconv.FormatInt(*x.Output, 10)
 	}
@@ -137,7 +144,7 @@ func csvRow(x *store.SessionItem) []string {
 	list := func(names []string) string { return plain(strings.Join(names, " ")) }
 	return []string{
 		x.ID, plain(x.Name), plain(x.Run), plain(x.Agent), plain(x.Model), x.Started.UTC().Format(time.RFC3339), strconv.FormatFloat(x.Seconds, 'f', 3, 64),
-		strconv.Itoa(x.Turns), strconv.FormatInt(x.Input, 10), output, number(x.Errors), strconv.Itoa(x.Loops),
+		strconv.Itoa(x.Turns), strconv.FormatInt(x.Input, 10), output, cost, number(x.Errors), strconv.Itoa(x.Loops),
 		list(x.Injected), list(x.Withheld), strconv.FormatBool(x.Control), reward, x.Verdict, list(x.Kinds), list(x.Tools), list(x.Tags), plain(x.Task),
 	}
 }

@@ -93,12 +93,21 @@ func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, 
 		return q, store.SessionList{}, err
 	}
 	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
-	if holderOf(c).role == viewer {
-		for i := range l.Sessions {
+	for i := range l.Sessions {
+		if holderOf(c).role == viewer {
 			l.Sessions[i].Task = "" // words of a person
 		}
 	}
+	s.price(l.Sessions)
 	return q, l, storeFault(err)
+}
+
+// price sets the costs of sessions.
+func (s *Server) price(list []store.SessionItem) {
+	prices := s.options.Program.Prices()
+	for i := range list {
+		list[i].Cost = prices.cost(&list[i])
+	}
 }
 
 // recentKey identifies the sessions that facets are counted from. A named range has no bounds, so

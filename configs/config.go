@@ -30,6 +30,7 @@ type Config struct {
 	Reward       Reward              `yaml:"reward"`
 	Rules        Rules               `yaml:"rules"`
 	Report       Report              `yaml:"report"`
+	Prices       []ModelPrice        `yaml:"prices"`
 	Hooks        Hooks               `yaml:"hooks"`
 	Distill      Distill             `yaml:"distill"`
 	Writ         Writ                `yaml:"writ"`
@@ -169,6 +170,14 @@ type Reward struct {
 // Report configures the additions to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
+}
+
+// ModelPrice holds the prices of a million tokens of the models with a name of a pattern.
+type ModelPrice struct {
+	Model  string  `yaml:"model"`
+	Input  float64 `yaml:"input" min:"0"`
+	Cached float64 `yaml:"cached" min:"0"` // 0: the price of the input
+	Output float64 `yaml:"output" min:"0"`
 }
 
 // Rules is the measurement of sections of rules files.

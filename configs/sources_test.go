@@ -32,7 +32,7 @@ func otherValue(n configs.Name) string {
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
 		"admin.base_path": "/x", "upstream": "http://127.0.0.1:3/v1", "upstreams": "{x: {url: 'http://127.0.0.1:4'}, openai: {url: 'http://a'}, anthropic: {url: 'http://b'}}",
 		"routes.chat": "anthropic", "routes.responses": "anthropic", "routes.messages": "openai", "routes.other": "anthropic",
-		"tenancy": "by-credential", "tags": "{x: [y]}", "inject.style": "pitfalls", "inject.placement": "system", "inject.budget_bytes": "1KiB",
+		"tenancy": "by-credential", "prices": "[{model: x, input: 1, output: 2}]", "tags": "{x: [y]}", "inject.style": "pitfalls", "inject.placement": "system", "inject.budget_bytes": "1KiB",
 		"admin.currency": "USD", "bandit.holdout": "fixed", "bandit.objective": "random", "reward.tiers": "user", "report.guardrails": "turns", "distill.judge": "http://127.0.0.1:5", "distill.every": "2s",
 		"distill.gate": "auto", "writ.trust": "own", "ledger.trust": "own", "log.level": "warn", "log.format": "json", "otel.endpoint": "http://127.0.0.1:6", "otel.headers": "[\"a: b\"]",
 		"otel.sample":               "0.25",

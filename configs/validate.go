@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"precept/internal/price"
 )
 
 // validator checks the meaning of a configuration. Decoding has reported values of a wrong form.
@@ -26,6 +28,7 @@ func (v *validator) run() {
 	v.addresses()
 	v.upstreams()
 	v.keys()
+	v.prices()
 	v.hooks("hooks.github", c.Hooks.GitHub)
 	v.hooks("hooks.gitlab", c.Hooks.GitLab)
 	v.patterns()
@@ -101,6 +104,18 @@ func (v *validator) keys() {
 		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is the same as another key's")
 		v.must(k.Tenant != "", path+".tenant", "", "is missing; say whose key it is")
 		names[k.Name], hashes[k.KeySHA256] = true, true
+	}
+}
+
+// prices checks the patterns of the models. A pattern that is listed twice would be without effect.
+func (v *validator) prices() {
+	seen := map[string]bool{}
+	for i, p := range v.config.Prices {
+		path := entry("prices", i)
+		v.must(price.IsPattern(p.Model), path+".model", p.Model, "is not a pattern of model names; write one such as gpt-5*")
+		v.must(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
+		v.must(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; cached input is never dearer")
+		seen[p.Model] = true
 	}
 }
 

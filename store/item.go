@@ -45,6 +45,7 @@ type SessionItem struct {
 	Tools   []string `json:"tools"`          // names of the called tools
 	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
 	Tags    []string `json:"tags"`           // tags that the client sent
+	Cost    *float64 `json:"cost"`           // by the key prices, for the model; null: the model has no price
 	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
 }
 

@@ -67,8 +67,8 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 
 // prices returns the prices of the effective configuration.
 func (s *Server) prices() admin.Prices {
-	c := s.shown.Load().Admin
-	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached, Session: c.SessionValue, Currency: c.Currency}
+	c := s.shown.Load()
+	return admin.Prices{Models: c.PriceTable(), Session: c.Admin.SessionValue, Currency: c.Currency()}
 }
 
 // access returns the tokens and hosts that a configuration admits.

@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/internal/price"
+	"precept/store"
+)
+
+// Prices holds the operator's prices, in one currency.
+type Prices struct {
+	Models   *price.Table // nil: no price is known
+	Session  float64      // value of a session that succeeds instead of failing; 0: unknown
+	Currency string
+}
+
+// cost returns the cost of a session by the price of its model, nil without a price or without tokens.
+func (p *Prices) cost(x *store.SessionItem) *float64 {
+	of, ok := p.Models.Of(x.Model)
+	if !ok || x.Input <= 0 {
+		return nil
+	}
+	output := int64(0)
+	if x.Output != nil {
+		output = *x.Output
+	}
+	cost := of.Of(x.Input, x.Cached, output)
+	return &cost
+}
+
+// amount formats money with the currency.
+func (p *Prices) amount(x float64) string {
+	text := strconv.FormatFloat(x, 'f', when(x < 1, 4, 2), 64)
+	if p.Currency != "" {
+		text += "\u00a0" + p.Currency
+	}
+	return text
+}
+
+// flat returns the price of all models, nil if models have different prices.
+func (p *Prices) flat() *price.Price {
+	if p.Models == nil || len(p.Models.Entries) > 0 {
+		return nil
+	}
+	return p.Models.Other
+}
+
+// asked replaces the prices of the input by a price from the query, if it is one.
+func (p Prices) asked(text string) Prices {
+	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
+		cached := 0.0
+		if of := p.flat(); of != nil {
+			cached = of.Cached
+		}
+		p.Models = price.Flat(x, cached)
+	}
+	return p
+}
+
+// meanPrice is the mean price of the input of sessions, weighted by their tokens.
+type meanPrice struct {
+	price    price.Price
+	sessions int      // with a price
+	known    bool     // at least one session has a price
+	reading  bool     // the sessions are being read
+	unknown  int      // sessions whose model has no price
+	models   []string // their models
+}
+
+// mean returns the mean price of the selected sessions.
+func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
+	if of := p.flat(); of != nil {
+		return meanPrice{price: *of, known: true}
+	}
+	var fresh, cached, input float64 // sums of weighted prices, and of the weights
+	for i := range list {
+		x := &list[i]
+		if x.Input <= 0 || !selects(x) {
+			continue
+		}
+		of, ok := p.Models.Of(x.Model)
+		if !ok {
+			if m.unknown++; !slices.Contains(m.models, x.Model) {
+				m.models = append(m.models, x.Model)
+			}
+			continue
+		}
+		weight := float64(x.Input)
+		m.sessions, m.known = m.sessions+1, true
+		fresh, cached, input = fresh+weight*of.Input, cached+weight*of.Cached, input+weight
+	}
+	if m.known {
+		m.price.Input, m.price.Cached = fresh/input, cached/input
+	}
+	return m
+}
+
+// note explains the mean price, and names the models without a price.
+func (m *meanPrice) note(p *Prices) g.Node {
+	var text []string
+	if p.Models != nil && p.Models.Listed != "" && m.known {
+		text = append(text, "Built-in list prices of "+p.Models.Listed+"; set the key prices to your prices.")
+	}
+	if m.sessions > 0 {
+		text = append(text, "Price of the input: the mean over "+countOf(m.sessions, "session")+".")
+	}
+	if m.unknown > 0 {
+		const most = 3
+		names := make([]string, 0, most)
+		for _, name := range m.models[:min(len(m.models), most)] {
+			names = append(names, cmp.Or(visible(short(name)), "(none)"))
+		}
+		more := when(len(m.models) > most, fmt.Sprintf(" and %d more", len(m.models)-most), "")
+		text = append(text, fmt.Sprintf("%s without a price of the model (%s%s)%s. Add the model to the key prices.",
+			countOf(m.unknown, "session"), strings.Join(names, ", "), more, when(m.known, ", counted at the mean price", "")))
+	}
+	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
+}
+
+// weekly returns the mean price of the sessions of seven days that select accepts.
+func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
+	if p.Models == nil || p.flat() != nil {
+		return p.mean(nil, selects)
+	}
+	zone := params{c: c}
+	_, seconds := s.options.Now().In(zone.zone()).Zone()
+	r, _, err := s.recent.get(c.Request().Context(), recentKey{Tenant: tenant, Range: "7d", Zone: seconds}, patience)
+	m := p.mean(r.Sessions, selects)
+	if m.sessions+m.unknown == 0 {
+		m = p.mean(r.Sessions, func(*store.SessionItem) bool { return true })
+	}
+	m.reading = err != nil
+	return m
+}

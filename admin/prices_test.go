@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+	"html"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit/report"
+	"precept/internal/price"
+	"precept/store"
+)
+
+// priced answers with the same sessions for lists, facets and comparisons.
+type priced struct {
+	Archive
+	list []store.SessionItem
+}
+
+func (p priced) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), Looked: len(p.list)}
+	return list, nil
+}
+
+func (p priced) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+	return store.Recent{Sessions: p.list, Whole: true}, nil
+}
+
+// Sessions of two models with a price, and of one without, on all pages with money: the amount is of
+// the session's model, and a model without a price is named and never free.
+func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
+	table := &price.Table{Entries: []price.Entry{
+		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
+		{Pattern: "small", Price: price.Price{Input: 1, Cached: 0.1, Output: 5}},
+	}}
+	list := []store.SessionItem{
+		{ID: "a", Model: "big-2", Input: 1_000_000, Cached: 500_000, Output: new(int64(100_000)), Injected: []string{"helpful"}},
+		{ID: "b", Model: "small", Input: 1_000_000, Output: new(int64(200_000))},
+		{ID: "c", Model: "own", Input: 1_000_000, Output: new(int64(1))},
+	}
+	f, _, _ := withLessons(t, func(o *Options) {
+		o.Read.Archive = priced{o.Read.Archive, list}
+		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", Session: 1} }
+	})
+	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spent{Sessions: 10, Input: 10, Cached: 0}}}
+	f.reports.report.Lessons[2].Tokens, f.reports.report.Lessons[2].TokensTotal = 100, 1_000_000
+	for path, want := range map[string][]string{
+		"/sessions":            {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
+		"/":                    {"1 000 000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
+		"/lessons/helpful":     {"10.00\u00a0USD", "0.0010\u00a0USD an injection"},
+		"/compare?by=model":    {"Cost a session", "10.5000"},
+		"/api/sessions":        {`"cost":10.5`, `"cost":2`, `"cost":null`},
+		"/api/export/sessions": {`"cost":10.5`, `"cost":2`, `"cost":null`},
+		"/api/export/sessions?format=csv": {
+			",1000000,100000,10.5,", ",1000000,200000,2,", ",1000000,1,,",
+		},
+	} {
+		page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", path, bearer(token)))), "\u202f", " ")
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s has no %q", path, text)
+			}
+		}
+	}
+}
+
+// The pages say that the built-in prices need a replacement, and give their date.
+func TestBuiltInPricesHaveTheirDate(t *testing.T) {
+	f, _, _ := withLessons(t, func(o *Options) {
+		o.Read.Archive = priced{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
+		o.Program.Prices = func() Prices { return Prices{Models: price.Listed(), Currency: "USD"} }
+	})
+	f.reports.report.Global.NTreated = 1
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.Listed().Listed+"; set the key prices") {
+		t.Error("the overview does not name the built-in prices")
+	}
+}

@@ -1,0 +1,35 @@
+package configs
+
+import (
+	"cmp"
+	"strings"
+
+	"precept/internal/price"
+)
+
+// PriceTable returns the prices of models. The first fitting entry of prices applies, then
+// admin.price_input. Without both keys the built-in table applies, which is in US dollars: with
+// another currency no model has a price.
+func (c *Config) PriceTable() *price.Table {
+	t := &price.Table{}
+	for _, p := range c.Prices {
+		t.Entries = append(t.Entries, price.Entry{Pattern: p.Model, Price: price.Price{
+			Input: p.Input, Cached: cmp.Or(p.Cached, p.Input), Output: p.Output,
+		}})
+	}
+	if c.Admin.PriceInput > 0 {
+		t.Other = price.Flat(c.Admin.PriceInput, c.Admin.PriceCached).Other
+	}
+	if len(t.Entries) == 0 && t.Other == nil && (c.Admin.Currency == "" || strings.EqualFold(c.Admin.Currency, price.Dollars)) {
+		return price.Listed()
+	}
+	return t
+}
+
+// Currency returns the name of the currency of all amounts. The built-in prices are in US dollars.
+func (c *Config) Currency() string {
+	if c.Admin.Currency == "" && c.PriceTable().Listed != "" {
+		return price.Dollars
+	}
+	return c.Admin.Currency
+}

@@ -1,0 +1,53 @@
+package configs_test
+
+import (
+	"testing"
+
+	"precept/configs"
+	"precept/internal/price"
+)
+
+// The table of a configuration has the listed models, then admin.price_input; without both keys the
+// built-in table applies, unless the currency is another one.
+func TestPriceTableFollowsTheConfiguration(t *testing.T) {
+	const own = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
+	for name, c := range map[string]struct {
+		file, model, currency string
+		want                  price.Price
+		known                 bool
+	}{
+		"built in":         {"", "gpt-5", "USD", price.Price{Input: 1.25, Cached: 0.125, Output: 10}, true},
+		"built in unknown": {"", "own", "USD", price.Price{}, false},
+		"other currency":   {"admin: {currency: EUR}", "gpt-5", "EUR", price.Price{}, false},
+		"listed":           {own, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
+		"listed cached":    {own, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
+		"not listed":       {own, "claude-sonnet-4-5", "", price.Price{}, false},
+		"flat":             {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
+		"flat for others":  {own + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
+	} {
+		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(c.file)})
+		if err != nil {
+			t.Fatalf("%s: got %v, want a configuration", name, err)
+		}
+		p, ok := cfg.PriceTable().Of(c.model)
+		if ok != c.known || p != c.want || cfg.Currency() != c.currency {
+			t.Errorf("%s: got %+v, %t, %q, want %+v, %t, %q", name, p, ok, cfg.Currency(), c.want, c.known, c.currency)
+		}
+	}
+}
+
+func TestWrongPricesAreFaults(t *testing.T) {
+	for file, key := range map[string]string{
+		"prices: [{input: 1}]":                                 "prices[0].model",
+		"prices: [{model: '[', input: 1}]":                     "prices[0].model",
+		"prices: [{model: a, input: -1}]":                      "prices[0].input",
+		"prices: [{model: a, input: 1, cached: 2}]":            "prices[0].cached",
+		"prices: [{model: a, input: 1}, {model: a, input: 2}]": "prices[1].model",
+		"prices: 3": "prices",
+	} {
+		_, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(file)})
+		if faults, ok := configs.AsFaults(err); !ok || len(faults) != 1 || faults[0].Key != key {
+			t.Errorf("%s: got %v, want a fault of %s", file, err, key)
+		}
+	}
+}

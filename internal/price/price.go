@@ -1,0 +1,110 @@
+// Package price holds the prices of models. A table has a price for each pattern of model names. The
+// built-in table holds list prices of one date, in US dollars; a configuration replaces the table.
+package price
+
+import (
+	_ "embed"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Price holds the prices of a million tokens.
+type Price struct {
+	Input    float64
+	Cached   float64 // of input from the provider's prompt cache
+	Output   float64
+	NoOutput bool // the price of the output is unknown
+}
+
+// Of returns the cost of tokens. Input includes the cached tokens.
+func (p *Price) Of(input, cached, output int64) float64 {
+	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
+}
+
+// Dollars is the currency of the built-in table.
+const Dollars = "USD"
+
+// Entry is the price of the models with a name of a pattern, in which * matches any text.
+type Entry struct {
+	Pattern string
+	Price   Price
+}
+
+// Table holds the prices of models. The first entry with a fitting pattern applies.
+type Table struct {
+	Entries []Entry
+	Other   *Price // of all other models; nil: unknown
+	Listed  string // date of the built-in prices; empty: prices of the operator
+}
+
+// Flat returns a table with one price for all models. The price of the output is unknown.
+func Flat(input, cached float64) *Table {
+	if cached <= 0 {
+		cached = input
+	}
+	return &Table{Other: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
+}
+
+// Of returns the price of a model. ok is false for an unknown model, whose tokens have no price. A name
+// may begin with the names of vendors, as in openrouter/anthropic/claude-sonnet-4-5 and
+// us.anthropic.claude-sonnet-4-5.
+func (t *Table) Of(model string) (p Price, ok bool) {
+	if t == nil {
+		return p, false
+	}
+	name := strings.ToLower(model)
+	short := name[strings.LastIndexByte(name, '/')+1:]
+	if _, after, found := strings.Cut(short, "anthropic."); found {
+		short = after
+	}
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		pattern := strings.ToLower(e.Pattern)
+		if whole, _ := path.Match(pattern, name); whole {
+			return e.Price, true
+		}
+		if last, _ := path.Match(pattern, short); last && name != "" {
+			return e.Price, true
+		}
+	}
+	if t.Other != nil {
+		return *t.Other, true
+	}
+	return p, false
+}
+
+// IsPattern reports whether a pattern is well formed.
+func IsPattern(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil && strings.TrimSpace(pattern) != ""
+}
+
+//go:embed models.tsv
+var listed string
+
+// Listed returns the built-in table. The first line of models.tsv has the date.
+var Listed = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed once, never written
+	t := &Table{}
+	for line := range strings.Lines(listed) {
+		line = strings.TrimSpace(line)
+		if date, found := strings.CutPrefix(line, "# date: "); found {
+			t.Listed = date
+			continue
+		}
+		columns := strings.Split(line, "\t")
+		if line == "" || line[0] == '#' || len(columns) != 4 {
+			continue
+		}
+		number := func(i int) float64 {
+			x, _ := strconv.ParseFloat(columns[i], 64) // the test parses every row
+			return x
+		}
+		t.Entries = append(t.Entries, Entry{columns[0], Price{Input: number(1), Cached: number(2), Output: number(3)}})
+	}
+	return t
+})
+
+// Of returns the built-in price of a model.
+func Of(model string) (Price, bool) { return Listed().Of(model) }

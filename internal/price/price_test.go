@@ -1,0 +1,59 @@
+package price_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"precept/internal/price"
+)
+
+// A model has the price of the first fitting pattern, with or without names of vendors before it, and an
+// unknown model has no price.
+func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
+	for model, input := range map[string]float64{
+		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
+		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
+		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
+	} {
+		p, ok := price.Of(model)
+		if ok != (input > 0) || p.Input != input {
+			t.Errorf("%q: got %v, %t, want input %v", model, p, ok, input)
+		}
+	}
+}
+
+// Each row of the built-in table is complete, and the cached input is never dearer than the input.
+func TestBuiltInRowsAreComplete(t *testing.T) {
+	table := price.Listed()
+	if len(table.Listed) != len("2025-12") || len(table.Entries) < 40 {
+		t.Fatalf("got %d rows of %q, want at least 40 with a date", len(table.Entries), table.Listed)
+	}
+	seen := map[string]bool{}
+	for _, e := range table.Entries {
+		p := e.Price
+		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
+			t.Errorf("%q: got %+v", e.Pattern, p)
+		}
+		seen[e.Pattern] = true
+		example := strings.ReplaceAll(e.Pattern, "*", "")
+		if got, ok := table.Of(example); !ok || got != p {
+			t.Errorf("%s: an earlier row gives %+v, want %+v", example, got, p)
+		}
+	}
+}
+
+func TestCostCountsCachedTokensOnce(t *testing.T) {
+	p := price.Price{Input: 2, Cached: 0.5, Output: 10}
+	if got := p.Of(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
+		t.Errorf("got %v, want 2.4", got)
+	}
+}
+
+// A flat price applies to every model, without a price of the output.
+func TestFlatPriceAppliesToEveryModel(t *testing.T) {
+	p, ok := price.Flat(2, 0).Of("anything")
+	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
+		t.Errorf("got %+v, %t, want %+v", p, ok, want)
+	}
+}
