@@ -6,6 +6,7 @@
 # the rows whose names begin with one of the arguments and prints the matrix, and TestAgentsLoad runs fifty simultaneous
 # conversations of each Python agent; without arguments both run all. All traffic is on loopback; homes and projects are temporary folders.
 # AGENTS_LIMIT: maximum duration of a call of an agent (90s). AGENTS_KEEP=DIR: writes the requests into DIR.
+# AGENTS_RULES=1: measures only the columns about rules files.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export AGENTS_HOME=${AGENTS_HOME:-$root/.cache/agents}

@@ -20,12 +20,13 @@ func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "
 
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
-	agent   string
-	open    *regexp.Regexp // groups: path, tag (the tag that closes the content), fence (the code fence that does)
-	closers []string       // the earliest one ends the content; without any, the next opening or the end of the text does
-	name    string         // name of the file if open has no path
-	any     bool           // the path needs no known name, because the frame itself is certain
-	within  string         // words of every text with this frame: a search for them is much faster than open
+	agent     string
+	open      *regexp.Regexp // groups: path, folder (of an AGENTS.md), tag (the tag that closes the content), fence (the code fence that does)
+	closers   []string       // the earliest one ends the content; without any, the next opening or the end of the text does
+	name      string         // name of the file if open has no path
+	mustClose bool           // without a closer, the frame holds no file
+	any       bool           // the path needs no known name, because the frame itself is certain
+	within    string         // words of every text with this frame: a search for them is much faster than open
 }
 
 // markers lists the frames by agent. The agents' own packages and recorded requests are the sources.
@@ -35,8 +36,8 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 		open:    regexp.MustCompile(`(?m)^Contents of (?P<path>[^\n]+?\.[A-Za-z]+)(?: \([^\n]*\))?:[ \t]*\r?\n`),
 		closers: []string{"\nContents of ", "</system-reminder>", "\n# currentDate", "\n# gitStatus", "\n# userEmail", "\n# directoryStructure", "IMPORTANT: this context may or may not be relevant", "</always_applied_workspace_rules>"},
 	},
-	{agent: "codex", name: "AGENTS.md", within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
-	{agent: "codex", name: "AGENTS.md", within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for [^\n]*\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
+	{agent: "codex", any: true, within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
+	{agent: "codex", any: true, within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
 	{agent: "codex", name: "AGENTS.md", within: "<user_instructions>", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
 	{
 		agent: "opencode", any: true, within: "Instructions from: ",
@@ -48,10 +49,12 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 		closers: []string{"\n--- End of Context from: ", "\n--- Context from: ", "</loaded_context>", "</global_context>", "</project_context>", "</extension_context>"},
 	},
 	{agent: "copilot", name: "copilot-instructions.md", within: "<custom_instruction", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
+	{agent: "copilot", name: ".instructions.md", within: "<system_notifications>", open: regexp.MustCompile(`</custom_instruction>\r?\n`), closers: []string{"\n<custom_instruction", "\n<system_notifications>"}, mustClose: true},
 	{
 		agent: "cline", any: true, within: " provided by ", open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
 		closers: []string{"\n# .cl", "\n# .cursor", "\n# .windsurf", "\n# AGENTS.md\n", "\n# Preferred Language", "\n====\n"},
 	},
+	{agent: "cline", any: true, within: "\n# Rules\n## ", open: regexp.MustCompile(`(?m)^# Rules\n## (?P<path>[^\n]+)\n`)},
 	{agent: "continue", name: "AGENTS.md", within: `<context name="userRules">`, open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
 	{agent: "aider", within: "```", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
 	{agent: "cursor", any: true, within: "_workspace_rule ", open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
@@ -103,6 +106,9 @@ func (m *marker) find(text string) (found []File) {
 	}
 	for n, at := range opens {
 		f := File{Name: cmp.Or(strings.TrimSpace(m.group(text, at, "path")), m.name), Agent: m.agent, Start: at[1], End: len(text)}
+		if folder := strings.TrimSpace(m.group(text, at, "folder")); f.Name == "" {
+			f.Name = strings.TrimRight(folder, `/\`) + "/AGENTS.md"
+		}
 		if n+1 < len(opens) {
 			f.End = max(opens[n+1][0], f.Start)
 		}
@@ -112,21 +118,69 @@ func (m *marker) find(text string) (found []File) {
 		} else if fence := m.group(text, at, "fence"); fence != "" {
 			closers = []string{"\n" + fence}
 		}
+		closed := false
 		for _, c := range closers {
 			// The line feed before the content may be the first byte of a closer.
 			if i := strings.Index(text[f.Start-1:f.End], c); i >= 0 {
-				f.End = max(f.Start-1+i, f.Start)
+				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
+		}
+		if m.mustClose && !closed {
+			continue
 		}
 		f.trim(text)
 		if f.Agent == "copilot" {
 			f.takeName(text)
 		}
-		if f.Start < f.End {
-			found = append(found, f)
+		for _, f := range f.parts(text) {
+			if f.Start < f.End {
+				found = append(found, f)
+			}
 		}
 	}
 	return found
+}
+
+// Frames that hold several files. cline writes no blank line after the name of a file, so a heading of the
+// first level, or the name of a known file, shows that a file begins.
+const clineRules = "# Rules\n## "
+
+var (
+	nextOfCline = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
+	nextOfCodex = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
+)
+
+// parts returns the files inside of the frame of f. codex joins the file of the user and the file of the
+// project, and cline lists its files by their names without folder and extension.
+func (f *File) parts(text string) []File {
+	files, next := []File{*f}, nextOfCodex
+	switch {
+	case f.Agent == "cline" && strings.HasSuffix(text[:f.Start], clineRules+f.Name+"\n"):
+		next = nextOfCline
+	case f.Agent != "codex":
+		return files
+	}
+	for _, at := range next.FindAllStringSubmatchIndex(text[f.Start:f.End], -1) {
+		name, start := at[2:4], at[4]
+		if start < 0 {
+			name, start = at[6:8], at[8]
+		}
+		files[len(files)-1].End = f.Start + at[0]
+		files = append(files, File{Name: cmp.Or(text[f.Start+name[0]:f.Start+name[1]], f.Name), Agent: f.Agent, Start: f.Start + start, End: f.End})
+	}
+	if f.Agent == "codex" && len(files) > 1 {
+		files[0].Name = "~/.codex/AGENTS.md"
+	}
+	for i := range files {
+		if next == nextOfCline {
+			files[i].Name = strings.TrimPrefix(strings.TrimPrefix(files[i].Name, "Workspace "), "Global ")
+			if name := files[i].Name; !IsName(name) && path.Ext(name) == "" {
+				files[i].Name = ".clinerules/" + name + ".md"
+			}
+		}
+		files[i].trim(text)
+	}
+	return files
 }
 
 // group returns the text of a named group of an opening, "" for a group that open does not have.
@@ -152,7 +206,7 @@ func (f *File) trim(text string) {
 // content.
 func (f *File) takeName(text string) {
 	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
-	if name := strings.TrimSpace(first); more && IsName(name) {
+	if name := strings.TrimSpace(first); more && IsName(name) && !strings.ContainsAny(name, " \t") {
 		f.Name = name
 		f.Start += len(first) + 1
 		f.trim(text)

@@ -3,6 +3,8 @@ package rules_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,10 +70,52 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	}
 }
 
+// captured returns the text around the rules files of a real agent's request, recorded with several files in
+// the home and in the project. Each file begins with its path.
+func captured(t *testing.T, agent string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
+	for agent, want := range map[string][]string{
+		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
+		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
+		"codex":    {"~/.codex/AGENTS.md", "/shop/AGENTS.md"},
+		"continue": {"AGENTS.md"}, // the agent joins all files without their names
+		"copilot":  {"copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", ".instructions.md"},
+		"opencode": {"/home/x/.config/opencode/AGENTS.md", "/shop/AGENTS.md"},
+		"pi":       {"/home/x/.pi/agent/AGENTS.md", "/shop/AGENTS.md"},
+		"qwen":     {"../home/.qwen/QWEN.md", "QWEN.md", "AGENTS.md", "../home/.qwen/output-language.md"},
+	} {
+		text := captured(t, agent)
+		var names []string
+		for _, f := range rules.Find(text) {
+			names = append(names, f.Name)
+			content := text[f.Start:f.End]
+			if strings.HasSuffix(f.Name, "output-language.md") || agent == "continue" || f.Name == ".instructions.md" {
+				continue
+			}
+			title, _, _ := strings.Cut(strings.TrimPrefix(content, "# Rules of "), "\n")
+			begin, end := "# Rules of "+title+"\n\nA shop.\n\n## Part\n\nText of "+title, "\n\nSee @docs/more.md"
+			if head, _, _ := strings.Cut(content, end); head != begin {
+				t.Errorf("%s: the content of %s is %q; expected %q", agent, f.Name, content, begin)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: found %q; expected %q", agent, names, want)
+		}
+	}
+}
+
 func TestFindLeavesOtherTextAlone(t *testing.T) {
 	for _, text := range []string{
 		"", "Read CLAUDE.md first.", "Contents of the box are:\nx", "<file path=\"main.go\">package main</file>",
-		"main.go\n```\npackage main\n```\n", "# AGENTS.md\n\nx", "<custom_instruction></custom_instruction>",
+		"main.go\n```\npackage main\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
 	} {
 		if found := rules.Find(text); len(found) > 0 {
 			t.Errorf("%q: found %+v", text, found)

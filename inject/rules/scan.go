@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -45,14 +46,19 @@ type Scan struct {
 func (s *Scan) Add(texts []string, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
-	seen := map[string]bool{}
+	seen := map[string][]string{} // contents by name
 	for _, text := range texts {
 		for _, f := range Find(text) {
-			if seen[f.Name] {
+			content := text[f.Start:f.End]
+			same := seen[f.Name]
+			if slices.Contains(same, content) {
 				continue
 			}
-			seen[f.Name] = true
-			s.add(&f, text[f.Start:f.End], requests, input)
+			seen[f.Name] = append(same, content)
+			if len(same) > 0 { // some agents write no name, or no folder
+				f.Name = fmt.Sprintf("%s (%d)", f.Name, len(same)+1)
+			}
+			s.add(&f, content, requests, input)
 		}
 	}
 }

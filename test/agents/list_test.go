@@ -23,6 +23,7 @@ type agent struct {
 	overflows bool                              // the history is shortened when the API refuses a request as too long
 	upgrades  bool                              // the agent tries a websocket first
 	forgets   bool                              // the agent drops a failed turn: the next turn is a new conversation
+	rules     string                            // rules file that the agent reads in a project; "": none
 	delta     bool                              // the provider keeps the history: a request has new items only
 }
 
@@ -41,7 +42,7 @@ func agents(home string) []agent {
 
 func openCode(wire, provider string) agent {
 	return agent{
-		name: "opencode-" + wire,
+		name: "opencode-" + wire, rules: "AGENTS.md",
 		prepare: func(b *box) {
 			b.env = append(b.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_SHARE=1")
 			b.file(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
@@ -60,7 +61,7 @@ func openCode(wire, provider string) agent {
 
 func qwen() agent {
 	return agent{
-		name: "qwen",
+		name: "qwen", rules: "QWEN.md",
 		prepare: func(b *box) {
 			b.env = append(b.env, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=mock-model", "OPENAI_BASE_URL="+b.base+"/v1", "QWEN_TELEMETRY_ENABLED=false")
 			b.file(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
@@ -78,7 +79,7 @@ func qwen() agent {
 
 func pi(wire, api, suffix string) agent {
 	return agent{
-		name: "pi-" + wire, overflows: true,
+		name: "pi-" + wire, rules: "AGENTS.md", overflows: true,
 		prepare: func(b *box) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
 			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
@@ -96,7 +97,7 @@ func pi(wire, api, suffix string) agent {
 
 func codex(mode string) agent {
 	return agent{
-		name: "codex-" + mode, upgrades: mode == "builtin",
+		name: "codex-" + mode, rules: "AGENTS.md", upgrades: mode == "builtin",
 		prepare: func(b *box) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
@@ -122,7 +123,7 @@ func codex(mode string) agent {
 
 func claude() agent {
 	return agent{
-		name: "claude", compacts: "/compact",
+		name: "claude", rules: "CLAUDE.md", compacts: "/compact",
 		prepare: func(b *box) {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")

@@ -18,7 +18,7 @@ func otherAgents() []agent {
 // cline can be resumed in a terminal only.
 func cline() agent {
 	return agent{
-		name: "cline", single: true, overflows: true,
+		name: "cline", rules: ".clinerules/crew.md", single: true, overflows: true,
 		prepare: func(b *box) {
 			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
@@ -31,7 +31,7 @@ func cline() agent {
 
 func copilot(wire, suffix string, env ...string) agent {
 	return agent{
-		name: "copilot-" + wire,
+		name: "copilot-" + wire, rules: ".github/copilot-instructions.md",
 		prepare: func(b *box) {
 			b.env = append(b.env, append(env, "COPILOT_PROVIDER_BASE_URL="+b.base+suffix, "COPILOT_PROVIDER_API_KEY=sk-test",
 				"COPILOT_MODEL=mock-model", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")...)
@@ -48,7 +48,7 @@ func copilot(wire, suffix string, env ...string) agent {
 
 func continueCLI() agent {
 	return agent{
-		name: "continue",
+		name: "continue", rules: "AGENTS.md",
 		prepare: func(b *box) {
 			b.env = append(b.env, "CONTINUE_TELEMETRY_ENABLED=0")
 			b.file(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
@@ -96,7 +96,7 @@ func pythonAgents(home string) []agent {
 			ask := row.ask
 			row.ask = func(b *box, words string, again bool) []string { return ask(b, words, again)[:3] }
 		}
-		row.form, row.edits, row.delta, row.forgets = f.form, f.edits, f.delta, f.forgets
+		row.form, row.edits, row.delta, row.forgets, row.rules = f.form, f.edits, f.delta, f.forgets, f.rules
 		rows = append(rows, row)
 	}
 	return rows
@@ -106,10 +106,11 @@ func pythonAgents(home string) []agent {
 type framework struct {
 	name, folder, file string
 	env                []string
-	once               bool // the program takes only one task
-	delta              bool // the provider keeps the history
-	forgets            bool // the program drops a failed turn
-	edits              bool // the model edits files, which have no result
+	once               bool   // the program takes only one task
+	delta              bool   // the provider keeps the history
+	forgets            bool   // the program drops a failed turn
+	edits              bool   // the model edits files, which have no result
+	rules              string // rules file that the program reads in a project
 	form               func(command, text string) string
 }
 
@@ -154,7 +155,7 @@ func frameworks() []framework {
 		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
 		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: dspyForm},
 		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
-		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, form: func(_, text string) string { return "It is as it was. " + text }},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, rules: "CONVENTIONS.md", form: func(_, text string) string { return "It is as it was. " + text }},
 	}
 }
 

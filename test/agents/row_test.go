@@ -21,7 +21,7 @@ type cell struct {
 
 // columns returns the columns of the matrix.
 func columns() []string {
-	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused"}
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused", "scan", "kept", "cutout"}
 }
 
 const legend = `exit      the exit codes are those of the direct run
@@ -42,7 +42,10 @@ parallel  two agents with the same words at the same time are two sessions, each
 interrupt ^C in the middle of a reply ends it at the model; the resumed conversation is the same session with the same block
 compact   the history gives way to a summary: the same requests as directly, the summary's untouched, one session, no second block
 refused   an upstream that takes no block: each request is answered as directly, after one that precept sent again as it came
--         cannot be provoked with this agent
+scan      precept rules scan finds the rules file of the project with all its sections
+kept      two sections of the rules file are measured: as many requests as directly, equal exit codes, and the section that the coin keeps is in each request
+cutout    the section that the coin cuts is in no request; all other bytes, and the side requests, are the agent's own
+-         cannot be provoked with this agent, or the agent reads no rules file
 `
 
 func (r *row) set(column, note string, faults ...string) {
@@ -52,9 +55,11 @@ func (r *row) set(column, note string, faults ...string) {
 	r.cells[column] = cell{note: note, fault: strings.Join(faults, "; ")}
 }
 
-func (r *row) none(column string) {
-	r.set(column, "")
-	r.cells[column] = cell{empty: true}
+func (r *row) none(columns ...string) {
+	for _, c := range columns {
+		r.set(c, "")
+		r.cells[c] = cell{empty: true}
+	}
 }
 
 // report reports the faults of a row to the test.

@@ -1,0 +1,137 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// Sections of the rules file in the project. The coin cuts lostSection, and keeps keptSection.
+const (
+	lostSection = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
+	keptSection = "## Tests of the crew\n\n1. Run the whole suite.\n2. Say which test fails.\n\n"
+	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
+)
+
+// measureRules runs an agent with a rules file in the project: with two sections under measurement, of which
+// the coin cuts one and keeps the other, the requests must be the agent's own without the cut section.
+func (r *row) measureRules(t *testing.T, a *agent) {
+	t.Helper()
+	if a.rules == "" {
+		r.none("scan", "kept", "cutout")
+		return
+	}
+	direct := newBoxed(t, a, harness.NewModel(t, faultScript()))
+	direct.bring(a.rules)
+	direct.turns()
+
+	through := newBoxed(t, a, harness.NewModel(t, faultScript()))
+	file := through.bring(a.rules)
+	lessons, data := t.TempDir(), t.TempDir()
+	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
+	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
+		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
+	}
+	p := harness.Start(t, data, harness.Always(through.model, lessons)...)
+	through.tap.lead(t, p.Data)
+	through.turns()
+
+	d, n := counts(direct.calls()), counts(through.calls())
+	var kept, cut []string
+	frame := ""
+	kept = append(kept,
+		unless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
+		unless(fmt.Sprint(direct.codes) == fmt.Sprint(through.codes), "exit codes %v directly, %v through precept: %s", direct.codes, through.codes, through.outs))
+	for i, m := range through.all() {
+		sent := string(through.tap.of(&m).body)
+		want, places := withoutSection(sent, lostSection)
+		before, _, _ := strings.Cut(sent, "# Crew rules")
+		if frame == "" {
+			frame = before[max(0, len(before)-200):]
+		}
+		if !m.Main || !strings.HasSuffix(before, frame) { // a side request may bring the rules files as well
+			want = sent
+		} else {
+			kept = append(kept, unless(places == 1, "request %d has the section %d times", i, places),
+				unless(strings.Contains(m.Raw, "Say which test fails"), "request %d has lost the kept section", i))
+		}
+		cut = append(cut, unless(m.Raw == want, "request %d is not the agent's own without the section\nsent %s\ngot  %s", i, sent, m.Raw))
+	}
+	r.set("kept", "", faultless(kept...)...)
+	r.set("cutout", "", faultless(cut...)...)
+	r.scanned(t, p, filepath.Base(file))
+}
+
+// bring writes the rules file into the agent's project.
+func (tr *boxed) bring(name string) string {
+	tr.t.Helper()
+	file := filepath.Join(tr.box.work, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		tr.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(rulesText), 0o600); err != nil {
+		tr.t.Fatal(err)
+	}
+	return file
+}
+
+// withoutSection returns a body without a section, in the encodings of JSON that agents use, and the number of
+// places of the section in the body.
+func withoutSection(body, section string) (without string, places int) {
+	without = body
+	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {
+		text := encode(section)
+		if n := strings.Count(without, text); n > 0 {
+			without, places = strings.Replace(without, text, "", 1), places+n
+		}
+	}
+	return without, places
+}
+
+func encodeRaw(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s)
+	return strings.Trim(strings.TrimSpace(b.String()), `"`)
+}
+
+func encodeHTML(s string) string {
+	b, _ := json.Marshal(s)
+	return strings.Trim(string(b), `"`)
+}
+
+func encodeASCII(s string) string { return strings.ReplaceAll(encodeRaw(s), "é", `\u00e9`) }
+
+// scanned checks the rules file that rules scan finds in the session.
+func (r *row) scanned(t *testing.T, p *harness.Process, name string) {
+	t.Helper()
+	type seenFile struct {
+		File     string
+		Sections []struct{ Section string }
+	}
+	var got struct{ Files []seenFile }
+	var out string
+	p.Eventually("the captured session", func() bool {
+		out = harness.MustVerb(t, "rules", "scan", "--json", "--data-dir", p.Dir)
+		return json.Unmarshal([]byte(out), &got) == nil && strings.Contains(out, `"sessions": 1`)
+	})
+	i := slices.IndexFunc(got.Files, func(f seenFile) bool { return filepath.Base(f.File) == name })
+	if i < 0 {
+		r.set("scan", "", fmt.Sprintf("got %s, want a file %s", out, name))
+		return
+	}
+	f := got.Files[i]
+	var sections []string
+	for _, s := range f.Sections {
+		sections = append(sections, s.Section)
+	}
+	all := strings.Join(sections, ", ")
+	r.set("scan", "", faultless(unless(all == "Crew rules, intro, Voice of the crew, Speak \"plainly\" about paths & <tags>, as in, Be brief, Tests of the crew, Run the whole suite, Say which test fails, Layout of the crew", "the sections are %s", all))...)
+}
