@@ -60,6 +60,13 @@ func (c *Chooser) Admit(a *trial.Assignment) {
 	}
 }
 
+// Rewards returns the number of rewarded sessions in the counters.
+func (c *Chooser) Rewards() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return int(c.tenant[iRewarded] / trial.One)
+}
+
 // Unseen reports whether the evidence of an arm includes other models and not this model.
 func (c *Chooser) Unseen(k trial.Arm, model string) bool { return c.measured.Unseen(k, model) }
 

@@ -20,6 +20,8 @@ type Priors struct {
 	Sigma2  float64 `json:"sigma2"` // variance of a reward around the model
 
 	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
+
+	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0: not known
 }
 
 // Starting values, also used for the pseudo-counts of a refit.

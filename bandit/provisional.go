@@ -41,6 +41,9 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	return e
 }
 
+// RestoreProvisional adds a contribution to a chooser that was read again from the store.
+func (c *Chooser) RestoreProvisional(e Provisional) { c.addProvisional(e, 1) }
+
 // DropProvisional removes the contribution of an open session.
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 

@@ -1,15 +1,13 @@
 package learn
 
 import (
+	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"precept/bandit"
-	"precept/bandit/feedback"
 	"precept/bandit/trial"
 	"precept/internal/guard"
 	"precept/internal/label"
@@ -27,18 +25,22 @@ type beliefs struct {
 	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
 	// tenantsMu.
 	mu                sync.Mutex
-	provisional       map[session.Ref]openReward
-	positions         map[string]string // by tenant with counters of other replicas: the position to which the counters were read
-	feedbackPositions map[string]int64  // by tenant: the place to which the feedback on open sessions was read
+	provisional       openRewards
+	positions         map[string]string // by tenant in memory with counters of other replicas: the position to which the counters were read
+	feedbackPositions map[string]int64  // by tenant in memory: the place to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
-	unread    []string // tenants that must be read from the backend
-	asked     atomic.Int64
+	order     *list.List // names of the tenants in memory, the latest check for use first
+	unread    []string   // used tenants that must be read from the backend
+	known     knownTenants
 }
 
 func newBeliefs(with tools, reward string, be numbers) *beliefs {
-	return &beliefs{tools: with, reward: reward, be: be, provisional: map[session.Ref]openReward{}, positions: map[string]string{}, feedbackPositions: map[string]int64{}, tenants: map[string]*tenant{}}
+	return &beliefs{
+		tools: with, reward: reward, be: be, provisional: openRewards{of: map[string]map[session.ID]openReward{}},
+		positions: map[string]string{}, feedbackPositions: map[string]int64{}, tenants: map[string]*tenant{}, order: list.New(),
+	}
 }
 
 // read builds the beliefs of a tenant from the backend alone.
@@ -57,7 +59,11 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	t.counters.Add(deltas)
 	maxima, _ = ofDefinition(b.reward, maxima)
 	t.counters.Measured().Raise(maxima)
-	return t, b.adopt(ctx, name, t)
+	if err := b.adopt(ctx, name, t); err != nil {
+		return nil, err
+	}
+	t.rewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
+	return t, nil
 }
 
 // adopt makes the published priors active.
@@ -92,16 +98,34 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 	return nil
 }
 
-// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. Lock b.mu.
+// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. The backend has the
+// deltas already, so a tenant that is read now gets the deltas with its counters. Among many tenants, a
+// tenant without a recent use is read at its next use. Lock b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
-	c := b.of(name)
-	c.Add(deltas)
-	if up := c.Maxima(b.tools.now()); len(up) > 0 {
+	if t, read := b.held(name); read {
+		t.counters.Add(deltas)
+		t.rewards += trial.CountRewards(deltas)
+	} else if b.isCrowded() {
+		return
+	} else if err := b.loadHeld(ctx, name); err != nil {
+		b.tools.failed(label.StepLoad, err)
+		b.of(name) // read again soon
+		return
+	}
+	b.publish(ctx, name)
+}
+
+// publish stores the raised maxima of a tenant in memory, and new priors after enough rewards. Lock b.mu.
+func (b *beliefs) publish(ctx context.Context, name string) {
+	t, read := b.held(name)
+	if !read {
+		return
+	}
+	if up := t.counters.Maxima(b.tools.now()); len(up) > 0 {
 		if err := b.be.Raise(ctx, name, underDefinition(b.reward, up)); err != nil {
 			b.tools.failed(label.StepRaise, err)
 		}
 	}
-	b.tenant(name).rewards += trial.CountRewards(deltas)
 	b.refit(ctx, name)
 }
 
@@ -110,20 +134,20 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for t := range touched {
-		if b.tenant(t.Tenant) != nil {
-			b.refit(ctx, t.Tenant)
-		}
+		b.refit(ctx, t.Tenant)
 	}
 }
 
-// refit fits and publishes the priors after enough new rewards. Lock b.mu.
+// refit fits and publishes the priors of a tenant in memory after enough new rewards. Lock b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
-	c, t := b.of(name), b.tenant(name)
-	if t.rewards < bandit.RefitEvery {
+	t, read := b.held(name)
+	if !read || t.rewards < bandit.RefitEvery {
 		return
 	}
+	c := t.counters
 	t.rewards = 0
 	p := c.Refit()
+	p.Rewards = c.Rewards() + b.provisional.rewarded(name)
 	data, err := json.Marshal(p)
 	if err != nil {
 		b.tools.failed(label.StepRefit, err)
@@ -144,13 +168,16 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c.SetPriors(p)
 }
 
-// loadAll reads the counters of every tenant.
-func (b *beliefs) loadAll(ctx context.Context) error {
+// loadSome reads the counters of the first tenants. The counters of other tenants are read at the first use.
+func (b *beliefs) loadSome(ctx context.Context) error {
 	names, err := b.be.Tenants(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range names[:min(len(names), tenantsMost)] { // other tenants are read on demand
+	for _, name := range names[:min(len(names), 2)] {
+		b.see(name)
+	}
+	for _, name := range names[:min(len(names), tenantsAtStart)] {
 		var t *tenant
 		err := b.tools.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
 		if errors.Is(err, guard.ErrPanicked) { // the tenant starts from the priors
@@ -207,66 +234,4 @@ func (b *beliefs) setFeedbackPosition(name string, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.feedbackPositions[name] = last
-}
-
-// mostProvisional bounds the open sessions that the chooser learns from. Further sessions are
-// learned from at their closing.
-const mostProvisional = 50_000
-
-// openReward is the provisional reward of an open session. Only the chooser uses provisional
-// rewards (bandit.Chooser.AddProvisional).
-type openReward struct {
-	provisional bandit.Provisional
-	due         time.Time // when the session closes
-}
-
-// setProvisional replaces the provisional reward of a session.
-func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
-	at := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dropProvisional(at)
-	if !out.OK || len(b.provisional) >= mostProvisional {
-		return
-	}
-	reward := b.of(rec.Identity.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
-	b.provisional[at] = openReward{reward, due}
-	if reward.Rewarded() {
-		b.tenant(rec.Identity.Tenant).rewards++
-	}
-}
-
-// dropProvisional removes the provisional reward of a session. Lock b.mu.
-func (b *beliefs) dropProvisional(at session.Ref) {
-	f, ok := b.provisional[at]
-	if !ok {
-		return
-	}
-	delete(b.provisional, at)
-	b.of(at.Tenant).DropProvisional(f.provisional)
-	if f.provisional.Rewarded() {
-		b.tenant(at.Tenant).rewards--
-	}
-}
-
-// dueBy returns the sessions of a tenant with a provisional reward and a closing time until when.
-// Lock b.mu.
-func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
-	for at, f := range b.provisional {
-		if at.Tenant == name && !f.due.After(when) {
-			ids = append(ids, at.ID)
-		}
-	}
-	return ids
-}
-
-// expire removes provisional rewards of sessions with a closing time before before.
-func (b *beliefs) expire(before time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for at, f := range b.provisional {
-		if f.due.Before(before) {
-			b.dropProvisional(at)
-		}
-	}
 }

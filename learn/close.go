@@ -149,7 +149,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	deltas := atClosing(c.beliefs.of(row.Tenant), rec, out)
+	deltas := atClosing(c.beliefs.ofClosing(row.Tenant), rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		c.tools.failed(label.StepEncode, err)

@@ -17,6 +17,8 @@ const (
 	CorrectEvery   = correctEvery
 	UnsampledEvery = unsampledEvery
 	TenantsMost    = tenantsMost
+	TenantIdle     = tenantIdle
+	TenantStep     = tenantStep
 )
 
 func ErrNotLearning() error { return errNotLearning }
@@ -33,13 +35,23 @@ func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh
 func (l *Learner) Definition() string { return l.reward }
 
 // OpenRewards returns the number of open sessions with a provisional reward.
-func (l *Learner) OpenRewards() int { return len(l.beliefs.provisional) }
+func (l *Learner) OpenRewards() int { return l.beliefs.provisional.n }
 
 // Recalled reports whether all open sessions of an earlier run were read.
 func (l *Learner) Recalled() bool { return l.open.recalled }
 
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
+
+// CheckedSince returns the number of tenants in memory whose last check for use was at a time or later.
+func (l *Learner) CheckedSince(when time.Time) (n int) {
+	for _, t := range l.beliefs.tenants {
+		if t.checked >= when.UnixNano() {
+			n++
+		}
+	}
+	return n
+}
 
 // Holds reports whether a tenant is in memory, and whether the tenant was read from the backend.
 func (l *Learner) Holds(name string) (held, read bool) {
@@ -49,6 +61,7 @@ func (l *Learner) Holds(name string) (held, read bool) {
 
 // RefitAfter makes the learner fit the priors of a tenant again after the given number of rewards.
 func (l *Learner) RefitAfter(name string, rewards int) {
+	_ = l.beliefs.load(context.Background(), name)
 	l.beliefs.tenants[name].rewards = bandit.RefitEvery - rewards
 }
 

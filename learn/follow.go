@@ -3,6 +3,7 @@ package learn
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"precept/internal/guard"
@@ -18,7 +19,8 @@ type follower struct {
 	tools   tools
 	beliefs *beliefs
 	open    *provisional
-	fleet   Fleet // nil: no other replicas
+	fleet   Fleet       // nil: no other replicas
+	started atomic.Bool // Fleet.Moved has answered
 }
 
 func (f *follower) run(ctx context.Context, every time.Duration) error {
@@ -50,8 +52,8 @@ func (f *follower) start(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the counters of every tenant whose counters have changed since the last call. The
-// result replaces the counters in memory.
+// refresh reads the counters of the tenants in memory whose counters have changed since the last call. The
+// result replaces the counters in memory. The first call also reads tenants that are not in memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
@@ -60,9 +62,14 @@ func (f *follower) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first, read := !f.started.Swap(true), 0
 	for name, stand := range moved {
-		if !f.beliefs.room(name) { // no recent use
-			continue
+		f.beliefs.see(name)
+		if f.beliefs.tenant(name) == nil { // no recent use
+			if !first || read >= tenantsAtStart {
+				continue
+			}
+			read++
 		}
 		err := f.tools.guard.Err(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }

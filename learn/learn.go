@@ -68,7 +68,7 @@ type tools struct {
 	failed func(step label.Step, err error)
 }
 
-// Open loads the counters of every tenant and starts no goroutine. A failed shared backend does not
+// Open loads the counters of the first tenants and starts no goroutine. A failed shared backend does not
 // prevent the start: lessons are chosen from the priors until Follow reaches the backend.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
@@ -91,11 +91,11 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Fleet != nil {
 		return l, l.follower.start(ctx)
 	}
-	return l, l.beliefs.loadAll(ctx)
+	return l, l.beliefs.loadSome(ctx)
 }
 
-// Tenants returns the tenants in memory.
-func (l *Learner) Tenants() []string { return l.beliefs.names() }
+// OnlyTenant returns the tenant if the store and this process know one tenant alone, "" otherwise.
+func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
 // Beliefs returns the chooser of a tenant. Beliefs never asks the backend: a tenant that is not in
 // memory starts from the priors, and Run loads the tenant.

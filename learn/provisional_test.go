@@ -91,6 +91,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := a.played("s", picked(true))
 	prior := beliefs(b)
+	beliefs(a)                        // a replica follows the tenants that its requests use
 	b.tell(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.resettle(b.ctx())
 	told := beliefs(b)

@@ -105,6 +105,8 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
+	r.Beliefs(us)
+	r.RefitAfter(us, 30) // reads the tenant before the other replica publishes
 	data, err := json.Marshal(theirs)
 	if err != nil {
 		t.Fatal(err)

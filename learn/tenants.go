@@ -1,11 +1,10 @@
 package learn
 
 import (
-	"cmp"
+	"container/list"
 	"context"
-	"maps"
-	"slices"
 	"sync/atomic"
+	"time"
 
 	"precept/bandit"
 	"precept/internal/guard"
@@ -15,50 +14,86 @@ import (
 const (
 	// tenantsMost is the number of tenants in memory, the most recently used. With a tenant for
 	// each credential a million tenants may exist.
-	tenantsMost = 2000
-	tenantStep  = 200 // tenants per read of the backend
+	tenantsMost    = 2000
+	tenantsAtStart = 256              // tenants that are read at a start; further tenants are read at their first use
+	tenantIdle     = 10 * time.Minute // a tenant without a use for this time, or for up to twice this time, leaves memory
+	tenantStep     = 200              // tenants per read of the backend
+	evictStep      = 2 * tenantsMost  // tenants that one call of evict looks at
 )
 
 // tenant holds the beliefs about the lessons of one tenant.
 type tenant struct {
 	counters         *bandit.Chooser
 	otherDefinitions map[string]int64 // sessions counted under other definitions of reward
-	rewards          int
+	rewards          int              // since the last fit of the priors
 	version          int64
-	used             atomic.Int64 // sequence number of the last use
-	read             bool         // the counters of the backend are loaded; guarded by tenantsMu
+	used             atomic.Int64 // time of the last use
+
+	// The following fields are guarded by tenantsMu.
+	read    bool          // the counters of the backend are loaded
+	queued  bool          // the tenant is in beliefs.unread
+	checked int64         // time of the last check for use
+	element *list.Element // in beliefs.order
 }
 
-// of returns the chooser of a tenant.
+// of returns the chooser of a tenant for a request or a report. The counters of a tenant that was not in
+// memory are read soon after.
 func (b *beliefs) of(name string) *bandit.Chooser {
-	t := b.tenant(name)
-	if t == nil {
+	b.tenantsMu.RLock()
+	t := b.tenants[name]
+	ready := t != nil && (t.read || t.queued)
+	b.tenantsMu.RUnlock()
+	if !ready {
+		b.tenantsMu.Lock()
 		t = b.add(name)
+		if !t.read && !t.queued {
+			t.queued = true
+			b.unread = append(b.unread, name)
+		}
+		b.tenantsMu.Unlock()
 	}
-	t.used.Store(b.asked.Add(1))
+	t.used.Store(b.tools.now().UnixNano())
 	return t.counters
 }
 
-func (b *beliefs) add(name string) *tenant {
+// ofClosing returns the chooser of a tenant whose session closes. The counters of a tenant that no
+// request uses are not read before the settlement.
+func (b *beliefs) ofClosing(name string) *bandit.Chooser { return b.hold(name).counters }
+
+// hold returns a tenant, and adds a missing one without its counters.
+func (b *beliefs) hold(name string) *tenant {
+	if t := b.tenant(name); t != nil {
+		return t
+	}
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
+	return b.add(name)
+}
+
+// add returns a tenant, and adds a missing one. Lock tenantsMu.
+func (b *beliefs) add(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
-		t = &tenant{counters: bandit.New()}
+		t = &tenant{counters: bandit.New(), checked: b.tools.now().UnixNano(), element: b.order.PushFront(name)}
 		t.counters.Today(b.tools.now())
 		b.tenants[name] = t
-		if len(b.unread) < tenantsMost { // other tenants are read at the next use
-			b.unread = append(b.unread, name)
-		}
+		b.known.add(name)
 	}
 	return t
 }
 
 // tenant returns a tenant in memory, or nil.
 func (b *beliefs) tenant(name string) *tenant {
+	t, _ := b.held(name)
+	return t
+}
+
+// held returns a tenant in memory, or nil, and reports whether its counters were read.
+func (b *beliefs) held(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
-	return b.tenants[name]
+	t = b.tenants[name]
+	return t, t != nil && t.read
 }
 
 // otherDefinitions returns the number of sessions that were counted under other definitions of reward.
@@ -69,24 +104,20 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// put replaces a tenant by a fresh copy from the backend.
+// put replaces a tenant by a fresh copy from the backend. Lock b.mu.
 func (b *beliefs) put(name string, fresh *tenant) {
-	b.tenantsMu.Lock()
-	defer b.tenantsMu.Unlock()
-	if old := b.tenants[name]; old != nil {
+	old := b.hold(name)
+	if _, read := b.held(name); read {
 		fresh.rewards = old.rewards
 		fresh.counters.Inherit(old.counters)
-		fresh.used.Store(old.used.Load())
+		b.provisional.inherited(name, old, fresh)
 	}
-	fresh.read = true
+	b.provisional.addTo(name, fresh)
+	b.tenantsMu.Lock()
+	defer b.tenantsMu.Unlock()
+	fresh.used.Store(old.used.Load())
+	fresh.read, fresh.queued, fresh.checked, fresh.element = true, old.queued, old.checked, old.element
 	b.tenants[name] = fresh
-}
-
-// room reports whether a tenant is in memory or fits into memory.
-func (b *beliefs) room(name string) bool {
-	b.tenantsMu.RLock()
-	defer b.tenantsMu.RUnlock()
-	return b.tenants[name] != nil || len(b.tenants) < tenantsMost
 }
 
 // load reads a tenant that is not in memory, for callers that need more than the priors.
@@ -94,7 +125,12 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	b.of(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.tenant(name); t == nil || t.read {
+	return b.loadHeld(ctx, name)
+}
+
+// loadHeld reads the counters of a tenant that is in memory without its counters. Lock b.mu.
+func (b *beliefs) loadHeld(ctx context.Context, name string) error {
+	if t, read := b.held(name); t == nil || read {
 		return nil
 	}
 	loaded, err := b.read(ctx, name)
@@ -105,62 +141,105 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return nil
 }
 
-// names returns the tenants in memory.
-func (b *beliefs) names() []string {
+// isCrowded reports whether so many tenants are in memory that a closing reads no further one: the sessions
+// of thousands of tenants may close in any order.
+func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
-	return slices.Sorted(maps.Keys(b.tenants))
+	return len(b.tenants) > tenantsMost/2
 }
 
-// tidy reads used tenants that are not in memory, and drops tenants beyond the bound.
+// tidy reads used tenants that are not in memory, and drops tenants without a recent use.
 func (b *beliefs) tidy(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), tenantStep)
 	names := b.unread[:n:n]
 	b.unread = b.unread[n:]
-	many := len(b.tenants) > tenantsMost
 	b.tenantsMu.Unlock()
-	for _, name := range names {
-		if err := b.tools.guard.Err(label.StepLoad, func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
+	for i, name := range names {
+		err := b.tools.guard.Err(label.StepLoad, func() error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if err := b.loadHeld(ctx, name); err != nil {
+				return err
+			}
+			b.publish(ctx, name) // sessions may have closed while the tenant was not in memory
+			return nil
+		})
+		failed := err != nil && !guard.Poisoned(err)
+		b.tenantsMu.Lock()
+		if failed {
+			b.unread = append(b.unread, names[i:]...)
+		} else if t := b.tenants[name]; t != nil {
+			t.queued = false
+		}
+		b.tenantsMu.Unlock()
+		if failed {
 			b.tools.failed(label.StepLoad, err)
-			b.tenantsMu.Lock()
-			b.unread = append(b.unread, name)
-			b.tenantsMu.Unlock()
-			return
+			break
 		}
 	}
-	if many {
-		b.drop()
-	}
+	b.evict()
 }
 
-// drop removes the least recently used tenants from memory. The backend has their counters.
-func (b *beliefs) drop() {
+// evict removes tenants without a recent use from memory, and the least recently used tenants beyond
+// the bound. The backend has their counters. Each tenant is checked once in tenantIdle, and more often
+// only beyond the bound.
+func (b *beliefs) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	gone := b.oldest()
-	for at := range b.provisional {
-		if gone[at.Tenant] {
-			delete(b.provisional, at)
+	b.tenantsMu.Lock()
+	defer b.tenantsMu.Unlock()
+	now := b.tools.now().UnixNano()
+	for range evictStep {
+		last := b.order.Back()
+		if last == nil {
+			return
 		}
-	}
-	for name := range gone {
-		delete(b.positions, name)
-		delete(b.feedbackPositions, name)
+		name := last.Value.(string) //nolint:forcetypeassert // the list holds names only
+		t := b.tenants[name]
+		many := len(b.tenants) > tenantsMost
+		switch used := t.used.Load(); {
+		case !many && now-t.checked < int64(tenantIdle):
+			return
+		case used > t.checked && (many || now-used < int64(tenantIdle)):
+			t.checked = now
+			b.order.MoveToFront(last)
+		default:
+			b.order.Remove(last)
+			delete(b.tenants, name)
+			delete(b.positions, name)
+			delete(b.feedbackPositions, name)
+		}
 	}
 }
 
-func (b *beliefs) oldest() map[string]bool {
+// knownTenants tells one tenant from several.
+type knownTenants struct {
+	first   string
+	several bool
+}
+
+func (k *knownTenants) add(name string) {
+	if k.first == "" {
+		k.first = name
+	}
+	k.several = k.several || k.first != name
+}
+
+// onlyTenant returns the only tenant that has ever been seen; "" for none and for several.
+func (b *beliefs) onlyTenant() string {
+	b.tenantsMu.RLock()
+	defer b.tenantsMu.RUnlock()
+	if b.known.several {
+		return ""
+	}
+	return b.known.first
+}
+
+// see notes the names of tenants of the backend.
+func (b *beliefs) see(name string) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
-	names := slices.SortedFunc(maps.Keys(b.tenants), func(x, y string) int {
-		return cmp.Compare(b.tenants[x].used.Load(), b.tenants[y].used.Load())
-	})
-	gone := map[string]bool{}
-	for _, name := range names[:max(len(names)-tenantsMost*9/10, 0)] { // some at a time: this looks at all of them
-		gone[name] = true
-		delete(b.tenants, name)
-	}
-	b.unread = slices.DeleteFunc(b.unread, func(name string) bool { return gone[name] })
-	return gone
+	b.known.add(name)
 }

@@ -3,6 +3,7 @@ package learn_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"precept/learn"
 )
@@ -35,4 +36,65 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 		r.Tidy(r.ctx())
 	}
 	same(t, "what was learned", learned(), before)
+}
+
+// A tenant without a recent use leaves memory, with the provisional rewards of its open sessions, and
+// is the same when a request uses the tenant again.
+func TestIdleTenantLeavesMemory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	closed := r.played("closed", picked(true))
+	r.tell(us, closed, score("f1", 1, 1))
+	r.age()
+	open := r.played("open", picked(true))
+	r.tell(us, open, score("f2", 1, 1))
+	r.resettle(r.ctx())
+	before := r.Beliefs(us).Posterior(looked)
+	r.clk.add(learn.TenantIdle / 2)
+	r.Tidy(r.ctx())
+	if held, _ := r.Holds(us); !held {
+		t.Fatal("the tenant left memory too early")
+	}
+	for range 2 {
+		r.clk.add(learn.TenantIdle)
+		r.Tidy(r.ctx())
+	}
+	if held, _ := r.Holds(us); held {
+		t.Fatal("an idle tenant is in memory")
+	}
+	r.Beliefs(us)
+	r.Tidy(r.ctx())
+	same(t, "belief", r.Beliefs(us).Posterior(looked), before)
+	r.clk.add(closeAge)
+	r.closeDue(r.ctx())
+	same(t, "open sessions", r.OpenRewards(), 0)
+}
+
+// The search for idle tenants, which runs 20 times a second, looks at a tenant once in the time after
+// which a tenant counts as idle: no tick walks over all tenants.
+func TestTicksDoNotVisitIdleTenants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const tenants = learn.TenantsMost
+	for i := range tenants {
+		r.Beliefs(fmt.Sprint("tenant", i))
+	}
+	for range tenants/learn.TenantStep + 1 {
+		r.Tidy(r.ctx())
+	}
+	r.be.asked()
+	r.clk.add(time.Second)
+	begin := r.clk.now()
+	for range 100 {
+		r.clk.add(learn.CorrectEvery)
+		r.Tidy(r.ctx())
+		r.resettle(r.ctx())
+	}
+	same(t, "checked tenants", r.CheckedSince(begin), 0)
+	sameList(t, "calls of the backend", r.be.asked(), nil)
+	r.Beliefs("tenant0")
+	r.clk.add(learn.TenantIdle - 3*time.Second)
+	r.Tidy(r.ctx())
+	same(t, "checked tenants after the idle time", r.CheckedSince(begin), 1)
+	same(t, "tenants in memory", r.TenantsInMemory(), 1)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -107,7 +108,9 @@ func (s *sections) judge(ctx context.Context) error {
 	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: judging(s.learner.Tenants()), Closed: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
+	// The verdicts of the only tenant, or of the default tenant, end the measurements. Another tenant may have another
+	// rules file, and its verdict would end the measurement for all tenants.
+	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), Closed: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
 	if err != nil {
 		return err
 	}
@@ -131,15 +134,6 @@ func (s *sections) judge(ctx context.Context) error {
 		}
 		return list, nil
 	})
-}
-
-// judging returns the tenant whose verdicts end the measurements: the default tenant, or the only tenant.
-// Another tenant may have another rules file, and its verdict would end the measurement for all tenants.
-func judging(tenants []string) string {
-	if len(tenants) == 1 {
-		return tenants[0]
-	}
-	return "default"
 }
 
 // isFinal reports whether the verdict of a row ends the measurement of its section. A planned trial ends
