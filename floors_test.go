@@ -40,7 +40,7 @@ func order() map[string][][]string {
 		"inject":   {{"inject/lesson", "inject/rules"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
-		"cmd":      {{"cmd/precept/demo", "cmd/precept/history"}, {"cmd/precept/server"}, {"cmd/precept"}},
+		"cmd":      {{"cmd/precept/demo", "cmd/precept/history", "cmd/precept/lake"}, {"cmd/precept/server"}, {"cmd/precept"}},
 	}
 }
 
@@ -98,7 +98,7 @@ func rooms() map[string][]string {
 		"github.com/fsnotify/fsnotify":             {"inject/lesson"},
 		"github.com/yuin/goldmark":                 {"admin"},
 		"github.com/andybalholm/brotli":            {"internal/wire"},
-		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/server"},
+		"github.com/klauspost/compress":            {"internal/wire", "store/sqlite", "cmd/precept/lake"},
 		"github.com/cespare/xxhash/v2":             {"internal/wire", "detect", "internal/session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"zombiezen.com/go/sqlite":                  {"cmd/precept/history", "store/outbox", "store/sqlite"},
@@ -114,7 +114,8 @@ func rooms() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"github.com/spf13/pflag":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
-		"github.com/parquet-go/parquet-go":         {"cmd/precept/server", "test"},
+		"github.com/parquet-go/parquet-go":         {"cmd/precept/lake", "test"},
+		"github.com/minio/minio-go/v7":             {"cmd/precept/lake"},
 		"github.com/rogpeppe/go-internal":          {"test", "cmd/precept"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},

@@ -35,7 +35,7 @@ func setScalar(v reflect.Value, text string) error {
 		v.SetInt(int64(t))
 		return err
 	case v.Type() == reflect.TypeFor[Size]():
-		s, err := parseSize(text)
+		s, err := ParseSize(text)
 		v.SetInt(int64(s))
 		return err
 	}

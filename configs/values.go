@@ -59,8 +59,8 @@ func sizeUnits() map[string]int64 {
 
 var errSize = errors.New("is not a size; write a number of bytes, or 64KiB, 8MiB, 1GiB")
 
-// parseSize reads 8MiB, 8 MiB, 8MB or 8388608.
-func parseSize(text string) (Size, error) {
+// ParseSize reads 8MiB, 8 MiB, 8MB or 8388608.
+func ParseSize(text string) (Size, error) {
 	number := strings.TrimRight(strings.TrimSpace(text), "kKMGTiB")
 	factor, ok := sizeUnits()[strings.TrimSpace(text)[len(number):]]
 	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)

@@ -11,12 +11,12 @@ import (
 func TestParseSize(t *testing.T) {
 	good := map[string]Size{"0": 0, "512": 512, "8MiB": 8 << 20, "8 MiB": 8 << 20, "1GiB": 1 << 30, "2TiB": 2 << 40, "64KiB": 64 << 10, "3B": 3, "1MB": 1e6, "5kB": 5000, "5KB": 5000, "2GB": 2e9}
 	for text, want := range good {
-		if got, err := parseSize(text); err != nil || got != want {
+		if got, err := ParseSize(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "8mib", "1 2", "9223372036854775808", "9000000TiB", "0x10"} {
-		if got, err := parseSize(text); err == nil {
+		if got, err := ParseSize(text); err == nil {
 			t.Errorf("%q was read as %d", text, got)
 		}
 	}
@@ -28,7 +28,7 @@ func TestSizeReadsBack(t *testing.T) {
 		if rapid.Bool().Draw(t, "round") {
 			n &^= 1<<20 - 1
 		}
-		if back, err := parseSize(n.String()); err != nil || back != n {
+		if back, err := ParseSize(n.String()); err != nil || back != n {
 			t.Fatalf("%d is written %s and read %d, %v", n, n, back, err)
 		}
 	})

@@ -30,6 +30,7 @@ type exportFlags struct {
 	quality      []string
 	output       string
 	stats        bool
+	lake         lakeFlags
 }
 
 func (w *invocation) export() *cobra.Command {
@@ -42,7 +43,10 @@ func (w *invocation) export() *cobra.Command {
 			"answer; experiment, every decision of a coin with its propensity and the outcome, " +
 			"sufficient to recompute the report; parquet, the samples as a Parquet file. --stats " +
 			"prints the ratings of the selected samples instead. Export can run at the same time as a " +
-			"server.",
+			"server.\n\n--follow with --format parquet and --output DIR or s3://BUCKET/PREFIX keeps running: " +
+			"each new sample is written once into Parquet files that are partitioned by date and " +
+			"tenant. Credentials of S3 come from the environment (AWS_ACCESS_KEY_ID, " +
+			"AWS_SECRET_ACCESS_KEY) or ~/.aws.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
@@ -64,13 +68,20 @@ func (w *invocation) export() *cobra.Command {
 			"--format experiment)",
 	)
 	c.Flags().StringVarP(
-		&f.output, "output", "o", "", "write to this file instead of standard output",
+		&f.output, "output", "o", "", "write to this file instead of standard output; with --follow a directory or s3://BUCKET/PREFIX",
 	)
 	c.Flags().BoolVar(
 		&f.stats, "stats", false,
 		"print the number and the ratings of the samples as JSON",
 	)
+	f.lake.register(c)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		if f.lake.follow {
+			return w.followExport(c.Context(), cfg, &f)
+		}
+		if name := f.lake.changed(c); name != "" {
+			return misuse(fmt.Errorf("--%s needs --follow; add --follow, or omit --%s", name, name))
+		}
 		return w.runExport(c.Context(), cfg, &f)
 	})
 }

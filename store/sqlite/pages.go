@@ -73,6 +73,57 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		}, fn)
 }
 
+// sampleStream is the name of the stream of all samples.
+const sampleStream = "samples"
+
+// SampleStreams returns the position of the newest sample, which a reader continues after. Positions
+// grow with the order of the writes, also after deletions.
+func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
+	newest, err := read(ctx, s, func(c *conn) int64 { return c.integer("SELECT max(rid) FROM samples") })
+	if err != nil || newest == 0 {
+		return nil, err
+	}
+	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
+}
+
+// SamplesAfter returns the next samples behind a position ("": the beginning) up to the position
+// until ("": the end), and the position of the last of them. An unchanged position is the end.
+func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
+	from, end := int64(0), int64(math.MaxInt64)
+	for _, at := range []struct {
+		text string
+		to   *int64
+	}{{after, &from}, {until, &end}} {
+		if at.text == "" {
+			continue
+		}
+		if *at.to, err = strconv.ParseInt(at.text, 10, 64); err != nil || stream != sampleStream {
+			return nil, "", fmt.Errorf("sqlite: samples of the stream %q after %q: %w", stream, after, session.ErrPlace)
+		}
+	}
+	type result struct {
+		list []session.StoredSample
+		last int64
+	}
+	found, err := read(ctx, s, func(c *conn) (r result) {
+		if ever := c.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > ever && from > c.integer("SELECT max(rid) FROM samples") {
+			c.fail(fmt.Errorf("%w: the position %d is behind all samples; the store was replaced", session.ErrPlace, from))
+			return r
+		}
+		r.last = from
+		r.list, _ = page(c, pageRows, func(c *conn, row row) (m session.StoredSample, bytes int) {
+			bytes = s.scanSample(c, row, &m, &m.Tenant)
+			return m, bytes
+		}, []any{&r.last}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
+			WHERE m.rid > ? AND m.rid <= ? ORDER BY m.rid LIMIT ?`, from, end, pageRows)
+		return r
+	})
+	if found.last == from {
+		return nil, after, err
+	}
+	return found.list, strconv.FormatInt(found.last, 10), err
+}
+
 // EachSession calls fn for the sessions in the same way, by their start, each with its settled
 // state.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {

@@ -155,6 +155,8 @@ type tx struct {
 	sids    map[sessionKey]*named
 	totals  map[string]int64
 	done    []func() // runs after the commit
+
+	sampleRow int64 // row number of the next sample; 0: not read yet
 }
 
 // update runs fn in one write transaction, which stores all of fn or nothing. fn aborts the

@@ -121,11 +121,24 @@ func (t *tx) await(of *named) {
 func (t *tx) putSample(m session.StoredSample, data []byte) {
 	tenant, k := t.tenant(m.Tenant), key(m.Sample.ID)
 	sid := t.named(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
-	fresh := t.db.exec("INSERT INTO samples(sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		sid, k, tenant, m.Sample.CreatedAt, m.Agent, data)
+	fresh := t.db.exec("INSERT INTO samples(rid, sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		t.nextSample(), sid, k, tenant, m.Sample.CreatedAt, m.Agent, data)
+	t.sampleRow += fresh
 	t.totals[totalSamples] += fresh
 	t.totals[totalSamplesEver] += fresh
 	if fresh == 0 { // the sample was built again, with a later rating
 		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.Sample.CreatedAt, data, sid, k, data)
 	}
+}
+
+// nextSample returns the row number of the next sample. SQLite itself would use the number of the
+// newest sample again after a deletion, and a reader that continues after that number would miss the
+// sample.
+func (t *tx) nextSample() int64 {
+	if t.sampleRow == 0 {
+		t.sampleRow = 1 + max(
+			t.db.integer("SELECT max(rid) FROM samples"), t.db.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver),
+		)
+	}
+	return t.sampleRow
 }

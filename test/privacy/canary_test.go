@@ -20,7 +20,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"precept/cmd/precept/server"
+	"precept/cmd/precept/lake"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store/sqlite"
@@ -233,9 +233,9 @@ func jsonText(s string) string {
 }
 
 // parquetRows reads the samples of an export.
-func parquetRows(t *testing.T, file []byte) []server.ParquetSample {
+func parquetRows(t *testing.T, file []byte) []lake.Row {
 	t.Helper()
-	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(file), int64(len(file)))
+	rows, err := parquet.Read[lake.Row](bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/cmd/precept/lake"
 	"precept/cmd/precept/server"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -147,9 +148,9 @@ func TestExportFiltersEachFormat(t *testing.T) {
 	}
 }
 
-func readParquet(t *testing.T, file []byte) []server.ParquetSample {
+func readParquet(t *testing.T, file []byte) []lake.Row {
 	t.Helper()
-	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(file), int64(len(file)))
+	rows, err := parquet.Read[lake.Row](bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"precept/cmd/precept/lake"
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -26,14 +27,14 @@ type ExportJob struct {
 func (x *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
-		p, err := newParquetExport(x.Out)
+		p, err := lake.NewWriter(x.Out)
 		if err != nil {
 			return err
 		}
-		if err := x.Samples(ctx, p.add); err != nil {
+		if err := x.Samples(ctx, p.Add); err != nil {
 			return err
 		}
-		return p.end()
+		return p.End()
 	}
 	lines := sample.NewExporter(x.Out)
 	switch format {

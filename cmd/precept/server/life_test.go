@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"precept/admin"
+	"precept/cmd/precept/lake"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/bank/banktest"
@@ -192,7 +193,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
 	raw := written(t, cfg, "parquet", nil)
-	rows, err := parquet.Read[server.ParquetSample](strings.NewReader(raw), int64(len(raw)))
+	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))
 	if err != nil || len(rows) != len(lines) {
 		t.Fatalf("%d rows of %d: %v", len(rows), len(lines), err)
 	}

@@ -1,4 +1,4 @@
-package server
+package lake
 
 import (
 	"encoding/json"
@@ -21,9 +21,9 @@ const (
 	parquetPage  = 128 << 10 // bytes of a column before compression
 )
 
-// ParquetSample is a row of a parquet export. Fields for filters have columns; all other fields are
+// Row is a sample as a row of a Parquet file. Fields for filters have columns; all other fields are
 // JSON texts, because the families of samples have different fields.
-type ParquetSample struct {
+type Row struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
 	CreatedAt    int64   `parquet:"created_at,timestamp(millisecond)"`
@@ -57,15 +57,16 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return c.encoder.EncodeAll(src, dst[:0]), nil
 }
 
-// parquetExport writes samples as a parquet file, in row groups of bounded size.
-type parquetExport struct {
-	w     *parquet.GenericWriter[ParquetSample]
-	row   [1]ParquetSample
+// Writer writes samples as a Parquet file, in row groups of bounded size.
+type Writer struct {
+	w     *parquet.GenericWriter[Row]
+	row   [1]Row
 	rows  int // rows in the open row group
 	bytes int
 }
 
-func newParquetExport(out io.Writer) (*parquetExport, error) {
+// NewWriter returns a writer of one file.
+func NewWriter(out io.Writer, more ...parquet.WriterOption) (*Writer, error) {
 	encoder, err := zstd.NewWriter(
 		nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage),
 		zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false),
@@ -80,11 +81,34 @@ func newParquetExport(out io.Writer) (*parquetExport, error) {
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
 		options = append(options, parquet.SkipPageBounds(column)) // bounds of texts help no query and make the footer large
 	}
-	return &parquetExport{w: parquet.NewGenericWriter[ParquetSample](out, options...)}, nil
+	return &Writer{w: parquet.NewGenericWriter[Row](out, append(options, more...)...)}, nil
 }
 
-func (p *parquetExport) add(s *session.StoredSample) error {
-	row := ParquetSample{
+// Add writes a sample.
+func (p *Writer) Add(s *session.StoredSample) error {
+	row, err := toRow(s)
+	if err != nil {
+		return err
+	}
+	return p.write(&row)
+}
+
+// write writes a row.
+func (p *Writer) write(row *Row) error {
+	p.row[0] = *row
+	if _, err := p.w.Write(p.row[:]); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
+	}
+	p.bytes += row.size()
+	if p.rows++; p.rows < parquetRows && p.bytes < parquetBytes {
+		return nil
+	}
+	return p.flush()
+}
+
+// toRow returns a sample as a row.
+func toRow(s *session.StoredSample) (Row, error) {
+	row := Row{
 		SampleID: s.Sample.ID, Family: s.Sample.Family, CreatedAt: s.Sample.CreatedAt.UnixMilli(),
 		Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
 		Model: textOf(s.Sample.Meta["model"]), Outcome: textOf(s.Sample.Output["outcome"]),
@@ -101,32 +125,29 @@ func (p *parquetExport) add(s *session.StoredSample) error {
 	}{{&row.Input, s.Sample.Input}, {&row.Output, s.Sample.Output}, {&row.Feedback, s.Sample.Feedback}, {&row.Meta, s.Sample.Meta}, {&row.State, s.Sample.State}} {
 		text, err := json.Marshal(part.from)
 		if err != nil {
-			return fmt.Errorf("sample %s: %w", s.Sample.ID, err)
+			return row, fmt.Errorf("sample %s: %w", s.Sample.ID, err)
 		}
 		*part.to = string(text)
-		p.bytes += len(text)
 	}
-	p.row[0] = row
-	if _, err := p.w.Write(p.row[:]); err != nil {
-		return fmt.Errorf("writing the export: %w", err)
-	}
-	if p.rows++; p.rows < parquetRows && p.bytes < parquetBytes {
-		return nil
-	}
-	return p.flush()
+	return row, nil
+}
+
+// size returns the bytes of the texts of a row, which are nearly the whole row.
+func (r *Row) size() int {
+	return len(r.Input) + len(r.Output) + len(r.Feedback) + len(r.Meta) + len(r.State)
 }
 
 // flush ends a row group, so that the writer frees the memory of the group.
-func (p *parquetExport) flush() error {
-	p.rows, p.bytes, p.row[0] = 0, 0, ParquetSample{}
+func (p *Writer) flush() error {
+	p.rows, p.bytes, p.row[0] = 0, 0, Row{}
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil
 }
 
-// end writes the rest and the footer, without which the file cannot be read.
-func (p *parquetExport) end() error {
+// End writes the rest and the footer, without which the file cannot be read.
+func (p *Writer) End() error {
 	if err := p.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"precept/cmd/precept/lake"
 	"precept/cmd/precept/server"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -62,7 +63,7 @@ func TestParquetExportHasBoundedRowGroups(t *testing.T) {
 	if groups := len(f.RowGroups()); groups != 3 || f.NumRows() != 40 {
 		t.Errorf("%d rows in %d groups", f.NumRows(), groups)
 	}
-	rows, err := parquet.Read[server.ParquetSample](bytes.NewReader(out.Bytes()), int64(out.Len()))
+	rows, err := parquet.Read[lake.Row](bytes.NewReader(out.Bytes()), int64(out.Len()))
 	if err != nil || len(rows) != 40 {
 		t.Fatalf("got len(rows) %d, error %v, want no error and len(rows) = 40", len(rows), err)
 	}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/cmd/precept/lake"
+	"precept/cmd/precept/server"
+	"precept/configs"
+)
+
+// lakeFlags are the flags of export --follow.
+type lakeFlags struct {
+	follow, once bool
+	group        string
+	endpoint     string
+	flushSize    string
+	flushEvery   time.Duration
+}
+
+// register adds the flags to a verb.
+func (f *lakeFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")
+	flags.BoolVar(&f.once, "once", false, "with --follow: write the present samples and exit, for a scheduled job")
+	flags.StringVar(&f.group, "group", "lake", "with --follow: consumer group of the samples; each output needs its own")
+	flags.StringVar(&f.flushSize, "flush-size", "64MiB", "with --follow: write files when the waiting samples have this size")
+	flags.DurationVar(&f.flushEvery, "flush-every", 5*time.Minute, "with --follow: write files when the oldest waiting sample is this old")
+	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
+}
+
+// changed returns the first flag of f that the caller set; "": none.
+func (f *lakeFlags) changed(c *cobra.Command) string {
+	for _, name := range []string{"once", "group", "flush-size", "flush-every", "s3-endpoint"} {
+		if c.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// check returns an error for flags that have no meaning together.
+func (f *exportFlags) checkFollow() error {
+	switch {
+	case f.format != "parquet":
+		return errors.New("--follow writes Parquet files; add --format parquet")
+	case f.output == "":
+		return errors.New("--follow needs a place for the files; add --output DIR or --output s3://BUCKET/PREFIX")
+	case f.stats:
+		return errors.New("--follow does not support --stats; omit one of the flags")
+	case f.since != "" || f.until != "" || f.tenant != "" || f.lesson != "" || len(f.families)+len(f.quality) > 0:
+		return errors.New("--follow writes all samples; omit --since, --until, --tenant, --lesson, --family and --quality, and select when you read the files")
+	case f.lake.group == "" || strings.Trim(f.lake.group, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
+		return fmt.Errorf("--group %q is no name; use letters, digits, dashes and dots", f.lake.group)
+	case f.lake.flushEvery <= 0:
+		return errors.New("--flush-every is a duration above zero, such as 5m")
+	}
+	return nil
+}
+
+// followExport drains the samples into a lake until a signal.
+func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
+	if err := f.checkFollow(); err != nil {
+		return misuse(err)
+	}
+	size, err := configs.ParseSize(f.lake.flushSize)
+	if err != nil || size < 1 {
+		return misuse(fmt.Errorf("--flush-size %q is no size above zero; write a size such as 64MiB", f.lake.flushSize))
+	}
+	place, err := lake.OpenPlace(f.output, f.lake.endpoint, func(name string) string { return variable(w.env, name) })
+	if err != nil {
+		return misuse(err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	db, err := w.tools.OpenStored(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // only read
+	source, ok := db.(lake.Source)
+	if !ok {
+		return errors.New("the store has no streams of samples")
+	}
+	o := lake.Options{
+		Source: source, Group: f.lake.group, Place: place,
+		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
+		Now: w.tools.Now, Pause: server.Pause,
+		Report: func(text string) { fmt.Fprintln(w.err, "precept: "+text) },
+	}
+	if server.IsRedis(cfg.StoreURL()) {
+		o.Shared, _ = db.(lake.Group)
+	}
+	if strings.HasPrefix(f.output, "s3://") {
+		o.LockPath = filepath.Join(cfg.DataDir, "export-"+f.lake.group+".lock")
+	} else {
+		o.LockPath = filepath.Join(f.output, "_precept", "lock")
+	}
+	o.Owner, err = lockOwner(o.LockPath)
+	if err != nil {
+		return err
+	}
+	return lake.Run(ctx, o)
+}
+
+// lockOwner names the holder of a lock file in the whole fleet. The next process that locks the file
+// has the same name, and thus continues at once.
+func lockOwner(path string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	at, err := filepath.Abs(path)
+	return host + ":" + at, err
+}

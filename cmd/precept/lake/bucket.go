@@ -1,0 +1,121 @@
+package lake
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// bucket is a place in S3 or in an S3-compatible server.
+type bucket struct {
+	client       *minio.Client
+	name, prefix string
+}
+
+// newBucket returns the place of BUCKET/PREFIX.
+func newBucket(address, endpoint string, env func(string) string) (*bucket, error) {
+	name, prefix, _ := strings.Cut(address, "/")
+	if name == "" {
+		return nil, errors.New("--output s3:// names no bucket; write s3://BUCKET/PREFIX")
+	}
+	endpoint = cmp.Or(endpoint, env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
+	options := &minio.Options{
+		Secure: true, Region: cmp.Or(env("AWS_REGION"), env("AWS_DEFAULT_REGION"), "us-east-1"),
+	}
+	sources := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
+	host := "s3." + options.Region + ".amazonaws.com"
+	if endpoint == "" {
+		sources = append(sources, &credentials.IAM{})
+	} else {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
+			return nil, fmt.Errorf("the endpoint of S3 %q is no address; write --s3-endpoint https://HOST:PORT, or set AWS_ENDPOINT_URL_S3", endpoint)
+		}
+		host, options.Secure, options.BucketLookup = u.Host, u.Scheme == "https", minio.BucketLookupPath
+	}
+	options.Creds = credentials.NewChainCredentials(sources)
+	if keys, err := options.Creds.GetWithContext(nil); err != nil || keys.AccessKeyID == "" {
+		return nil, errors.New("no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile of ~/.aws/credentials (AWS_PROFILE)")
+	}
+	client, err := minio.New(host, options)
+	if err != nil {
+		return nil, fmt.Errorf("S3: %w", err)
+	}
+	return &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}, nil
+}
+
+// String returns the address.
+func (b *bucket) String() string { return strings.TrimSuffix("s3://"+b.name+"/"+b.prefix, "/") }
+
+func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
+
+// Get implements Place.
+func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
+	object, err := b.client.GetObject(ctx, b.name, b.key(name), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, b.explain(name, err)
+	}
+	defer object.Close() //nolint:errcheck // only read
+	data, err := io.ReadAll(object)
+	return data, b.explain(name, err)
+}
+
+// Put implements Place with one request, so that the object appears whole.
+func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
+	_, err := b.client.PutObject(
+		ctx, b.name, b.key(name), bytes.NewReader(data), int64(len(data)),
+		minio.PutObjectOptions{DisableMultipart: true, ContentType: "application/octet-stream"},
+	)
+	return b.explain(name, err)
+}
+
+// Delete implements Place.
+func (b *bucket) Delete(ctx context.Context, name string) error {
+	return b.explain(name, b.client.RemoveObject(ctx, b.name, b.key(name), minio.RemoveObjectOptions{}))
+}
+
+// explain wraps an error with its object and a remedy.
+func (b *bucket) explain(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	where := b.String() + "/" + name
+	var reply minio.ErrorResponse
+	if !errors.As(err, &reply) {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	remedy := ""
+	switch reply.Code {
+	case "NoSuchKey":
+		return fmt.Errorf("%s: %w", where, fs.ErrNotExist)
+	case "NoSuchBucket":
+		remedy = "create the bucket, or correct --output"
+	case "AccessDenied":
+		remedy = "permit s3:GetObject, s3:PutObject, s3:DeleteObject, and s3:ListBucket for the bucket"
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
+		remedy = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+	case "AuthorizationHeaderMalformed", "PermanentRedirect":
+		remedy = "set AWS_REGION to the region of the bucket"
+	default:
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return &refusal{fmt.Errorf("%s: %w; %s", where, err, remedy)}
+}
+
+// refusal is an error that a repetition does not repair.
+type refusal struct{ err error }
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// Unwrap returns the cause.
+func (r *refusal) Unwrap() error { return r.err }

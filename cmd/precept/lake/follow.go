@@ -1,0 +1,338 @@
+// Package lake drains the samples of a store into Parquet files that are partitioned by date and
+// tenant, in a directory or in a bucket of S3. A sample id is written once, also after a crash of the
+// process at any point.
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"precept/internal/file"
+)
+
+const (
+	pollEvery  = time.Second
+	pollShare  = 10 // a look at the streams takes at most a tenth of the time
+	retryMost  = 30 * time.Second
+	claimFor   = 30 * time.Second // life of the right to drain a group without an extension
+	stopWithin = 30 * time.Second
+)
+
+// Options configure a Follower.
+type Options struct {
+	Source   Source
+	Shared   Group // nil: this process is the only reader of the store's positions
+	Group    string
+	Owner    string // name of the process; processes that exclude each other by LockPath may share a name
+	Place    Place
+	LockPath string // file that keeps a second process of this machine out; "": none
+
+	Bytes int           // a batch of this size is written
+	Age   time.Duration // a batch of this age is written
+	Once  bool          // Run ends when the present samples are written
+
+	Now    func() time.Time
+	Pause  func(ctx context.Context, d time.Duration) error
+	Report func(text string) // receives a line about each batch and each failure
+}
+
+// Follower drains the samples of a store. One process at a time drains a group.
+type Follower struct {
+	options Options
+	state   *state
+	written *window
+	batch   *batch
+	claimed time.Time
+}
+
+// Run drains the samples until the context ends, then writes the last batch. Run tries again after
+// an error of the store or of the place; an error of the first look ends Run.
+func Run(ctx context.Context, o Options) (err error) {
+	f := &Follower{options: o, batch: newBatch()}
+	if o.LockPath != "" {
+		lock, err := lockFile(o.LockPath)
+		if errors.Is(err, file.ErrHeld) {
+			return fmt.Errorf("another precept export --follow writes %s; stop the other process, or name another --output and --group", o.Place)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
+	}
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
+	defer f.unclaim(context.WithoutCancel(ctx))
+	return f.follow(ctx)
+}
+
+// begin reads the progress of the lake, and completes a batch that a crash interrupted.
+func (f *Follower) begin(ctx context.Context) error {
+	if err := f.waitForClaim(ctx); err != nil {
+		return err
+	}
+	var isNew bool
+	var err error
+	if f.state, isNew, err = loadState(ctx, f.options.Place, f.options.Group); err != nil {
+		return err
+	}
+	if isNew {
+		if err := f.refuseKnownGroup(ctx); err != nil {
+			return err
+		}
+		if err := f.state.save(ctx, f.options.Place); err != nil {
+			return err
+		}
+	}
+	if f.written, err = loadWindow(ctx, f.options.Place, f.state.Recent); err != nil {
+		return err
+	}
+	if f.state.Planned != nil {
+		if err := f.repeat(ctx); err != nil {
+			return err
+		}
+	}
+	return f.acknowledge(ctx, f.state.Streams)
+}
+
+// refuseKnownGroup returns an error if the samples before a group's position would be missing in a
+// new lake.
+func (f *Follower) refuseKnownGroup(ctx context.Context) error {
+	if f.options.Shared == nil {
+		return nil
+	}
+	streams, err := f.options.Shared.SampleGroups(ctx, f.options.Group)
+	if err != nil || len(streams) == 0 {
+		return err
+	}
+	return fmt.Errorf("the group %q has acknowledged samples, and %s has no %s; name the earlier --output, or a new --group to write all samples",
+		f.options.Group, f.options.Place, statePath)
+}
+
+// repeat builds the planned batch again. Samples that were deleted since then are left out, and a
+// planned file without a sample is deleted.
+func (f *Follower) repeat(ctx context.Context) error {
+	planned := f.state.Planned
+	for _, stream := range slices.Sorted(maps.Keys(planned.Streams)) {
+		until, after := planned.Streams[stream], f.state.Streams[stream]
+		for {
+			list, last, err := f.options.Source.SamplesAfter(ctx, stream, after, until)
+			if err != nil {
+				return err
+			}
+			if last == after {
+				break
+			}
+			if err := f.batch.add(list, f.written, f.options.Now()); err != nil {
+				return err
+			}
+			after = last
+		}
+		f.batch.positions[stream] = until
+	}
+	return f.commit(ctx)
+}
+
+// follow looks for new samples until the end.
+func (f *Follower) follow(ctx context.Context) error {
+	wait, failed := pollEvery, false
+	for first := true; ; first = false {
+		started := f.options.Now()
+		err := f.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return f.stop(ctx)
+		case err != nil && (first || f.options.Once || isFinal(err)):
+			return err
+		case err != nil:
+			f.options.Report(fmt.Sprintf("%v; trying again in %v", err, wait))
+			failed = true
+		case f.options.Once:
+			return nil
+		default:
+			if failed {
+				f.options.Report("the export continues")
+			}
+			wait, failed = max(pollEvery, pollShare*f.options.Now().Sub(started)), false
+		}
+		if f.options.Pause(ctx, wait) != nil {
+			return f.stop(ctx)
+		}
+		if failed {
+			wait = min(2*wait, retryMost)
+		}
+	}
+}
+
+// isFinal reports whether a repetition does not repair an error.
+func isFinal(err error) bool {
+	var refused *refusal
+	return errors.Is(err, errClaimLost) || errors.As(err, &refused)
+}
+
+// look reads all new samples, and writes each batch that is large or old enough.
+func (f *Follower) look(ctx context.Context) error {
+	if err := f.claim(ctx); err != nil {
+		return err
+	}
+	streams, err := f.options.Source.SampleStreams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, stream := range slices.Sorted(maps.Keys(streams)) {
+		after, ok := f.batch.positions[stream]
+		if !ok {
+			after = f.state.Streams[stream]
+		}
+		for after != streams[stream] {
+			if f.batch.bytes >= f.options.Bytes {
+				if err := f.commit(ctx); err != nil {
+					return err
+				}
+			}
+			list, last, err := f.options.Source.SamplesAfter(ctx, stream, after, "")
+			if err != nil {
+				return err
+			}
+			if last == after {
+				break
+			}
+			if err := f.batch.add(list, f.written, f.options.Now()); err != nil {
+				return err
+			}
+			after = last
+			f.batch.positions[stream] = last
+		}
+	}
+	due := f.options.Once || f.batch.bytes >= f.options.Bytes || f.options.Now().Sub(f.batch.since) >= f.options.Age
+	if len(f.batch.positions) == 0 || !due {
+		return nil
+	}
+	return f.commit(ctx)
+}
+
+// stop writes the last batch.
+func (f *Follower) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if len(f.batch.positions) == 0 {
+		return nil
+	}
+	return f.commit(ctx)
+}
+
+// commit writes the batch: the plan, the files, the progress, and then the positions of the group.
+// After an error commit may be called again.
+func (f *Follower) commit(ctx context.Context) error {
+	if err := f.claim(ctx); err != nil {
+		return err
+	}
+	number := f.state.Batch + 1
+	files := f.batch.files(number)
+	var obsolete []string
+	if f.state.Planned != nil {
+		for _, old := range f.state.Planned.Files {
+			if !slices.Contains(files, old) {
+				obsolete = append(obsolete, old)
+			}
+		}
+	}
+	planned := *f.state
+	planned.Planned = &plan{Streams: f.batch.positions, Files: slices.Concat(files, obsolete)}
+	if err := planned.save(ctx, f.options.Place); err != nil {
+		return err
+	}
+	f.state = &planned
+	var recent []recentFile
+	for _, name := range files {
+		if err := f.claim(ctx); err != nil {
+			return err
+		}
+		data, err := f.batch.encode(name)
+		if err != nil {
+			return err
+		}
+		if err := f.options.Place.Put(ctx, name, data); err != nil {
+			return err
+		}
+		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
+	}
+	for _, name := range obsolete {
+		if err := f.options.Place.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	done := f.state.complete(recent)
+	if err := done.save(ctx, f.options.Place); err != nil {
+		return err
+	}
+	f.state = done
+	b := f.batch
+	f.batch = newBatch()
+	for k := range b.ids {
+		f.written.add(k)
+	}
+	if b.rows > 0 {
+		f.options.Report(fmt.Sprintf("batch %d: %d samples in %d files", number, b.rows, len(files)))
+	}
+	return f.acknowledge(ctx, b.positions)
+}
+
+// acknowledge moves the group of a shared store.
+func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
+	if f.options.Shared == nil || len(positions) == 0 {
+		return nil
+	}
+	return f.options.Shared.AckSamples(ctx, f.options.Group, positions)
+}
+
+// errClaimLost reports that another process drains the group.
+var errClaimLost = errors.New("another process drains the group")
+
+func (f *Follower) claimName() string { return "export:" + f.options.Group }
+
+// claim takes or extends the right to drain the group.
+func (f *Follower) claim(ctx context.Context) error {
+	now := f.options.Now()
+	if f.options.Shared == nil || now.Sub(f.claimed) < claimFor/4 {
+		return nil
+	}
+	ok, err := f.options.Shared.Claim(ctx, f.claimName(), f.options.Owner, now, claimFor)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%w %q; stop the other precept export --follow, or name another --group and --output", errClaimLost, f.options.Group)
+	}
+	f.claimed = now
+	return nil
+}
+
+// waitForClaim claims the group. A process on another machine that was killed keeps the group for
+// claimFor.
+func (f *Follower) waitForClaim(ctx context.Context) error {
+	end := f.options.Now().Add(claimFor + pollEvery)
+	for first := true; ; first = false {
+		err := f.claim(ctx)
+		if !errors.Is(err, errClaimLost) || f.options.Now().After(end) {
+			return err
+		}
+		if first {
+			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimFor))
+		}
+		if err := f.options.Pause(ctx, pollEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// unclaim ends the right, so that the next process starts at once.
+func (f *Follower) unclaim(ctx context.Context) {
+	if f.options.Shared != nil {
+		_ = f.options.Shared.Unclaim(ctx, f.claimName(), f.options.Owner) // the right ends by itself
+	}
+}
