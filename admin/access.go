@@ -144,8 +144,8 @@ func holderOf(c echo.Context) holder {
 // conversations, samples, exports and profiles contain the words of people and models.
 func viewable(path string) bool {
 	switch path {
-	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/compare", "/health", "/help", "/help/*",
-		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/compare", "/api/health", "/metrics", "/*":
+	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/compare", "/health", "/help", "/help/*",
+		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/views", "/api/compare", "/api/health", "/metrics", "/*":
 		return true
 	}
 	return false

@@ -3,6 +3,8 @@ package admin_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +26,7 @@ import (
 	"precept/inject/backtest"
 	"precept/inject/lesson"
 	"precept/inject/rules"
+	"precept/internal/session"
 	"precept/store"
 )
 
@@ -89,7 +92,7 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 	for name, target := range map[string]string{
 		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
 		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
 		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
@@ -254,7 +257,7 @@ func say(v reflect.Value, word string, depth int) {
 func (f *full) options() admin.Options {
 	return admin.Options{
 		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
-		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}, Rules: f}, Write: admin.Writers{Keep: f, Rate: f, Forget: f},
+		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}, Rules: f}, Write: admin.Writers{Keep: f, Rate: f, Forget: f, Notes: f},
 		Program: admin.Program{
 			Figures: func(context.Context) []admin.Figure { return f.figures },
 			Health:  func(context.Context) admin.Health { return f.health },
@@ -265,6 +268,20 @@ func (f *full) options() admin.Options {
 		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
 		Random: &steady{}, Now: func() time.Time { return f.generated },
 	}
+}
+
+func (f *full) EachNote(_ context.Context, _, _ string, fn func(string, []byte) error) error {
+	for i := range 100 {
+		data, err := json.Marshal(admin.View{Name: fmt.Sprint(i, f.word), Query: url.Values{"agent": {f.word}, "words": {f.word}}.Encode(), By: f.word})
+		if err = errors.Join(err, fn(fmt.Sprint("view|", i), data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *full) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
+	return nil
 }
 
 func (f *full) Rules() *rules.Registry {

@@ -127,7 +127,7 @@ func barriers(page []*html.Node) (out []string) {
 // every returns the address of one page of each kind.
 func every() []string {
 	return []string{
-		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions",
+		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/compare",
 		"/sessions?words=x", "/sessions/s-1", "/samples", "/health", "/help", "/help/DASHBOARD", "/nowhere",
 	}
 }

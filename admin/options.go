@@ -53,6 +53,7 @@ type Writers struct {
 	Rate   Rater
 	Forget Forgetter
 	Import Importer
+	Notes  Notes
 }
 
 // Program reports the state of the running program.

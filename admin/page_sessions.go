@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,6 +23,7 @@ type sessionsView struct {
 	searched bool   // the query searches conversations
 	data     string // where agents reach precept
 	prices   Prices
+	views    []View // saved filters
 }
 
 // sessionsPage lists sessions.
@@ -40,6 +42,10 @@ func (s *Server) sessionsPage(c echo.Context) error {
 			page.Problem = "The filters cannot be counted; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""
+	}
+	if v.views, err = s.viewsFor(c); err != nil {
+		s.log(c).Error("saved views cannot be read", "tenant", q.Tenant, "error", err)
+		page.Problem = cmp.Or(page.Problem, "The saved views cannot be read; the log has the reason.")
 	}
 	return s.show(c, page)
 }

@@ -15,7 +15,7 @@ var files embed.FS
 func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
-		history: newHistory(), decided: &decisions{list: map[string]decision{}},
+		history: newHistory(), decided: &decisions{list: map[string]decision{}}, views: views{notes: o.Write.Notes},
 	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
@@ -46,6 +46,7 @@ func (s *Server) dashboard() []page {
 		{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
 		{Path: "/sessions/:session", Serve: s.sessionPage},
 		{Path: "/runs/:run", Serve: s.runPage},
+		{Path: "/views", Serve: s.viewsPage},
 		{Name: "Compare", Path: "/compare", Serve: s.comparePage},
 		{Name: "Samples", Path: "/samples", Serve: s.samplesPage},
 		{Name: "Health", Path: "/health", Serve: s.healthPage},
@@ -80,11 +81,14 @@ func (s *Server) locked(g *echo.Group) {
 	g.POST("/lessons/:slug/:action", s.actOnPage)
 	g.POST("/sessions/:session/rate", s.rateSession)
 	g.POST("/sessions/:session/forget", s.forgetSession)
+	g.POST("/views", s.saveView)
+	g.POST("/views/:view/:action", s.actOnView)
 	g.GET("/api/openapi.yaml", describe)
 	g.GET("/api/report", s.apiReport)
 	g.GET("/api/sessions", s.apiSessions)
 	g.GET("/api/facets", s.apiFacets)
 	g.GET("/api/runs/:run", s.apiRun)
+	g.GET("/api/views", s.apiViews)
 	g.GET("/api/compare", s.apiCompare)
 	g.GET("/api/sessions/:session", s.apiSession)
 	g.GET("/api/samples", s.apiSamples)

@@ -35,6 +35,7 @@ type Server struct {
 	scans    *shared[string, *rules.Scan]
 	recent   *shared[recentKey, store.Recent]
 	audit    *audit
+	views    views
 }
 
 // page is one page of the dashboard.

@@ -46,7 +46,7 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 	}
 	return h.Aside(
 		h.Class("facets"), labelled("Filters with counts"),
-		v.ranges(f),
+		v.viewLinks(f), v.ranges(f),
 		g.If(v.counting, quiet(g.Text("The filters are being counted."))),
 		g.If(!v.counting, parts),
 		g.If(!v.counting && v.facets.Read > 0, h.P(

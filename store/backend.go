@@ -172,3 +172,13 @@ func (Volatile) Sync(context.Context) error { return nil }
 
 // Close does nothing.
 func (Volatile) Close() error { return nil }
+
+// EachNote finds nothing.
+func (Volatile) EachNote(context.Context, string, string, func(string, []byte) error) error {
+	return nil
+}
+
+// WriteNotes returns ErrVolatile.
+func (Volatile) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
+	return ErrVolatile
+}

@@ -58,7 +58,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 func answers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
-		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
 	}
 }
 
@@ -270,6 +270,8 @@ func whatIsKept(d *described, r *harness.Process, token string) {
 	d.call(r.Admin, "GET", "/api/runs/{run}", token, "", "run", "s1")
 	d.call(r.Admin, "GET", "/api/runs/{run}", token, "", "run", "nobody")
 	d.call(r.Admin, "GET", "/api/runs/{run}", "", "", "run", "s1")
+	d.call(r.Admin, "GET", "/api/views", token, "")
+	d.call(r.Admin, "GET", "/api/views", "", "")
 	d.call(r.Admin, "GET", "/api/export/sessions?format=csv", token, "")
 	d.call(r.Admin, "GET", "/api/export/sessions?format=pdf", token, "")
 	d.call(r.Admin, "GET", "/api/export/sessions", "", "")

@@ -48,7 +48,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		Access:  s.access(s.cfg),
 		Address: admin.Address{Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr())},
 		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v, Rules: v},
-		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v},
+		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v, Notes: v.backend},
 		Program: admin.Program{
 			Figures: s.figures, Health: health.read, Prices: s.prices, Ready: s.proxy.Ready,
 			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/admin"
 	"precept/bandit/feedback"
 	"precept/configs"
 	"precept/internal/label"
@@ -27,6 +28,7 @@ import (
 type Backend interface {
 	store.Backend
 	learn.Backend
+	admin.Notes
 }
 
 // Evidence is a store for readers of sessions, exchanges and samples.

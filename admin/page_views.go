@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// viewsView is the data of the page of saved views.
+type viewsView struct{ list []View }
+
+// viewsPage lists the saved views of a tenant.
+func (s *Server) viewsPage(c echo.Context) error {
+	list, err := s.viewsFor(c)
+	v := viewsView{list}
+	return s.show(c, shown{Title: "saved views", Main: v.html, Err: err})
+}
+
+func (v *viewsView) html(f frame) g.Node {
+	return g.Group{
+		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
+		title("Saved views", quiet(g.Text("Filters of the list of sessions, shared by the people who log in."))),
+		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
+			return empty("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
+		}),
+		g.Iff(len(v.list) > 0, func() g.Node {
+			return scroll(labelled("Saved views"), h.Table(
+				h.Class("list cards"), columns(words("Name"), words("Filters"), words("Saved"), g.If(f.Acts, words("Change"))),
+				h.TBody(g.Map(v.list, func(w View) g.Node { return w.row(f) })),
+			))
+		}),
+	}
+}
+
+// open returns the address of the sessions of a view.
+func (w *View) open(f frame) string {
+	q := w.filters()
+	q.Set("view", w.ID)
+	if t := f.query.Get("tenant"); t != "" {
+		q.Set("tenant", t)
+	}
+	return address("/sessions", q)
+}
+
+// row returns the view as a row, with forms that rename and delete the view.
+func (w *View) row(f frame) g.Node {
+	filters := w.filters()
+	id := "name-" + w.ID
+	return h.Tr(
+		rowHead(h.Class("name wrap"), h.A(h.Href(w.open(f)), quoted(w.Name))),
+		cell("Filters", h.Class("text wrap"), some(slices.Sorted(maps.Keys(filters)), h.Span, func(key string) g.Node {
+			return h.Span(h.Class("slug"), h.Span(h.Class("quiet"), g.Text(strings.ReplaceAll(key, "_", " ")+" ")), quoted(short(filters.Get(key))))
+		})),
+		cell("Saved", h.Class("text when"), timeOf(w.Saved), small(quoted(w.By))),
+		g.If(f.Acts, cell("Change", h.Class("text"), h.Div(
+			h.Class("view-forms"),
+			h.Form(
+				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/rename")), f.csrfInput(),
+				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+visible(w.Name))),
+				h.Input(h.ID(id), h.Name("name"), h.Value(visible(w.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
+				h.Button(g.Text("Rename")),
+			),
+			h.Details(
+				h.Class("asks"), h.Summary(h.Class("button danger"), g.Text("Delete …")),
+				h.Form(
+					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/delete")), f.csrfInput(),
+					h.P(g.Text("The view is deleted for all. No session is deleted.")),
+					h.Button(h.Class("danger"), g.Text("Delete "), quoted(w.Name)),
+				),
+			),
+		))),
+	)
+}
+
+// viewLinks returns the saved views beside the list of sessions, and the form that saves the present filter.
+func (v *sessionsView) viewLinks(f frame) g.Node {
+	saved, present := f.query.Get("view"), filtersOf(f.query)
+	var here *View // the view whose filters are in use
+	for i := range v.views {
+		if w := &v.views[i]; w.ID == saved {
+			here = w
+		}
+	}
+	changed := here != nil && here.Query != present.Encode()
+	shown := v.views[:min(len(v.views), facetAll)]
+	return h.Section(
+		labelledBy("facet-views"), h.H2(h.ID("facet-views"), g.Text("Saved views")),
+		g.If(len(shown) > 0, h.Ul(g.Map(shown, func(w View) g.Node {
+			return h.Li(h.A(
+				h.Href(w.open(f)), g.If(here != nil && here.ID == w.ID, h.Aria("current", "true")), h.Title("Saved by "+visible(w.By)),
+				h.Span(h.Class("value"), quoted(w.Name)),
+			))
+		}))),
+		g.If(len(v.views) == 0 && len(present) == 0, quiet(g.Text("Choose filters to save them as a view."))),
+		g.Iff(f.Acts && len(present) > 0 && (here == nil || changed), func() g.Node {
+			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(present)), func(key string) g.Node { return hiddenField(key, present.Get(key)) })}
+			return g.Group{
+				g.Iff(changed, func() g.Node {
+					return h.Form(
+						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(here.ID)+"/update")), hidden,
+						h.Button(g.Text("Update "), quoted(here.Name)),
+					)
+				}),
+				h.Details(
+					h.Class("save-view"), h.Summary(g.Text("Save this filter")),
+					h.Form(
+						h.Method("post"), h.Action(f.Link("/views")), hidden,
+						h.Label(h.For("view-name"), g.Text("Name")),
+						h.Input(h.ID("view-name"), h.Name("name"), h.MaxLength("80"), h.Required(), g.Attr("size", "16")),
+						h.Button(h.Class("main"), g.Text("Save")),
+					),
+				),
+			}
+		}),
+		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views")), g.Text(when(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
+	)
+}
+
+// saveView saves the filters of the form under a name.
+func (s *Server) saveView(c echo.Context) error {
+	return s.changeView(c, "", "saved", func(w *View, form url.Values) {
+		w.Name, w.Query = strings.TrimSpace(form.Get("name")), filtersOf(form).Encode()
+		w.By, w.Saved = holderOf(c).String(), s.options.Now().UTC()
+	})
+}
+
+// actOnView handles POST /views/{view}/{action}: rename, update and delete.
+func (s *Server) actOnView(c echo.Context) error {
+	id := param(c, "view")
+	switch c.Param("action") {
+	case "rename":
+		return s.changeView(c, id, "renamed", func(w *View, form url.Values) { w.Name = strings.TrimSpace(form.Get("name")) })
+	case "update":
+		return s.changeView(c, id, "updated", func(w *View, form url.Values) {
+			w.Query, w.By, w.Saved = filtersOf(form).Encode(), holderOf(c).String(), s.options.Now().UTC()
+		})
+	case "delete":
+		one, err := s.views.remove(c.Request().Context(), tenantOf(c), id)
+		if err != nil {
+			return s.viewFault(c, err)
+		}
+		c.Set(detailKey, "view "+one.ID+" deleted")
+		return s.seeOther(c, frameOf(c).Link("/views"), "The view "+one.Name+" is deleted.")
+	}
+	return echo.ErrNotFound
+}
+
+// changeView changes a view and opens the list with the view.
+func (s *Server) changeView(c echo.Context, id, done string, change func(w *View, form url.Values)) error {
+	form, err := c.FormParams()
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, "the form cannot be read").SetInternal(err)
+	}
+	one, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) { change(w, form) })
+	if err != nil {
+		return s.viewFault(c, err)
+	}
+	c.Set(detailKey, "view "+one.ID+" "+done)
+	if done == "renamed" {
+		return s.seeOther(c, frameOf(c).Link("/views"), "The view has the name "+one.Name+" now.")
+	}
+	return s.seeOther(c, one.open(frameOf(c)), "The view "+one.Name+" is "+done+" for all who log in.")
+}
+
+// viewFault answers a refused change: a person returns to the page of the form with the reason.
+func (s *Server) viewFault(c echo.Context, err error) error {
+	refused := new(echo.HTTPError)
+	if !errors.As(err, &refused) {
+		return storeFault(err)
+	}
+	if _, browser := c.Get(sessionKey).(*session); !browser {
+		return err
+	}
+	form, _ := c.FormParams() // changeView has read the form
+	back := frameOf(c).Link("/views")
+	if q := filtersOf(form); len(q) > 0 {
+		if t := c.QueryParam("tenant"); t != "" {
+			q.Set("tenant", t)
+		}
+		back = address("/sessions", q)
+	}
+	text, _ := refused.Message.(string)
+	return s.seeOther(c, back, "Nothing was saved: "+text+".")
+}

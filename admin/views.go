@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	names "precept/internal/session"
+)
+
+// Notes keeps small values of a tenant in the store, which replicas share.
+type Notes interface {
+	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
+	WriteNotes(ctx context.Context, tenant string, marks map[names.ID][]byte, notes map[string][]byte) error
+}
+
+// View is a saved filter of the list of sessions, shared by the people who log in.
+type View struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name"`
+	Query string    `json:"query"` // filters of the list of sessions, in the form of an address
+	By    string    `json:"by"`    // role and start of the token's digest
+	Saved time.Time `json:"saved"`
+}
+
+const (
+	viewNotes     = "view|" // prefix of the keys of the notes
+	maxViews      = 100     // views of a tenant
+	maxViewName   = 80      // characters of a name
+	maxViewFilter = 4 << 10 // bytes of a query
+)
+
+// views reads and changes the saved views of tenants. Changes of one process exclude each other, so that
+// the number of views stays bounded.
+type views struct {
+	notes Notes
+	mu    sync.Mutex
+}
+
+// list returns the views of a tenant by name.
+func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
+	list := []View{}
+	err := v.notes.EachNote(ctx, tenant, viewNotes, func(key string, data []byte) error {
+		var one View
+		if json.Unmarshal(data, &one) == nil { // else written by another version
+			one.ID = strings.TrimPrefix(key, viewNotes)
+			list = append(list, one)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b View) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
+	})
+	return list, err
+}
+
+// change applies a change to a view of a tenant and writes the view. id "" is a new view.
+func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, change func(*View)) (one View, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list, err := v.list(ctx, tenant)
+	if err != nil {
+		return one, err
+	}
+	i := slices.IndexFunc(list, func(w View) bool { return w.ID == id })
+	switch {
+	case id != "" && i < 0:
+		return one, errNoView
+	case id != "":
+		one = list[i]
+	case len(list) >= maxViews:
+		return one, badRequest(fmt.Sprintf("there are %d saved views, the most of a tenant; delete one first", maxViews))
+	default:
+		var b [8]byte
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return one, fmt.Errorf("make an id: %w", err)
+		}
+		one.ID = hex.EncodeToString(b[:])
+	}
+	change(&one)
+	if err := one.check(); err != nil {
+		return one, err
+	}
+	if slices.ContainsFunc(list, func(w View) bool { return w.ID != one.ID && strings.EqualFold(w.Name, one.Name) }) {
+		return one, badRequest("another view has the name " + one.Name + "; choose another name, or delete that view first")
+	}
+	data, err := json.Marshal(&one)
+	if err != nil {
+		return one, fmt.Errorf("encode a view: %w", err)
+	}
+	return one, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + one.ID: data})
+}
+
+// remove deletes a view.
+func (v *views) remove(ctx context.Context, tenant, id string) (one View, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list, err := v.list(ctx, tenant)
+	if err != nil {
+		return one, err
+	}
+	i := slices.IndexFunc(list, func(w View) bool { return w.ID == id })
+	if i < 0 {
+		return one, errNoView
+	}
+	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + id: nil})
+}
+
+// errNoView is the error of an unknown view.
+var errNoView = echo.NewHTTPError(http.StatusNotFound, "the view does not exist any more; another person may have deleted it")
+
+// check returns an error unless name and filters are within their bounds.
+func (w *View) check() error {
+	switch {
+	case w.Name == "":
+		return badRequest("a view needs a name")
+	case utf8.RuneCountInString(w.Name) > maxViewName:
+		return badRequest(fmt.Sprintf("the name of a view has at most %d characters", maxViewName))
+	case !utf8.ValidString(w.Name) || strings.ContainsFunc(w.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return badRequest("the name of a view has characters that cannot be shown")
+	case w.Query == "":
+		return badRequest("a view needs a filter; choose filters first")
+	case len(w.Query) > maxViewFilter:
+		return badRequest(fmt.Sprintf("the filters of a view have at most %d bytes", maxViewFilter))
+	}
+	return nil
+}
+
+// filters returns the filters of the view.
+func (w *View) filters() url.Values {
+	q, _ := url.ParseQuery(w.Query) // written by filtersOf
+	return q
+}
+
+// searches reports whether the view searches conversations, which viewers may not read.
+func (w *View) searches() bool {
+	q := w.filters()
+	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
+}
+
+// filtersOf returns the filters of the list of sessions in a query, without page and tenant.
+func filtersOf(q url.Values) url.Values {
+	out := url.Values{}
+	for _, key := range sessionFilters() {
+		if value := q.Get(key); value != "" {
+			out.Set(key, value)
+		}
+	}
+	return out
+}
+
+// viewsFor returns the views that the holder of the request's token may see.
+func (s *Server) viewsFor(c echo.Context) ([]View, error) {
+	list, err := s.views.list(c.Request().Context(), tenantOf(c))
+	if holderOf(c).role == viewer {
+		list = slices.DeleteFunc(list, func(w View) bool { return w.searches() })
+	}
+	return list, storeFault(err)
+}
+
+// apiViews answers GET /api/views.
+func (s *Server) apiViews(c echo.Context) error {
+	list, err := s.viewsFor(c)
+	return answer(c, ViewList{list}, err)
+}
+
+// ViewList is the answer of GET /api/views.
+type ViewList struct {
+	Views []View `json:"views"`
+}

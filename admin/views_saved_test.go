@@ -1,0 +1,161 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	names "precept/internal/session"
+)
+
+// memoryNotes keeps notes in a map, by tenant and key.
+type memoryNotes map[string][]byte
+
+func (m memoryNotes) EachNote(_ context.Context, tenant, prefix string, fn func(string, []byte) error) error {
+	var keys []string
+	for key := range m {
+		if strings.HasPrefix(key, tenant+"/"+prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if err := fn(strings.TrimPrefix(key, tenant+"/"), m[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[names.ID][]byte, notes map[string][]byte) error {
+	for key, data := range notes {
+		if m[tenant+"/"+key] = data; data == nil {
+			delete(m, tenant+"/"+key)
+		}
+	}
+	return nil
+}
+
+// browserOf returns functions that load a page and post a form as a logged-in person.
+func browserOf(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
+	t.Helper()
+	cookie, csrf := f.browser(t)
+	get = func(path string) string {
+		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
+	}
+	post = func(path string, form url.Values) *http.Response {
+		form.Set("csrf_token", csrf)
+		return f.do(t, "POST", path, func(r *http.Request) {
+			r.AddCookie(cookie)
+			fill(r, form)
+		})
+	}
+	return get, post
+}
+
+// A person saves the filters of the list under a name; all who log in to the tenant see the view with its
+// author, and open, update, rename and delete the view.
+func TestSavedViewsAreSharedByATenant(t *testing.T) {
+	f := newFixture(t, nil)
+	get, post := browserOf(t, f)
+	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
+		t.Fatal("a filtered list has no form that saves the filter")
+	}
+	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
+	at := res.Header.Get("Location")
+	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(at, "/sessions?agent=a%26b&verdict=poor&view=") {
+		t.Fatalf("got %d, to %q, want the list with the view", res.StatusCode, at)
+	}
+	id := at[strings.LastIndex(at, "=")+1:]
+	if page := get(at); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
+		t.Error("the list does not show the saved view as the open view")
+	}
+	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
+		t.Error("the page of views has no view with filters and author")
+	}
+	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
+		t.Error("another tenant sees the view")
+	}
+	if page := get("/sessions?verdict=good&view=" + id); !strings.Contains(page, "Update Bad sessions") {
+		t.Error("a changed filter offers no update of the open view")
+	}
+	post("/views/"+id+"/update", url.Values{"verdict": {"good"}})
+	post("/views/"+id+"/rename", url.Values{"name": {"Good sessions"}})
+	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"Good sessions","query":"verdict=good"`) {
+		t.Errorf("after update and rename: got %s", text)
+	}
+	if res := post("/views/"+id+"/delete", url.Values{}); res.StatusCode != http.StatusSeeOther {
+		t.Errorf("delete: got %d, want 303", res.StatusCode)
+	}
+	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
+		t.Errorf("after the deletion: got %s, want no view", text)
+	}
+	if res := post("/views/"+id+"/delete", url.Values{}); !strings.Contains(get(res.Header.Get("Location")), "does not exist any more") {
+		t.Error("a second deletion does not say that the view is gone")
+	}
+}
+
+// A refused view changes nothing, and the next page has the reason.
+func TestViewsHaveBounds(t *testing.T) {
+	f := newFixture(t, nil)
+	get, post := browserOf(t, f)
+	for i := range maxViews - 1 {
+		post("/views", url.Values{"name": {fmt.Sprint("view ", i)}, "agent": {"a"}})
+	}
+	for want, form := range map[string]url.Values{
+		"a view needs a name":               {"name": {"  "}, "agent": {"a"}},
+		"a view needs a filter":             {"name": {"x"}, "page": {"3"}},
+		"at most 80 characters":             {"name": {strings.Repeat("ü", 81)}, "agent": {"a"}},
+		"characters that cannot be shown":   {"name": {"a\u202eb"}, "agent": {"a"}},
+		"have at most 4096 bytes":           {"name": {"x"}, "agent": {strings.Repeat("a", 5000)}},
+		"another view has the name VIEW 17": {"name": {"VIEW 17"}, "agent": {"a"}},
+	} {
+		page := get(post("/views", form).Header.Get("Location"))
+		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
+			t.Errorf("%v: the page has no %q", form["name"], want)
+		}
+	}
+	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})
+	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "there are 100 saved views") {
+		t.Error("the number of views has no bound")
+	}
+}
+
+// A viewer sees the views without a text search and changes none; a form without its CSRF token is
+// refused.
+func TestViewsFollowRoles(t *testing.T) {
+	notes := memoryNotes{}
+	f := newFixture(t, func(o *Options) {
+		o.Access.Viewers, o.Write.Notes = []string{"a viewer's token"}, notes
+	})
+	_, post := browserOf(t, f)
+	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
+	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
+	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
+		t.Errorf("a viewer got %s, want the view by agent alone", text)
+	}
+	cookie, _ := f.browser(t)
+	for name, change := range map[string]func(*http.Request){
+		"viewer": bearer("a viewer's token"), "no CSRF token": func(r *http.Request) { r.AddCookie(cookie) },
+	} {
+		res := f.do(t, "POST", "/views", func(r *http.Request) {
+			change(r)
+			fill(r, url.Values{"name": {"x"}, "agent": {"a"}})
+		})
+		if res.StatusCode != http.StatusForbidden || len(notes) != 2 {
+			t.Errorf("%s: got %d with %d views, want 403 and 2 views", name, res.StatusCode, len(notes))
+		}
+	}
+}
+
+// fill makes the request a form.
+func fill(r *http.Request, form url.Values) {
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
+}
