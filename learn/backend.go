@@ -108,7 +108,7 @@ type Fleet interface {
 	Moved(ctx context.Context) (map[string]session.Stand, error)
 	// OpenFeedback lists open sessions with all feedback of each session, in the order of the
 	// newest feedback, after a place in that order.
-	OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
+	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, said [][]feedback.Entry, last string, err error)
 	// Settled reports which sessions the counters contain.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

@@ -27,7 +27,7 @@ type beliefs struct {
 	mu                sync.Mutex
 	provisional       openRewards
 	positions         map[string]string // by tenant in memory with counters of other replicas: the position to which the counters were read
-	feedbackPositions map[string]int64  // by tenant in memory: the place to which the feedback on open sessions was read
+	feedbackPositions map[string]string // by tenant in memory: the place to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -39,7 +39,7 @@ type beliefs struct {
 func newBeliefs(with tools, reward string, be numbers) *beliefs {
 	return &beliefs{
 		tools: with, reward: reward, be: be, provisional: openRewards{of: map[string]map[session.ID]openReward{}},
-		positions: map[string]string{}, feedbackPositions: map[string]int64{}, tenants: map[string]*tenant{}, order: list.New(),
+		positions: map[string]string{}, feedbackPositions: map[string]string{}, tenants: map[string]*tenant{}, order: list.New(),
 	}
 }
 
@@ -223,14 +223,14 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 }
 
 // feedbackPosition returns the place up to which the feedback of a tenant's open sessions was read.
-func (b *beliefs) feedbackPosition(name string) int64 {
+func (b *beliefs) feedbackPosition(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.feedbackPositions[name]
 }
 
 // setFeedbackPosition stores the place.
-func (b *beliefs) setFeedbackPosition(name string, last int64) {
+func (b *beliefs) setFeedbackPosition(name, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.feedbackPositions[name] = last

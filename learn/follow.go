@@ -86,7 +86,7 @@ func (f *follower) refresh(ctx context.Context) error {
 }
 
 // followFeedback passes the chooser the feedback on open sessions from other replicas.
-func (f *follower) followFeedback(ctx context.Context, name string, latest int64) error {
+func (f *follower) followFeedback(ctx context.Context, name string, latest string) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.feedbackPosition(name)
 		if from == latest {

@@ -44,7 +44,7 @@ func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) 
 	return e.redis.Moved(ctx)
 }
 
-func (e elsewhere) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
+func (e elsewhere) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
 	return e.redis.OpenFeedback(ctx, tenant, after, limit)
 }
 

@@ -128,7 +128,7 @@ type Unsettled struct {
 // Stand is the progress of a tenant's numbers, for replicas that share a store.
 type Stand struct {
 	Counters           string // changes whenever counters do
-	ProvisionalRewards int64  // position of the newest provisional reward
+	ProvisionalRewards string // position of the newest provisional reward
 }
 
 // Erasure announces forgotten sessions to other replicas.

@@ -68,7 +68,7 @@ func lessonFits(name string, text []byte) error {
 // change runs the script and returns the script's answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
-		return b.s.script(ctx, c, "lessons", b.s.commonKey(""), args...).Text()
+		return b.s.script(ctx, c, "lessons", spot{}, args...).Text()
 	})
 }
 
@@ -241,7 +241,7 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	text, _, err := b.s.value(ctx, "lessons", b.s.commonKey("lessons"), lesson.IndexFile)
+	text, _, err := b.s.value(ctx, "lessons", spot{}, "lessons", lesson.IndexFile)
 	return string(text), err
 }
 

@@ -20,7 +20,7 @@ func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.C
 	for slug, m := range met {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
-	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", s.commonKey(""), args...).Err() })
+	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", spot{}, args...).Err() })
 }
 
 // Consultations returns the counts of lessons. Lessons without a consultation are left out.
@@ -64,15 +64,14 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 // with the session. Without such a session, PutAnswer does nothing.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("jot")
-	p.add(s.base(tenant), "s", string(id[:]), "l:"+name, text)
+	p.add(ofSession(tenant, id), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
 
 // Answer returns the text that PutAnswer stored under the name.
 func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
-	key := s.sessionKey(tenant, id)
 	err = s.lookUp(ctx, "left", func(c client) error {
-		text, err = c.HGet(ctx, key, "l:"+name).Result()
+		text, err = c.HGet(ctx, s.sessionKey(tenant, id), "l:"+name).Result()
 		if ok = err == nil; errors.Is(err, redis.Nil) {
 			return nil
 		}
@@ -83,6 +82,5 @@ func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name s
 
 // Clear deletes the text that PutAnswer stored under the name.
 func (s *Store) Clear(ctx context.Context, tenant string, id session.ID, name string) error {
-	key := s.sessionKey(tenant, id)
-	return s.lookUp(ctx, "clear", func(c client) error { return c.HDel(ctx, key, "l:"+name).Err() })
+	return s.lookUp(ctx, "clear", func(c client) error { return c.HDel(ctx, s.sessionKey(tenant, id), "l:"+name).Err() })
 }

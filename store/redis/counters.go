@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,88 +10,113 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"precept/bandit/trial"
-	"precept/internal/session"
 )
 
 // counterReads is the number of times that the counters are read while other replicas change them.
 const counterReads = 4
 
-// Counters returns the non-zero counters of a tenant, sorted by scope, field and day. Rows are read
-// one after the other, and all again after a concurrent settlement. If settlements never pause, the
-// last sessions may be counted in some rows only.
+// Counters returns the non-zero counters of a tenant, sorted by scope, field and day: the sums over
+// all shards. The rows of a shard are read one after the other, and all again after a concurrent
+// settlement. If settlements never pause, the last sessions may be counted in some rows only.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
-		before, err := s.counterPosition(ctx, c, tenant)
+		parts := s.partsOf(tenant)
+		shards := make([][]trial.Delta, len(parts))
+		pending := make([]int, len(parts))
+		for i := range pending {
+			pending[i] = i
+		}
+		before, err := s.positions(ctx, c, parts, pending)
 		for range counterReads {
 			if err != nil {
 				return err
 			}
-			if list, err = s.counters(ctx, c, tenant); err != nil {
+			if err = s.readCounters(ctx, c, parts, pending, shards); err != nil {
 				return err
 			}
-			var after string
-			if after, err = s.counterPosition(ctx, c, tenant); err == nil && after == before {
+			var after map[int]string
+			if after, err = s.positions(ctx, c, parts, pending); err != nil {
+				return err
+			}
+			if pending = slices.DeleteFunc(pending, func(i int) bool { return after[i] == before[i] }); len(pending) == 0 {
 				break
 			}
 			before = after
 		}
-		return err
+		list = sum(shards)
+		return nil
 	})
 	slices.SortFunc(list, trial.Compare)
 	return list, err
 }
 
-func (s *Store) counterPosition(ctx context.Context, c client, tenant string) (string, error) {
-	v, err := c.HGet(ctx, s.base(tenant)+"t", "moved").Result()
-	if absent(err) {
-		return "", nil
+// sum adds the counters of shards.
+func sum(shards [][]trial.Delta) (list []trial.Delta) {
+	if len(shards) == 1 {
+		return shards[0]
 	}
-	return v, err
+	all := map[trial.Key]int64{}
+	for _, deltas := range shards {
+		for _, d := range deltas {
+			all[d.Key] += d.Value
+		}
+	}
+	for k, v := range all {
+		if v != 0 {
+			list = append(list, trial.Delta{Key: k, Value: v})
+		}
+	}
+	return list
 }
 
-// Moved returns, for each tenant, the position of the counters and of the feedback on open
-// sessions. A reader that has read a position need not read again.
-func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
-	out := map[string]session.Stand{}
-	stand := func(p goredis.Pipeliner, base string) *goredis.SliceCmd {
-		return p.HMGet(ctx, base+"t", "moved", "told")
+// positions returns the positions of the counters in some parts.
+func (s *Store) positions(ctx context.Context, c client, parts []part, of []int) (map[int]string, error) {
+	cmds, err := piped(ctx, c, of, func(p goredis.Pipeliner, i int) *goredis.StringCmd { return p.HGet(ctx, parts[i].lists+"t", "moved") })
+	out := map[int]string{}
+	for n, cmd := range cmds {
+		out[of[n]] = cmd.Val()
 	}
-	err := askAll(ctx, s, "moved", stand, func(name string, cmd *goredis.SliceCmd) error {
-		var stand session.Stand
-		if v := cmd.Val(); len(v) == 2 {
-			stand.Counters, _ = v[0].(string)
-			stand.ProvisionalRewards = integer(v[1])
-		}
-		out[name] = stand
-		return nil
-	})
 	return out, err
 }
 
-func (s *Store) counters(ctx context.Context, c client, tenant string) (list []trial.Delta, err error) {
-	base := s.base(tenant)
-	index, err := c.HGetAll(ctx, base+"counters").Result()
+// readCounters reads the counters of some parts, in few round trips over all parts.
+func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []int, shards [][]trial.Delta) error {
+	type row struct {
+		part      int
+		key, name string
+	}
+	indexes, err := piped(ctx, c, of, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
+		return p.HGetAll(ctx, parts[i].base+"counters")
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rows := slices.Collect(maps.Keys(index))
+	var rows []row
+	for n, index := range indexes {
+		shards[of[n]] = nil
+		for k, name := range index.Val() {
+			rows = append(rows, row{of[n], k, name})
+		}
+	}
 	names := map[string]string{} // every row holds the same few dozen names
-	for part := range slices.Chunk(rows, 200) {
-		cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, k string) *goredis.MapStringStringCmd { return p.HGetAll(ctx, base+"c:"+k) })
+	for chunk := range slices.Chunk(rows, 1000) {
+		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, r row) *goredis.MapStringStringCmd {
+			return p.HGetAll(ctx, parts[r.part].base+"c:"+r.key)
+		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for i, k := range part {
-			row, err := fromRowName(index[k])
+		for i, r := range chunk {
+			key, err := fromRowName(r.name)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if list, err = addRow(list, row, cmds[i].Val(), names); err != nil {
-				return nil, err
+			if shards[r.part], err = addRow(shards[r.part], key, cmds[i].Val(), names); err != nil {
+				return err
 			}
 		}
 	}
-	return list, nil
+	return nil
 }
 
 func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) ([]trial.Delta, error) {
@@ -117,7 +141,7 @@ func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) 
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
-		p.add(s.base(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
+		p.add(ofTenant(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
 	}
 	return s.commit(ctx, "raise", p, tenant)
 }
@@ -125,7 +149,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 // Maxima returns the values that Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	all, err := ask(ctx, s, "maxima", func(c client) (map[string]string, error) {
-		return c.HGetAll(ctx, s.base(tenant)+"maxima").Result()
+		return c.HGetAll(ctx, s.key(ofTenant(tenant), "maxima")).Result()
 	})
 	for name, v := range all {
 		i := strings.LastIndexByte(name, 0)
@@ -145,7 +169,9 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 
 // Priors returns the newest priors and the version of the priors; 0: none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
-	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) { return c.HMGet(ctx, s.base(tenant)+"priors", "v", "d").Result() })
+	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
+		return c.HMGet(ctx, s.key(ofTenant(tenant), "priors"), "v", "d").Result()
+	})
 	if err != nil || len(v) != 2 || v[0] == nil {
 		return 0, nil, err
 	}
@@ -159,7 +185,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 // PutPriors publishes priors as version from+1, if from is still the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.change(ctx, "put priors", []string{tenant}, func(c client) error {
-		ok, err = s.script(ctx, c, "priors", s.base(tenant), from, from+1, data).Bool()
+		ok, err = s.script(ctx, c, "priors", ofTenant(tenant), from, from+1, data).Bool()
 		return err
 	})
 	return err == nil && ok, err
@@ -167,13 +193,13 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 
 // Meta returns one of precept's own values.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	return s.value(ctx, "meta", s.commonKey("values"), key)
+	return s.value(ctx, "meta", spot{}, "values", key)
 }
 
 // value returns a field of a hash.
-func (s *Store) value(ctx context.Context, op, key, field string) (value []byte, ok bool, err error) {
+func (s *Store) value(ctx context.Context, op string, at spot, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
-		text, err := c.HGet(ctx, key, field).Result()
+		text, err := c.HGet(ctx, s.key(at, key), field).Result()
 		if err == nil {
 			value, ok = []byte(text), true
 		}

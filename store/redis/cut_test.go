@@ -153,7 +153,7 @@ func views() []deed {
 		}),
 		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
 		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, said, _, err := s.OpenFeedback(ctx, ourTenant, 0, 10)
+			rows, said, _, err := s.OpenFeedback(ctx, ourTenant, "", 10)
 			return []any{rows, said}, err
 		}),
 		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -245,7 +245,7 @@ func shaky(t *testing.T) (s func(prefix string) *redis.Store, b *between) {
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
 	return func(prefix string) *redis.Store {
 		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix)
-		s, err := redis.Open(redis.Options{URL: b.url() + "?prefix=" + prefix, Now: now})
+		s, err := redis.Open(redis.Options{URL: b.url() + "?prefix=" + prefix, Now: now, Shards: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,6 +372,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				_, hit := b.commands()
 				later := !errors.Is(kind, redis.ErrCorrupt)
 				switch {
+				case !hit && d.name == "moved": // a second look reads less
 				case !hit:
 					t.Errorf("%s: there was no command %d", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):

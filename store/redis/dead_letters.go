@@ -28,7 +28,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		if err != nil {
 			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
-		p.add(s.base(a.Tenant), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		p.add(ofSession(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
 		names = append(names, a.Tenant)
 	}
 	return s.commit(ctx, "set aside", p, names...)
@@ -37,28 +37,39 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 // Readmit makes sessions due again that were set aside fewer than most times, and sessions that an
 // earlier release closed without a settlement. Readmit returns the number of sessions.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
-	err = s.do(ctx, "readmit", func(c client) error {
-		names, err := s.tenants(ctx, c)
-		for _, name := range names {
-			opened, oerr := s.reopen(ctx, c, name)
-			let, lerr := s.script(ctx, c, "aside", s.base(name), "in", most).Int()
-			if n, err = n+opened+let, cmp.Or(err, oerr, lerr); err != nil {
-				break
-			}
+	if n, err = s.reopenAll(ctx); err != nil {
+		return n, err
+	}
+	p := newPlan("aside")
+	err = s.eachAside(ctx, "readmit", func(tenant, field, value string) error {
+		if tries, _ := strconv.Atoi(value[1:asideHead]); strings.HasPrefix(value, "1") && tries < most {
+			p.add(ofSession(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(most))
 		}
-		return err
+		return nil
 	})
+	if err != nil || len(p.items) == 0 {
+		return n, err
+	}
+	err = s.do(ctx, "readmit", func(c client) error { return s.run(ctx, c, p) })
+	for _, let := range p.answers() {
+		n += int(let)
+	}
 	return n, err
 }
 
-// eachAside calls fn with all marks.
+// eachAside calls fn with all marks. A field is a session and an exchange.
 func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
-	all := func(p goredis.Pipeliner, base string) *goredis.MapStringStringCmd {
-		return p.HGetAll(ctx, base+"aside")
+	all := func(p goredis.Pipeliner, in part) *goredis.MapStringStringCmd {
+		return p.HGetAll(ctx, in.lists+"aside")
 	}
-	return askAll(ctx, s, op, all, func(name string, marks *goredis.MapStringStringCmd) error {
+	return askAll(ctx, s, op, s.lists, all, func(in part, marks *goredis.MapStringStringCmd) error {
+		const size = len(session.ID{})
 		for field, value := range marks.Val() {
-			if err := fn(name, field, value); err != nil {
+			if len(field) < size || len(value) < asideHead {
+				return fmt.Errorf("%w: a mark is cut", ErrCorrupt)
+			}
+			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
+			if err := fn(in.owner(tenant), field[:size]+exchange, value); err != nil {
 				return err
 			}
 		}
@@ -82,9 +93,6 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 
 func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
-	if len(field) < size || len(value) < asideHead {
-		return session.DeadLetter{}, fmt.Errorf("%w: a mark is cut", ErrCorrupt)
-	}
 	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
 		return a, fmt.Errorf("%w: a mark does not parse: %w", ErrCorrupt, err)
@@ -97,8 +105,8 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 // Unsampled returns the number of exchanges without a sample in settled sessions and in sessions
 // that are set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
-	late := func(p goredis.Pipeliner, base string) *goredis.StringCmd { return p.HGet(ctx, base+"t", "late") }
-	err = askAll(ctx, s, "unsampled", late, func(_ string, cmd *goredis.StringCmd) error {
+	late := func(p goredis.Pipeliner, in part) *goredis.StringCmd { return p.HGet(ctx, in.lists+"t", "late") }
+	err = askAll(ctx, s, "unsampled", s.lists, late, func(_ part, cmd *goredis.StringCmd) error {
 		n += integer(cmd.Val())
 		return nil
 	})
@@ -128,7 +136,7 @@ func (s *Store) unsettledExchanges(ctx context.Context, c client, of []where) (n
 		return 0, err
 	}
 	exchanges, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.IntCmd {
-		return p.HLen(ctx, s.base(w.tenant)+"x:"+w.id.String())
+		return p.HLen(ctx, s.key(ofSession(w.tenant, w.id), "x:"+w.id.String()))
 	})
 	for i := range exchanges {
 		if !settled[i].Val() {

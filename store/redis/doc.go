@@ -10,11 +10,33 @@
 //
 // # Keys and atomicity
 //
-// All keys of a tenant are in one slot, <prefix>:{<tag>}:..., so that each script is atomic. Keys
-// without a tenant are in <prefix>:{precept}:.... A call for several tenants is one script for each
-// tenant, and a large call is several scripts. Each script is atomic and may be repeated, and a
-// settlement is one script. After an error a part of the call may be stored, so the caller repeats
-// the whole call.
+// A store has 256 shards. The number is in <prefix>:{precept}:shards, is written when the store is
+// created, and stays. The shard of a session, with the session's row, exchanges, samples, feedback and
+// the counters that its settlement changes, is the remainder of a hash of the session's id; a run is a
+// session under the id of the run. Keys of a tenant are <prefix>:{SHARD}:TENANT:..., and lists of the
+// sessions of all tenants are <prefix>:{SHARD}:all:.... All keys of a shard are in one slot of a
+// Cluster, so that each script is atomic. A step changes one session, hence a settlement is one
+// script. The counters of a tenant are the sums over the shards. Values that a tenant has once (maxima,
+// priors, notes, parked feedback) are in the shard of the tenant's name. Keys without a tenant are in
+// <prefix>:{precept}:.... A store of an earlier release has one shard for each tenant,
+// <prefix>:{TENANT}:..., and keeps this layout.
+//
+// A large call is several scripts. Each script may be repeated. After an error a part of the call may
+// be stored, so the caller repeats the whole call. A call that reaches several shards has an order in
+// which a crash loses nothing:
+//
+//   - Write: index entries (echoes, sessions of samples) are in the shards of their own keys, and are
+//     written before the session. An index entry without a session finds nothing. The session lists its
+//     entries, so that they are deleted with the session.
+//   - Forget: the deletion of a session moves the list of its index entries to a list of unfinished
+//     deletions. The entries are deleted next, and the list last. Retain ends unfinished deletions.
+//   - Join: parked feedback is added to the session, and then leaves the parking.
+//   - WriteNotes: notes of sessions are stored with the notes of the tenant in one step, where
+//     SessionNote finds the notes, and then move to the sessions.
+//
+// Each script declares a second key that never exists. While a slot moves to another node, Redis then
+// refuses the script as a whole (TRYAGAIN, a temporary error) instead of running the script on a part
+// of the keys.
 //
 // # Errors
 //

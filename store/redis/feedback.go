@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -41,7 +42,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 // order of arrival results in the same set. The error is a session.FeedbackFull if a set has no
 // room. After any other error some entries may have been added: repeat the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
-	p, base := newPlan("feedback"), s.base(tenant)
+	p := newPlan("feedback")
 	var of []session.ID
 	for _, id := range slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) }) {
 		for _, e := range entries[id] {
@@ -49,7 +50,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			p.add(base, string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
+			p.add(ofSession(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
 			of = append(of, id)
 		}
 	}
@@ -87,7 +88,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
-		values := pipe.HVals(ctx, s.base(tenant)+"f:"+id.String())
+		values := pipe.HVals(ctx, s.key(ofSession(tenant, id), "f:"+id.String()))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -99,17 +100,23 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 }
 
 // Unsettled returns closed sessions with feedback or exchanges after their settlement, at most
-// limit of each tenant, in no order.
+// limit, in no order. In the old layout the limit is of each tenant.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
-	some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
-		return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
+	const size = len(session.ID{})
+	some := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+		return p.SRandMemberN(ctx, in.lists+"unsettled", int64(limit))
 	}
-	err = askAll(ctx, s, "unsettled", some, func(name string, ids *goredis.StringSliceCmd) error {
-		for _, id := range ids.Val() {
-			list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
+	err = askAll(ctx, s, "unsettled", s.lists, some, func(in part, ids *goredis.StringSliceCmd) error {
+		for _, m := range ids.Val() {
+			if len(m) >= size {
+				list = append(list, session.Unsettled{Tenant: in.owner(m[size:]), ID: toID(m)})
+			}
 		}
 		return nil
 	})
+	if s.shards.Load() > 1 {
+		list = list[:min(len(list), limit)]
+	}
 	return list, err
 }
 
@@ -125,41 +132,89 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// OpenFeedback returns at most limit open sessions of a tenant with feedback, and all feedback of
-// each. The sessions are in the order of their newest feedback, oldest first, from the place after
-// on: 0, or the place last of the previous call.
-func (s *Store) OpenFeedback(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, entries [][]feedback.Entry, last int64, err error) {
+// OpenFeedback returns open sessions of a tenant with feedback, and all feedback of each, at most
+// limit of each shard. The sessions of a shard are in the order of their newest feedback, oldest first,
+// from the place after on: "", or the place last of the previous call.
+func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
-		key := s.base(tenant) + "told"
-		last = after
-		pipe := c.Pipeline()
-		latest := pipe.HGet(ctx, s.base(tenant)+"t", "told")
-		page := pipe.ZRangeByScoreWithScores(ctx, key, openBehind(after, limit))
-		if err := each(ctx, pipe); err != nil {
+		parts, places := s.partsOf(tenant), parsePlaces(after)
+		latest, err := s.told(ctx, c, parts)
+		if err != nil {
 			return err
 		}
-		list := page.Val()
-		if integer(latest.Val()) < after { // the server has lost data, and the places start below after
-			last = 0
-			if list, err = c.ZRangeByScoreWithScores(ctx, key, openBehind(0, limit)).Result(); err != nil {
-				return err
+		for shard, at := range places {
+			if latest[shard] < at { // the server has lost data, and the places start below after
+				delete(places, shard)
 			}
 		}
-		rows, entries, err = s.openFeedback(ctx, c, tenant, list)
-		switch {
-		case err != nil:
-		case len(list) < limit: // the last page: later places belong to sessions that left the list
-			last = integer(latest.Val())
-		default:
-			last = int64(list[len(list)-1].Score)
+		moved := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == places[shard] })
+		slices.Sort(moved)
+		pages, err := piped(ctx, c, moved, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
+			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(limit)}
+			return p.ZRangeByScoreWithScores(ctx, parts[shard].base+"told", by)
+		})
+		if err != nil {
+			return err
 		}
+		var list []goredis.Z
+		for i, shard := range moved {
+			page := pages[i].Val()
+			list = append(list, page...)
+			places[shard] = latest[shard] // of the last page: later places belong to sessions that left the list
+			if len(page) == limit {
+				places[shard] = int64(page[len(page)-1].Score)
+			}
+		}
+		last = formatPlaces(places)
+		rows, entries, err = s.openFeedback(ctx, c, tenant, list)
 		return err
 	})
 	return rows, entries, last, err
 }
 
-func openBehind(after int64, limit int) *goredis.ZRangeBy {
-	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
+// told returns the place of the newest feedback on an open session in each shard; shards without
+// feedback are left out.
+func (s *Store) told(ctx context.Context, c client, parts []part) (map[int]int64, error) {
+	latest := map[int]int64{}
+	cmds, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) goredis.Cmder {
+		if in.head == "" {
+			return p.HGet(ctx, in.lists+"t", "told")
+		}
+		return p.ZScore(ctx, in.lists+"told", in.tenant)
+	})
+	for i, cmd := range cmds {
+		switch cmd := cmd.(type) {
+		case *goredis.StringCmd:
+			latest[i] = integer(cmd.Val())
+		case *goredis.FloatCmd:
+			latest[i] = int64(cmd.Val())
+		}
+		if latest[i] == 0 {
+			delete(latest, i)
+		}
+	}
+	return latest, err
+}
+
+// formatPlaces writes a place in each shard as text: shard, colon and place, by shard.
+func formatPlaces(places map[int]int64) string {
+	var list []string
+	for _, shard := range slices.Sorted(maps.Keys(places)) {
+		list = append(list, fmt.Sprintf("%d:%d", shard, places[shard]))
+	}
+	return strings.Join(list, " ")
+}
+
+func parsePlaces(text string) map[int]int64 {
+	places := map[int]int64{}
+	for one := range strings.FieldsSeq(text) {
+		var shard int
+		var place int64
+		if _, err := fmt.Sscanf(one, "%d:%d", &shard, &place); err == nil {
+			places[shard] = place
+		}
+	}
+	return places
 }
 
 // openFeedback returns the rows and the feedback of sessions. Sessions without a row are left out,
@@ -174,7 +229,7 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 		member, _ := z.Member.(string)
 		ids[i] = toID(member)
 		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
-		values[i] = pipe.HVals(ctx, s.base(tenant)+"f:"+ids[i].String())
+		values[i] = pipe.HVals(ctx, s.key(ofSession(tenant, ids[i]), "f:"+ids[i].String()))
 	}
 	if len(list) == 0 {
 		return nil, nil, nil
@@ -223,7 +278,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	k, n := echoBytes(key), 0
 	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
-		n, err = s.script(ctx, c, "park", s.base(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		n, err = s.script(ctx, c, "park", ofTenant(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
@@ -232,40 +287,65 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	return err
 }
 
-// Join moves parked feedback to the sessions of the keys, each key in one step, and returns the
-// number of entries that changed each set, as AddFeedback does.
+// Join moves parked feedback to the sessions of the keys, and returns the number of entries that
+// changed each set, as AddFeedback does. The entries are added to the sessions first, and then leave
+// the parking: a repeated Join adds none twice.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(owners) == 0 {
 		return map[session.ID]int{}, ctx.Err()
 	}
-	p, base := newPlan("join"), s.base(tenant)
+	add, free := newPlan("feedback"), newPlan("unpark")
 	var of []session.ID
-	for _, k := range slices.Sorted(maps.Keys(owners)) {
-		b, id := echoBytes(k), owners[k]
-		p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]), strconv.Itoa(s.opt.MaxFeedback))
-		of = append(of, id)
-	}
 	err := s.do(ctx, "join feedback", func(c client) error {
-		waiting, err := c.ZCard(ctx, base+"parked").Result()
-		if err != nil || waiting == 0 {
-			p.calls = nil // the usual case
+		home := ofTenant(tenant)
+		waiting, err := c.ZCard(ctx, s.key(home, "parked")).Result()
+		if err != nil || waiting == 0 { // the usual case
 			return err
 		}
-		return s.run(ctx, c, p)
+		keys := slices.Sorted(maps.Keys(owners))
+		parked, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
+			return p.HGetAll(ctx, s.key(home, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
+		})
+		if err != nil {
+			return err
+		}
+		for i, k := range keys {
+			b, id := echoBytes(k), owners[k]
+			for field, value := range parked[i].Val() {
+				at := "0"
+				if e, err := unpackEntry(value); err == nil {
+					at = score(e.At)
+				}
+				add.add(ofSession(tenant, id), string(id[:]), at, field, value, strconv.Itoa(s.opt.MaxFeedback))
+				free.add(home, b, hex.EncodeToString([]byte(b)), field, value)
+				of = append(of, id)
+			}
+		}
+		if err := s.run(ctx, c, add); err != nil {
+			return err
+		}
+		return s.run(ctx, c, free)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return tally(p, of)
+	return tally(add, of)
 }
 
 // PurgeParked deletes parked feedback from before a time and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
-	names, err := s.Tenants(ctx)
+	var some []string // tenants with parked feedback
+	size := func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.ZCard(ctx, in.base+"parked") }
+	err = askAll(ctx, s, "purge parked feedback", s.homes, size, func(in part, cmd *goredis.IntCmd) error {
+		if cmd.Val() > 0 {
+			some = append(some, in.tenant)
+		}
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range names {
+	for _, name := range some {
 		gone, err := s.purge(ctx, name, "("+score(before))
 		n += gone
 		if err != nil {
@@ -279,7 +359,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
 	for gone := callItems; gone == callItems; n += gone {
 		gone, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
-			return s.script(ctx, c, "purge", s.base(tenant), bound, callItems).Int()
+			return s.script(ctx, c, "purge", ofTenant(tenant), bound, callItems).Int()
 		})
 		if err != nil {
 			return n, err

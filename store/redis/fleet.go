@@ -38,7 +38,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.known.clear() // the list of tenants may be lost as well
+			s.suspect() // the list of tenants may be lost as well
 		}
 	}
 	return epoch, err
@@ -117,9 +117,10 @@ func optOutName(id session.ID) string {
 // KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the
 // mark with more items stays, so that a late mark hides no less.
 func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	p, base := newPlan("optout"), s.commonKey("")
+	p := newPlan("optout")
 	for id, m := range marks {
-		p.add(base, optOutName(id), strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
+		name := optOutName(id)
+		p.add(spot{kind: spotMarks, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
 	}
 	return s.commit(ctx, "opt out", p)
 }
@@ -127,7 +128,8 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 // OptOutOf returns the mark of a session.
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
-		text, err := c.Get(ctx, s.commonKey(fmt.Sprintf("optout:%x", optOutName(id)))).Result()
+		name := optOutName(id)
+		text, err := c.Get(ctx, s.key(spot{kind: spotMarks, hash: name[0]}, fmt.Sprintf("optout:%x", name))).Result()
 		if err != nil {
 			return err
 		}

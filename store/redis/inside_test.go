@@ -68,19 +68,32 @@ func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 	})
 }
 
-// Each name from outside is hashed, or follows the tag.
+// Each name from outside is hashed, and follows the tag of a shard.
 func TestKeysHashForeignNames(t *testing.T) {
-	s := &Store{prefix: "precept"}
+	s := &Store{prefix: "precept", tags: shardTags()}
+	s.shards.Store(mostShards)
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
-		k := s.base(name)
-		if len(k) != len("precept:{0123456789abcdef}:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
+		k := s.partIn(name, 7).base
+		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
 			t.Errorf("%.20q makes the key %.60q", name, k)
 		}
 		if other, ok := seen[k]; ok {
 			t.Errorf("%.20q and %.20q share %q", name, other, k)
 		}
 		seen[k] = name
+	}
+}
+
+// The shards of a tenant are evenly spaced over the slots of a Cluster.
+func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
+	if c := crc16("123456789"); c != 0x31c3 {
+		t.Fatalf("the checksum is %x, want 31c3", c)
+	}
+	for r, tag := range shardTags() {
+		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
+			t.Errorf("tag %q of range %d is in slot %d", tag, r, slot)
+		}
 	}
 }
 

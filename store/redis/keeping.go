@@ -1,7 +1,10 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,25 +24,92 @@ const sweepStep = 32
 // The server's append-only file holds the old values until the next rewrite (BGREWRITEAOF), and the
 // last snapshot until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
-	n, err := ask(ctx, s, "forget", func(c client) (int, error) { return s.forget(ctx, c, tenant, "", string(id[:])) })
+	n, err := ask(ctx, s, "forget", func(c client) (int, error) {
+		return s.forget(ctx, c, s.part(ofSession(tenant, id)), "", string(id[:]))
+	})
 	return n > 0, err
 }
 
-// forget deletes sessions that were last seen before a time, in one step.
-func (s *Store) forget(ctx context.Context, c client, tenant, before string, ids ...string) (int, error) {
-	return s.script(ctx, c, "forget", s.base(tenant), append([]any{before}, anys(ids)...)...).Int()
+// forget deletes sessions of one part that were last seen before a time, in one step, and then their
+// index entries, which are in other shards.
+func (s *Store) forget(ctx context.Context, c client, in part, before string, ids ...string) (int, error) {
+	n, err := s.runScript(ctx, c, "forget", in, append([]any{before}, anys(ids)...)...).Int()
+	if err != nil {
+		return n, err
+	}
+	members := make([]string, len(ids))
+	for i, id := range ids {
+		members[i] = id + strings.TrimPrefix(in.head, "+")
+	}
+	trails, err := c.HMGet(ctx, in.lists+"gone", members...).Result()
+	if err != nil {
+		return n, err
+	}
+	gone := map[string]string{}
+	for i, v := range trails {
+		if trail, ok := v.(string); ok {
+			gone[members[i]] = trail
+		}
+	}
+	return n, s.unindex(ctx, c, in, gone)
+}
+
+// unindex deletes the index entries of deleted sessions of one part, by the lists of the entries, and
+// then the lists.
+func (s *Store) unindex(ctx context.Context, c client, in part, gone map[string]string) error {
+	const size, entry = len(session.ID{}), 9
+	p := newPlan("unindex")
+	for member, trail := range gone {
+		for ; len(trail) >= entry && len(member) >= size; trail = trail[entry:] {
+			p.add(ofIndex(in.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := s.run(ctx, c, p); err != nil {
+		return err
+	}
+	return c.HDel(ctx, in.lists+"gone", slices.Collect(maps.Keys(gone))...).Err()
+}
+
+// unindexAll ends deletions that stopped before the index entries were deleted.
+func (s *Store) unindexAll(ctx context.Context) error {
+	lists := func(ctx context.Context, c client) (left []part, err error) {
+		all, err := s.lists(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.lists+"gone") })
+		for i := range sizes {
+			if sizes[i].Val() > 0 {
+				left = append(left, all[i])
+			}
+		}
+		return left, err
+	}
+	trails := func(p goredis.Pipeliner, in part) *goredis.MapStringStringCmd { return p.HGetAll(ctx, in.lists+"gone") }
+	return askAll(ctx, s, "retain", lists, trails, func(in part, cmd *goredis.MapStringStringCmd) error {
+		return s.unindex(ctx, s.client, in, cmd.Val())
+	})
 }
 
 // ForgetTenant deletes all sessions of a tenant, as Forget does, and the tenant's parked feedback.
 // It returns the number of sessions. The tenant's name and its counters stay. After an error the
 // rest is still there: repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	sessions, err = s.sweep(ctx, "forget tenant", []string{tenant}, "")
+	parts := func(context.Context, client) ([]part, error) { return s.partsOf(tenant), nil }
+	sessions, err = s.sweep(ctx, "forget tenant", parts, "")
 	if err == nil {
-		err = s.do(ctx, "forget notes", func(c client) error { return c.Del(ctx, s.base(tenant)+"notes").Err() })
+		err = s.do(ctx, "forget notes", func(c client) error {
+			return c.Del(ctx, s.key(ofTenant(tenant), "notes"), s.key(ofTenant(tenant), "jots")).Err()
+		})
 	}
 	if err == nil {
 		_, err = s.purge(ctx, tenant, "+inf")
+	}
+	if err == nil {
+		err = s.unindexAll(ctx)
 	}
 	return sessions, err
 }
@@ -48,72 +118,83 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 // number. It works in steps of some milliseconds, at least one, and returns the error of ctx if
 // sessions are left.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
-	names, err := s.Tenants(context.WithoutCancel(ctx))
-	if err != nil {
-		return 0, err
+	n, err := s.sweep(ctx, "retain", s.allParts, score(before))
+	if err == nil {
+		err = s.unindexAll(ctx)
 	}
-	return s.sweep(ctx, "retain", names, score(before))
+	return n, err
 }
 
-// sweep deletes the tenants' sessions that were last seen before a time ("": all sessions) in
-// steps. The context is checked between the steps.
-func (s *Store) sweep(ctx context.Context, op string, names []string, before string) (n int, err error) {
+// sweep deletes the sessions of parts that were last seen before a time ("": all sessions) in steps.
+// The context is checked between the steps.
+func (s *Store) sweep(ctx context.Context, op string, parts func(ctx context.Context, c client) ([]part, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
 		until = "(" + before
 	}
-	if err := ctx.Err(); err != nil {
+	whole := context.WithoutCancel(ctx)
+	left, err := ask(whole, s, op, func(c client) ([]part, error) { return parts(whole, c) })
+	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return 0, err
 	}
-	whole := context.WithoutCancel(ctx)
-	for _, name := range names {
-		for more := true; more; {
-			if err := ctx.Err(); err != nil && n > 0 {
-				return n, err
-			}
-			gone, err := ask(whole, s, op, func(c client) (int, error) {
-				ids, err := c.ZRangeByScore(whole, s.base(name)+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep}).Result()
-				if more = len(ids) > 0; err != nil || !more {
-					return 0, err
-				}
-				return s.forget(whole, c, name, before, ids...)
-			})
-			if n += gone; err != nil {
-				return n, err
-			}
-		}
+	old := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+		return p.ZRangeByScore(whole, in.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep})
 	}
-	return n, nil
+	stopped := false
+	for len(left) > 0 && err == nil && !stopped {
+		var next []part
+		parts := func(context.Context, client) ([]part, error) { return left, nil }
+		err = askAll(whole, s, op, parts, old, func(in part, cmd *goredis.StringSliceCmd) error {
+			if stopped = stopped || n > 0 && ctx.Err() != nil; stopped || len(cmd.Val()) == 0 {
+				return nil
+			}
+			gone, err := s.forget(whole, s.client, in, before, cmd.Val()...)
+			n += gone
+			next = append(next, in)
+			return err
+		})
+		left = next
+	}
+	if stopped && err == nil {
+		err = ctx.Err()
+	}
+	return n, err
 }
 
 // Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback,
 // the numbers of exchanges and samples ever stored (exchanges_ever, samples_ever), and the memory
 // that the servers use (bytes).
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
-	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback"}
+	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "sessions"}
 	m := map[string]int64{}
-	totals := func(p goredis.Pipeliner, base string) *goredis.SliceCmd { return p.HMGet(ctx, base+"t", names...) }
-	err := askAll(ctx, s, "stats", totals, func(_ string, cmd *goredis.SliceCmd) error {
+	totals := func(p goredis.Pipeliner, in part) *goredis.SliceCmd { return p.HMGet(ctx, in.lists+"t", names...) }
+	err := askAll(ctx, s, "stats", s.lists, totals, func(_ part, cmd *goredis.SliceCmd) error {
 		for i, v := range cmd.Val() {
 			m[names[i]] += integer(v)
 		}
 		return nil
 	})
-	for name, key := range map[string]string{"sessions": "order", "parked": "parked"} {
+	size := func(name, key string, parts func(ctx context.Context, c client) ([]part, error)) {
 		if err != nil {
-			break
+			return
 		}
-		size := func(p goredis.Pipeliner, base string) *goredis.IntCmd { return p.ZCard(ctx, base+key) }
-		err = askAll(ctx, s, "stats", size, func(_ string, cmd *goredis.IntCmd) error {
+		m[name] = 0
+		err = askAll(ctx, s, "stats", parts, func(p goredis.Pipeliner, in part) *goredis.IntCmd {
+			return p.ZCard(ctx, in.base+key)
+		}, func(_ part, cmd *goredis.IntCmd) error {
 			m[name] += cmd.Val()
 			return nil
 		})
+	}
+	size("parked", "parked", s.homes)
+	if s.shards.Load() == 1 { // an earlier release did not count the sessions
+		size("sessions", "order", s.allParts)
 	}
 	if err != nil {
 		return nil, err
 	}
 	used, err := ask(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
-	for _, name := range append(names, "sessions", "parked", "bytes") { // also those without a count
+	for _, name := range append(names, "parked", "bytes") { // also those without a count
 		m[name] += 0
 	}
 	for _, bytes := range used {

@@ -3,7 +3,6 @@ package redis
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,15 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// common is the tag of keys that belong to no tenant. The tag of a tenant is 16 hex digits.
+// common is the tag of keys that belong to no tenant.
 const common = "precept"
-
-// base returns the prefix of a tenant's keys. The name of the tenant is hashed, because the name
-// may hold any character.
-func (s *Store) base(tenant string) string {
-	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
-	return s.prefix + ":{" + hex.EncodeToString(sum[:8]) + "}:"
-}
 
 // commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + common + "}:" + name }
@@ -31,9 +23,13 @@ func digest(id string) string {
 	return string(sum[:8])
 }
 
-// bucket returns the hash that holds a small value. The scripts compute the same (common.lua).
-func bucket(kind, key string) string {
-	return fmt.Sprintf("%s:%04x", kind, (int(key[6])<<8|int(key[7]))%16384)
+// bucket returns the name of the hash that holds a small value of a tenant. The scripts compute the
+// same (common.lua).
+func (p part) bucket(kind, key string) string {
+	if p.head == "" {
+		return fmt.Sprintf("%s%s:%04x", p.base, kind, (int(key[6])<<8|int(key[7]))%16384)
+	}
+	return fmt.Sprintf("%s%s:%02x", p.base, kind, key[6]%64)
 }
 
 // ordered encodes n in eight bytes that compare like n.

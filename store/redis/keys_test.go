@@ -48,15 +48,15 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 	return names
 }
 
-// Each key begins with the prefix and a tag in braces, which is the hash of the tenant or the word precept; no key
-// holds the name of a tenant. Keys with an expiry are opt-out marks, claims and names of batches; nothing else
+// Each key begins with the prefix and a tag in braces, which is the tag of a shard or the word precept; no key holds
+// the name of a tenant. Keys with an expiry are opt-out marks, claims and names of batches; nothing else
 // expires.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
 	lived(t, s)
-	shape := regexp.MustCompile(`^team-a:\{([0-9a-f]{16}|precept)\}:[-a-z:0-9]+$`)
-	ends := regexp.MustCompile(`^team-a:\{precept\}:(optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
+	shape := regexp.MustCompile(`^team-a:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[-a-z:0-9]+$`)
+	ends := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
 	tags := map[string]bool{}
 	most := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
 	for _, key := range keysOf(t, server, "*") {
@@ -70,14 +70,14 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		if (ttl >= 0) != ends.MatchString(key) {
 			t.Errorf("%s ends in %d ms", key, ttl)
 		}
-		if kind := strings.Split(key, ":")[2]; ttl >= 0 {
+		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > most[kind] || left < most[kind]-5*time.Minute {
 				t.Errorf("%s ends in %v, of %v", key, left, most[kind])
 			}
 			delete(most, kind)
 		}
 	}
-	if len(tags) != 3 { // the tags of two tenants, and the common tag
+	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
 		t.Errorf("tags %v", tags)
 	}
 	if len(most) > 0 {
@@ -119,8 +119,8 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	if len(own) != 1 {
 		t.Fatalf("the session is in %q", own)
 	}
-	tag, _, _ := strings.Cut(own[0], "}")
-	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~" + tag + "}:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
+	tag := strings.Split(own[0], ":")[2]
+	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
 	app := faulty(t, "redis://app:secret@"+server.Addr)
 	all := []string{
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // calls for both tenants, by design or in these tests
@@ -156,7 +156,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tag := regexp.MustCompile(`^precept:\{([0-9a-f]{16}|precept)\}:[a-z0-9:]+$`)
+	tag := regexp.MustCompile(`^precept:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[a-z0-9:]+$`)
 	tags := map[string]bool{}
 	for _, key := range keysOf(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
@@ -165,7 +165,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 		}
 		tags[found[1]] = true
 	}
-	if len(tags) != len(names)+1 {
+	if len(tags) != len(names)+2 { // the lists of the shards, and keys without a tenant
 		t.Errorf("%d tags for %d tenants", len(tags), len(names))
 	}
 	slices.Sort(names)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,28 +22,59 @@ const (
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first.
 // Only the heads of sessions outside of the time range are read.
 func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", of, 1, s.readListed, func(c client, before string) ([]ref, error) {
-		by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: listedBatch}
-		list, err := c.ZRevRangeByScoreWithScores(ctx, s.base(tenant)+"order", by).Result()
+	return newest(ctx, s, "list sessions", of, 1, s.readListed, func(c client, before string, most int) ([]ref, error) {
+		parts := s.partsOf(tenant)
+		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.ZSliceCmd {
+			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: int64(most)}
+			return p.ZRevRangeByScoreWithScores(ctx, in.base+"order", by)
+		})
 		if err != nil {
 			return nil, err
 		}
-		return s.sessionRefs(ctx, c, tenant, list)
+		lists := make([][]ref, len(pages))
+		for i, page := range pages {
+			lists[i] = orderRefs(tenant, page.Val())
+		}
+		refs := newestOf(lists, most)
+		return refs, s.readStarts(ctx, c, refs)
 	})
 }
 
 // NewestSamples returns a page of a tenant's samples likewise.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
-	return newest(ctx, s, "list samples", of, 2, s.sampleDocs, func(c client, before string) ([]ref, error) {
-		entries, err := c.XRevRangeN(ctx, s.base(tenant)+"samples", cmp.Or(before, "+"), "-", listedBatch).Result()
-		return sampleRefs(tenant, entries), err
+	return newest(ctx, s, "list samples", of, 2, s.sampleDocs, func(c client, before string, most int) ([]ref, error) {
+		parts := s.partsOf(tenant)
+		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.XMessageSliceCmd {
+			return p.XRevRangeN(ctx, in.base+"samples", cmp.Or(before, "+"), "-", int64(most))
+		})
+		lists := make([][]ref, len(pages))
+		for i, page := range pages {
+			lists[i] = sampleRefs(tenant, page.Val())
+		}
+		return newestOf(lists, most), err
 	})
 }
 
+// newestOf merges lists that are ordered from new to old. A list with most references may continue, so
+// the result ends with the first end of such a list. The result is complete if it has less than most
+// references.
+func newestOf(lists [][]ref, most int) (refs []ref) {
+	end := place{math.MinInt64, math.MinInt64}
+	for _, list := range lists {
+		refs = append(refs, list...)
+		if len(list) == most && comparePlaces(list[most-1].place, end) > 0 {
+			end = list[most-1].place
+		}
+	}
+	slices.SortStableFunc(refs, func(a, b ref) int { return comparePlaces(b.place, a.place) })
+	return slices.DeleteFunc(refs, func(r ref) bool { return comparePlaces(r.place, end) < 0 })
+}
+
 // newest reads a page of a list. A place in the list consists of the given number of integers.
-// refsBefore returns the references before a place ("": the newest), load the values of references.
+// refsBefore returns the references before a place ("": the newest), all references if it returns
+// less than most, and load the values of references.
 func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch, numbers int,
-	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string) ([]ref, error),
+	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string, most int) ([]ref, error),
 ) (p session.Page[T], err error) {
 	before := ""
 	if of.After != "" {
@@ -54,14 +87,19 @@ func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch,
 		before = "(" + of.After
 	}
 	l := newList(of)
+	most := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
 		for !l.done() {
-			refs, err := refsBefore(c, before)
+			if s.shards.Load() == 1 {
+				most = listedBatch
+			}
+			refs, err := refsBefore(c, before, most)
 			if err != nil {
 				return err
 			}
-			l.add(refs, len(refs) < listedBatch)
+			l.add(refs, len(refs) < most)
 			before = "(" + l.last.String()
+			most = min(4*most, 64)
 		}
 		p.List, err = load(ctx, c, l.chosen)
 		return err

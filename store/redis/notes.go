@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -14,13 +15,23 @@ import (
 
 // SessionNote returns the note of a session, or nil if the session has no note.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
-	data, _, err = s.value(ctx, "mark", s.sessionKey(tenant, id), "jot")
+	err = s.do(ctx, "mark", func(c client) error {
+		pipe := c.Pipeline()
+		new, old := pipe.HGet(ctx, s.key(ofTenant(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		if text := cmp.Or(new.Val(), old.Val()); text != "" {
+			data = []byte(text)
+		}
+		return nil
+	})
 	return data, err
 }
 
 // TenantNote returns the note of a tenant with this key, or nil if no such note exists.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
-	data, _, err = s.value(ctx, "note", s.base(tenant)+"notes", key)
+	data, _, err = s.value(ctx, "note", ofTenant(tenant), "notes", key)
 	return data, err
 }
 
@@ -31,7 +42,7 @@ const scanNotes = 500
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
-		it := c.HScan(ctx, s.base(tenant)+"notes", 0, "", scanNotes).Iterator()
+		it := c.HScan(ctx, s.key(ofTenant(tenant), "notes"), 0, "", scanNotes).Iterator()
 		for it.Next(ctx) {
 			if key := it.Val(); it.Next(ctx) && strings.HasPrefix(key, prefix) {
 				found[key] = it.Val()
@@ -50,17 +61,44 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions (marks) and of the tenant. Notes of missing sessions are dropped; a note of
-// the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one transaction.
+// WriteNotes writes notes of sessions (marks) and of the tenant. Notes of missing sessions are
+// dropped; a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
+// transaction: the notes of sessions are stored with the notes of the tenant first, where SessionNote
+// finds them, and move to the sessions afterwards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	p, base := newPlan("jot"), s.base(tenant)
+	p, home := newPlan("jot"), ofTenant(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
-		p.add(base, "n", key, string(notes[key]))
+		p.add(home, "n", "notes", key, string(notes[key]))
 	}
 	for id, data := range marks {
-		p.add(base, "s", string(id[:]), "jot", string(data))
+		p.add(home, "n", "jots", string(id[:]), string(data))
 	}
-	return s.commit(ctx, "jot", p, tenant)
+	if len(p.items) == 0 {
+		return ctx.Err()
+	}
+	return s.change(ctx, "jot", []string{tenant}, func(c client) error {
+		if err := s.run(ctx, c, p); err != nil {
+			return err
+		}
+		return s.moveSessionNotes(ctx, c, tenant)
+	})
+}
+
+// moveSessionNotes moves notes of sessions to their sessions, also the notes that a failed call has left.
+func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
+	key := s.key(ofTenant(tenant), "jots")
+	jots, err := c.HGetAll(ctx, key).Result()
+	if err != nil || len(jots) == 0 {
+		return err
+	}
+	p := newPlan("jot")
+	for id, text := range jots {
+		p.add(ofSession(tenant, toID(id)), "s", id, "jot", text)
+	}
+	if err := s.run(ctx, c, p); err != nil {
+		return err
+	}
+	return c.HDel(ctx, key, slices.Collect(maps.Keys(jots))...).Err()
 }
 
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the
@@ -77,7 +115,7 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 }
 
 func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
-	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", s.commonKey(""), args...).Int() })
+	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", spot{}, args...).Int() })
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -38,6 +38,9 @@ type Options struct {
 	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key
 	// (session.MostFeedback).
 	MaxFeedback int
+	// Shards is the number of shards of a store that is created (256). An existing store keeps its
+	// number.
+	Shards int
 }
 
 // Store is a store in Redis. It is safe for concurrent use, also by other processes with the same
@@ -55,6 +58,10 @@ type Store struct {
 	once   sync.Once
 	known  registered
 	epoch  atomic.Pointer[string] // last known epoch
+	shards atomic.Int64           // number of shards of each tenant; 0: not read yet
+	tags   [mostShards]string     // hash tags of the shards
+	doubt  atomic.Bool            // Redis may have lost the number of shards
+	stands stands
 }
 
 // client is a connection to one server, a Sentinel group or a Cluster.
@@ -69,15 +76,23 @@ func Open(o Options) (*Store, error) {
 	o.MaxParked = cmp.Or(o.MaxParked, 100_000)
 	o.MaxFeedback = cmp.Or(o.MaxFeedback, session.MostFeedback)
 	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
+	o.Shards = cmp.Or(o.Shards, mostShards)
 	s := &Store{
-		opt: o, prefix: a.prefix, closed: make(chan struct{}),
+		opt: o, prefix: a.prefix, closed: make(chan struct{}), tags: shardTags(),
 		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	s.client = a.connect(o.Timeout, s.known.clear)
+	s.client = a.connect(o.Timeout, s.suspect)
 	return s, nil
+}
+
+// suspect makes the next write check the list of tenants and the number of shards: a server of a new
+// connection may have lost data.
+func (s *Store) suspect() {
+	s.known.clear()
+	s.doubt.Store(true)
 }
 
 // Close closes the store. Close may be called twice.
@@ -129,7 +144,14 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	if b == &s.quick && s.slow.open(now) || !b.allow(now) {
 		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
 	}
-	return s.endCall(op, b, explain(ctx, fn(s.client)))
+	var err error
+	if s.shards.Load() == 0 {
+		err = s.readLayout(ctx, s.client)
+	}
+	if err == nil {
+		err = fn(s.client)
+	}
+	return s.endCall(op, b, explain(ctx, err))
 }
 
 // endCall reports the end of a call to the breaker, and wraps the error. A successful call of the

@@ -52,6 +52,60 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
+// few opens a store that is created with a few shards.
+func few(t *testing.T, url string, shards int) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestStoreOfOneShardConforms(t *testing.T) {
+	server := storetest.StartRedis(t)
+	n := 0
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		t.Helper()
+		n++
+		return few(t, fmt.Sprint(server.URL(), "?prefix=t", n), 1)
+	})
+}
+
+// A store with tenants of an earlier release keeps its layout: one shard for each tenant. A new store has 256 shards,
+// and each Store reads the number that was stored first. A Store that knows the number restores a lost one.
+func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
+	server := storetest.StartRedis(t)
+	number := func(prefix string, s *redis.Store) string {
+		t.Helper()
+		if _, err := s.Tenants(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(server.Must(t, "GET", prefix+":{precept}:shards"))
+	}
+	server.Must(t, "SADD", "old:{precept}:tenants", ourTenant)
+	if n := number("old", open(t, server.URL()+"?prefix=old")); n != "1" {
+		t.Errorf("a store of an earlier release has %s shards, want 1", n)
+	}
+	if n := number("four", few(t, server.URL()+"?prefix=four", 4)); n != "4" {
+		t.Errorf("a store that was created with 4 shards has %s", n)
+	}
+	s := open(t, server.URL()+"?prefix=new")
+	if n := number("new", s); n != "256" {
+		t.Errorf("a new store has %s shards, want 256", n)
+	}
+	if n := number("four", open(t, server.URL()+"?prefix=four")); n != "4" {
+		t.Errorf("another replica has %s shards, want 4", n)
+	}
+	server.Must(t, "FLUSHALL")
+	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
+		t.Errorf("the number was restored as %s", n)
+	}
+}
+
 // No test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -74,7 +128,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := open(t, server.URL())
+	s := few(t, server.URL(), 2)
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
 		other[0]++ // a session that does not exist

@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all streams of samples.
-func (s *Store) sampleKeys(ctx context.Context, c client) ([]string, error) {
-	names, err := s.tenants(ctx, c)
-	for i, name := range names {
-		names[i] = s.base(name) + "samples"
+// sampleKeys returns the keys of all streams of samples: a tenant has a stream in each shard.
+func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
+	parts, err := s.allParts(ctx, c)
+	for _, in := range parts {
+		keys = append(keys, in.base+"samples")
 	}
-	return names, err
+	return keys, err
 }
 
 // streamCalls is the number of streams that one pipeline asks.

@@ -17,7 +17,9 @@ const placeSize = 16
 
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
-	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) { return c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result() })
+	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) {
+		return c.HVals(ctx, s.key(ofSession(tenant, id), "x:"+id.String())).Result()
+	})
 	slices.Sort(values) // each value begins with its place
 	for _, v := range values {
 		e, err := toExchange(v)
@@ -40,13 +42,16 @@ func toExchange(v string) (sample.Exchange, error) {
 // SampleSession returns the session of a sample.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
-	v, ok, err := s.value(ctx, "sample", s.base(tenant)+bucket("i", k), k)
-	if !ok || err != nil {
-		return id, false, err
-	}
-	id = toID(string(v))
-	_, ok, err = s.value(ctx, "sample", s.base(tenant)+"m:"+id.String(), sampleID) // a later build of the samples may lack this one
-	return id, ok, err
+	err = s.do(ctx, "sample", func(c client) error {
+		v, err := c.HGet(ctx, s.part(ofIndex(tenant, k)).bucket("i", k), k).Result()
+		if err != nil {
+			return err
+		}
+		id = toID(v)
+		ok, err = c.HExists(ctx, s.key(ofSession(tenant, id), "m:"+id.String()), sampleID).Result() // a later build of the samples may lack this one
+		return err
+	})
+	return id, ok && err == nil, err
 }
 
 // toSample joins a sample from its stream entry and its document.

@@ -31,13 +31,20 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys returns the keys that a script declares: one key for all keys of the slot.
-func keys(base string) []string { return []string{base + "t"} }
+// keys returns the keys that a script declares: one key for all keys of the slot, and a key that never
+// exists. While the slot moves to another node, a Cluster refuses a script of which it has some keys
+// only, so that no script runs on a part of the data.
+func (p part) keys() []string { return []string{p.base + "t", p.base + "none"} }
 
 // script runs a script by its digest, or by its text if the server does not know the digest: a
 // restart or SCRIPT FLUSH deletes all scripts.
-func (s *Store) script(ctx context.Context, c client, name, base string, args ...any) *goredis.Cmd {
-	return s.scripts[name].Run(ctx, c, keys(base), args...)
+func (s *Store) script(ctx context.Context, c client, name string, at spot, args ...any) *goredis.Cmd {
+	in := s.part(at)
+	return s.runScript(ctx, c, name, in, args...)
+}
+
+func (s *Store) runScript(ctx context.Context, c client, name string, in part, args ...any) *goredis.Cmd {
+	return s.scripts[name].Run(ctx, c, in.keys(), append([]any{in.head}, args...)...)
 }
 
 // anys returns texts as arguments of a command.
@@ -58,42 +65,56 @@ const (
 	pipeBytes = 4 << 20
 )
 
-// plan is a list of items for one script, of any tenants, cut into calls.
+// plan is a list of items for one script, at any spots, cut into calls.
 type plan struct {
 	script string
-	items  int
+	items  []planned
 	calls  []*call
-	open   map[string]*call // newest call of each base
 }
 
-// call is one call of a script for one tenant.
+// planned is an item of a plan.
+type planned struct {
+	at   spot
+	args []any
+}
+
+// call is one call of a script for one part.
 type call struct {
-	base  string
+	in    part
 	args  []any
 	items []int // numbers of its items in the plan
 	bytes int
 	reply *goredis.Cmd
 }
 
-func newPlan(script string) *plan { return &plan{script: script, open: map[string]*call{}} }
+func newPlan(script string) *plan { return &plan{script: script} }
 
-// add puts an item into the newest call of the tenant, or into a new call. A call holds whole
-// items.
-func (p *plan) add(base string, args ...any) {
-	size := 0
-	for _, a := range args {
-		size += len(a.(string)) + 16 //nolint:forcetypeassert // all arguments are strings
+// add adds an item.
+func (p *plan) add(at spot, args ...any) { p.items = append(p.items, planned{at, args}) }
+
+// cut puts each item into the newest call of its part, or into a new call. A call holds whole items.
+func (p *plan) cut(s *Store) {
+	p.calls = nil
+	open := map[spot]*call{}
+	n := int(s.shards.Load())
+	for i, it := range p.items {
+		size := 0
+		for _, a := range it.args {
+			size += len(a.(string)) + 16 //nolint:forcetypeassert // all arguments are strings
+		}
+		at := it.at
+		at.hash = byte(int(at.hash) % n) //nolint:gosec // below 256
+		k := open[at]
+		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
+			k = &call{in: s.part(at)}
+			k.args = append(k.args, k.in.head)
+			p.calls = append(p.calls, k)
+			open[at] = k
+		}
+		k.args = append(k.args, it.args...)
+		k.items = append(k.items, i)
+		k.bytes += size
 	}
-	c := p.open[base]
-	if c == nil || len(c.items) >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
-		c = &call{base: base}
-		p.calls = append(p.calls, c)
-		p.open[base] = c
-	}
-	c.args = append(c.args, args...)
-	c.items = append(c.items, p.items)
-	c.bytes += size
-	p.items++
 }
 
 // answers yields the integers that the script returned, each with the number of its item. An
@@ -119,6 +140,7 @@ func (p *plan) answers() iter.Seq2[int, int64] {
 // do that. Calls whose digest the server does not know are repeated with the text.
 func (s *Store) run(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
+	p.cut(s)
 	for calls := p.calls; len(calls) > 0; {
 		n, bytes := 0, 0
 		for n < len(calls) && n < pipeCalls && (n == 0 || bytes+calls[n].bytes <= pipeBytes) {
@@ -127,12 +149,12 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 		}
 		pipe := c.Pipeline()
 		for _, k := range calls[:n] {
-			k.reply = script.EvalSha(ctx, pipe, keys(k.base), k.args...)
+			k.reply = script.EvalSha(ctx, pipe, k.in.keys(), k.args...)
 		}
 		_, _ = pipe.Exec(ctx) // the error is that of a command
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
-				k.reply = script.Eval(ctx, c, keys(k.base), k.args...)
+				k.reply = script.Eval(ctx, c, k.in.keys(), k.args...)
 			}
 			if err := k.reply.Err(); err != nil {
 				return err
@@ -155,7 +177,7 @@ func (s *Store) change(ctx context.Context, op string, tenants []string, fn func
 
 // commit runs a plan that writes to tenants.
 func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
-	if p.items == 0 {
+	if len(p.items) == 0 {
 		return ctx.Err()
 	}
 	return s.change(ctx, op, tenants, func(c client) error { return s.run(ctx, c, p) })

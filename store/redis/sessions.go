@@ -30,7 +30,7 @@ func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 }
 
 func (s *Store) sessionKey(tenant string, id session.ID) string {
-	return s.base(tenant) + "s:" + id.String()
+	return s.key(ofSession(tenant, id), "s:"+id.String())
 }
 
 // Session returns the row of a session.
@@ -50,10 +50,10 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	if len(keys) == 0 {
 		return found, ctx.Err()
 	}
-	base := s.base(tenant)
 	err := s.lookUp(ctx, "echoes", func(c client) error {
 		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
-			return p.HGet(ctx, base+bucket("e", echoBytes(k)), echoBytes(k))
+			b := echoBytes(k)
+			return p.HGet(ctx, s.part(ofIndex(tenant, b)).bucket("e", b), b)
 		})
 		for i := range values {
 			var ids []session.ID
@@ -116,18 +116,15 @@ type where struct {
 // then tenant), after the last row of the previous call, or from the zero Row on.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := where{after.Tenant, after.ID, micros(after.Started)}
-	// Sessions that closed meanwhile, or that Redis has lost, make room for the next ones: only a
-	// short list is the end.
-	for more := true; more && err == nil && len(rows) < limit; {
+	// Sessions that closed meanwhile, or that Redis has lost, make room for the next ones.
+	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []where
 		var page []session.Row
-		room := limit - len(rows)
-		if list, err = s.openBehind(ctx, last, startedBefore, room); err == nil && len(list) > 0 {
+		if list, more, err = s.openBehind(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
 			page, err = ask(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
 			rows = append(rows, slices.DeleteFunc(page, func(r session.Row) bool { return r.Closed })...)
 			last = list[len(list)-1]
 		}
-		more = len(list) == room
 	}
 	return rows, err
 }
@@ -136,26 +133,45 @@ func compareWhere(a, b where) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// openBehind returns open sessions of the tenants that started before a time, after a session.
-func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.Time, limit int) (list []where, err error) {
-	// The range includes last, because another tenant may have a session with the same id.
-	by := &goredis.ZRangeBy{Min: "[" + ordered(last.started) + string(last.id[:]), Max: "(" + ordered(micros(startedBefore)), Count: int64(limit) + 1}
-	due := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
-		return p.ZRangeByLex(ctx, base+"due", by)
+// dueHead is the size of the start and the id of a due session.
+const dueHead = 24
+
+// openBehind returns open sessions that started before a time, after a session, and reports whether
+// more may follow.
+func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.Time, limit int) (list []where, more bool, err error) {
+	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
+	var end *where // the first end of a list that was not read completely
+	due := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+		// The range of the old layout includes last, because another tenant may have a session with the same id.
+		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
+		if n := s.shards.Load(); n > 1 { // the lists have equal shares, apart from chance
+			by.Min = "(" + by.Min[1:] + last.tenant
+			by.Count = min(by.Count, 2*int64(limit)/n+16)
+		}
+		return p.ZRangeByLex(ctx, in.lists+"due", by)
 	}
-	err = askAll(ctx, s, "due", due, func(name string, cmd *goredis.StringSliceCmd) error {
+	err = askAll(ctx, s, "due", s.lists, due, func(in part, cmd *goredis.StringSliceCmd) error {
+		var w where
 		for _, m := range cmd.Val() {
-			if len(m) != 24 {
+			if len(m) < dueHead {
 				continue
 			}
-			if w := (where{name, toID(m[8:]), fromOrdered(m[:8])}); compareWhere(w, last) > 0 {
+			w = where{in.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
+			if compareWhere(w, last) > 0 {
 				list = append(list, w)
 			}
+		}
+		if int64(len(cmd.Val())) == by.Count && (end == nil || compareWhere(w, *end) < 0) {
+			end = &w
 		}
 		return nil
 	})
 	slices.SortFunc(list, compareWhere)
-	return list[:min(len(list), limit)], err
+	if end != nil { // the same list may continue before the entries of other lists
+		list = slices.DeleteFunc(list, func(w where) bool { return compareWhere(w, *end) > 0 })
+	}
+	more = len(list) > 0 && (end != nil || len(list) > limit)
+	return list[:min(len(list), limit)], more, err
 }
 
 // rows returns the rows of sessions, in order. Sessions without a row are left out.

@@ -17,7 +17,7 @@ import (
 
 // Applied returns the settlement of a session; the zero Applied: the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
-	text, ok, err := s.value(ctx, "applied", s.sessionKey(tenant, id), "a")
+	text, ok, err := s.value(ctx, "applied", ofSession(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}
@@ -47,7 +47,7 @@ func toApplied(text string) (a session.Applied, err error) {
 // Settle takes each step whose session still has version From: the deltas are added to the
 // counters, and To becomes the session's Applied, with version From+1. A step from 0 also closes
 // the session. Settle reports which steps were taken. For the other sessions, read Applied and
-// compute the step again. The steps of a tenant are taken in order, each as a whole.
+// compute the step again. The steps of a session are taken in order, each as a whole.
 //
 // A taken step removes its session from Unsettled, unless the session has feedback that the step
 // does not include.
@@ -59,7 +59,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	tenants := map[string]bool{}
 	for i := range steps {
 		tenants[steps[i].Tenant] = true
-		p.add(s.base(steps[i].Tenant), stepArgs(&steps[i])...)
+		p.add(ofSession(steps[i].Tenant, steps[i].ID), stepArgs(&steps[i])...)
 	}
 	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err

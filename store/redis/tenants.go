@@ -49,6 +49,11 @@ func (r *registered) add(names []string) {
 // register adds tenants to the list of tenants before anything is stored for them. A crash in
 // between leaves a tenant without data, never data without a tenant.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
+	if s.doubt.Load() {
+		if err := s.readLayout(ctx, c); err != nil {
+			return err
+		}
+	}
 	missing := s.known.missing(names)
 	if len(missing) == 0 {
 		return nil
@@ -71,21 +76,21 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll asks one question about each tenant, many in one round trip, and calls answer with each
+// askAll asks one question about each of the parts, many in one round trip, and calls answer with each
 // result.
-func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
+func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, parts func(ctx context.Context, c client) ([]part, error), question func(p goredis.Pipeliner, in part) C, answer func(in part, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
-		names, err := s.tenants(ctx, c)
+		all, err := parts(ctx, c)
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(names, 500) {
-			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, name string) C { return question(p, s.base(name)) })
+		for chunk := range slices.Chunk(all, 500) {
+			cmds, err := piped(ctx, c, chunk, question)
 			if err != nil {
 				return err
 			}
-			for i, name := range part {
-				if err := answer(name, cmds[i]); err != nil {
+			for i, in := range chunk {
+				if err := answer(in, cmds[i]); err != nil {
 					return err
 				}
 			}
@@ -97,11 +102,30 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, question 
 // reopenedField of a tenant's totals is set when reopen is done.
 const reopenedField = "reopened"
 
-// reopen makes sessions of a tenant due again that an earlier release closed without a settlement,
+// reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no
+// session without a settlement.
+func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
+	err = s.do(ctx, "readmit", func(c client) error {
+		if s.shards.Load() > 1 {
+			return nil
+		}
+		parts, err := s.allParts(ctx, c)
+		for _, in := range parts {
+			opened, failed := s.reopen(ctx, c, in)
+			if n, err = n+opened, failed; err != nil {
+				break
+			}
+		}
+		return err
+	})
+	return n, err
+}
+
+// reopen makes sessions of a tenant in the old layout due again that an earlier release closed without a settlement,
 // so that nothing was learned from them. One replica does so once for each tenant; twice does no
 // harm.
-func (s *Store) reopen(ctx context.Context, c client, tenant string) (n int, err error) {
-	base := s.base(tenant)
+func (s *Store) reopen(ctx context.Context, c client, in part) (n int, err error) {
+	base := in.base
 	pipe := c.Pipeline()
 	looked := pipe.HExists(ctx, base+"t", reopenedField)
 	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
@@ -113,7 +137,7 @@ func (s *Store) reopen(ctx context.Context, c client, tenant string) (n int, err
 		if err != nil {
 			return n, err
 		}
-		opened, err := s.script(ctx, c, "reopen", base, anys(ids)...).Int()
+		opened, err := s.runScript(ctx, c, "reopen", in, anys(ids)...).Int()
 		if n += opened; err != nil {
 			return n, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // The page sizes bound the memory of a long export with a slow reader.
 const (
-	pageRefs = 128 // references of a tenant that one call reads
+	pageRefs = 128 // references that one call reads, if there are few parts
 	pageDocs = 16  // documents that one call reads
 )
 
@@ -53,31 +54,33 @@ type ref struct {
 type walker[T any] struct {
 	s    *Store
 	op   string
-	list func(ctx context.Context, c client, tenant string, after place) ([]ref, error)
-	load func(ctx context.Context, c client, refs []ref) ([]T, error) // deleted values are left out
+	list func(ctx context.Context, c client, of []*cursor, most int) error // appends references to the cursors
+	load func(ctx context.Context, c client, refs []ref) ([]T, error)      // deleted values are left out
 }
 
-// cursor is the progress of a walk within one tenant.
+// cursor is the progress of a walk within one part.
 type cursor struct {
-	tenant string
-	refs   []ref
-	last   place
-	ended  bool
+	in    part
+	refs  []ref
+	last  place
+	ended bool
 }
 
-// walk merges the lists of the tenants by place, oldest first.
+// walk merges the lists of the parts by place, oldest first.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	from, to := bounds(since, until)
-	names := []string{tenant}
-	if tenant == "" {
-		var err error
-		if names, err = w.s.Tenants(ctx); err != nil {
-			return err
+	parts, err := ask(ctx, w.s, w.op, func(c client) ([]part, error) {
+		if tenant == "" {
+			return w.s.allParts(ctx, c)
 		}
+		return w.s.partsOf(tenant), nil
+	})
+	if err != nil {
+		return err
 	}
-	cursors := make([]*cursor, len(names))
-	for i, name := range names {
-		cursors[i] = &cursor{tenant: name, last: top()}
+	cursors := make([]*cursor, len(parts))
+	for i, in := range parts {
+		cursors[i] = &cursor{in: in, last: top()}
 	}
 	for {
 		page, more, err := w.page(ctx, cursors, from, to)
@@ -117,19 +120,13 @@ func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64)
 	return page, more, err
 }
 
-// next returns the oldest reference of all tenants. A tenant at its end is not asked again.
+// next returns the oldest reference of all parts. A part at its end is not asked again.
 func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref, bool, error) {
+	if err := w.fill(ctx, c, cursors); err != nil {
+		return ref{}, false, err
+	}
 	var first *cursor
 	for _, k := range cursors {
-		if len(k.refs) == 0 && !k.ended {
-			refs, err := w.list(ctx, c, k.tenant, k.last)
-			if err != nil {
-				return ref{}, false, err
-			}
-			if k.ended = len(refs) < pageRefs; len(refs) > 0 {
-				k.refs, k.last = refs, refs[len(refs)-1].place
-			}
-		}
 		if len(k.refs) > 0 && (first == nil || comparePlaces(k.refs[0].place, first.refs[0].place) < 0) {
 			first = k
 		}
@@ -140,6 +137,31 @@ func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref,
 	r := first.refs[0]
 	first.refs = first.refs[1:]
 	return r, true, nil
+}
+
+// fill reads on in all parts that have few references left, as soon as one part has none, so that
+// many parts share a round trip.
+func (w *walker[T]) fill(ctx context.Context, c client, cursors []*cursor) error {
+	empty := func(k *cursor) bool { return len(k.refs) == 0 && !k.ended }
+	if !slices.ContainsFunc(cursors, empty) {
+		return nil
+	}
+	most := max(pageRefs/len(cursors), 16)
+	for few := range slices.Chunk(slices.DeleteFunc(slices.Clone(cursors), func(k *cursor) bool { return k.ended || len(k.refs) > most/2 }), 256) {
+		before := make([]int, len(few))
+		for i, k := range few {
+			before[i] = len(k.refs)
+		}
+		if err := w.list(ctx, c, few, most); err != nil {
+			return err
+		}
+		for i, k := range few {
+			if k.ended = len(k.refs)-before[i] < most; len(k.refs) > 0 {
+				k.last = k.refs[len(k.refs)-1].place
+			}
+		}
+	}
+	return nil
 }
 
 // bounds returns a time range as stored times: from <= at < to. A deleted session has the smallest
@@ -163,13 +185,18 @@ const gone = math.MinInt64
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples", load: s.sampleDocs,
-		list: func(ctx context.Context, c client, tenant string, after place) ([]ref, error) {
-			from := "-"
-			if after != top() {
-				from = "(" + after.String()
+		list: func(ctx context.Context, c client, of []*cursor, most int) error {
+			pages, err := piped(ctx, c, of, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
+				from := "-"
+				if k.last != top() {
+					from = "(" + k.last.String()
+				}
+				return p.XRangeN(ctx, k.in.base+"samples", from, "+", int64(most))
+			})
+			for i := range pages {
+				of[i].refs = append(of[i].refs, sampleRefs(of[i].in.tenant, pages[i].Val())...)
 			}
-			entries, err := c.XRangeN(ctx, s.base(tenant)+"samples", from, "+", pageRefs).Result()
-			return sampleRefs(tenant, entries), err
+			return err
 		},
 	}
 	return w.walk(ctx, tenant, since, until, fn)
@@ -181,6 +208,8 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	for i, e := range entries {
 		major, minor, _ := strings.Cut(e.ID, "-")
 		refs[i] = ref{tenant: tenant, place: place{integer(major), integer(minor)}, at: integer(e.Values["at"]), fields: e.Values}
+		text, _ := e.Values["session"].(string)
+		refs[i].id, _ = session.ParseID(text)
 	}
 	return refs
 }
@@ -190,7 +219,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
-		return p.HGet(ctx, s.base(r.tenant)+"m:"+id, name)
+		return p.HGet(ctx, s.key(ofSession(r.tenant, r.id), "m:"+id), name)
 	})
 	for i, d := range docs {
 		if d.Val() == "" || err != nil {
@@ -208,25 +237,43 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.readListed,
-		list: func(ctx context.Context, c client, tenant string, after place) ([]ref, error) {
-			list, err := c.ZRangeByScoreWithScores(ctx, s.base(tenant)+"order", &goredis.ZRangeBy{Min: "(" + after.String(), Max: "+inf", Count: pageRefs}).Result()
+		list: func(ctx context.Context, c client, of []*cursor, most int) error {
+			pages, err := piped(ctx, c, of, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
+				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(most)}
+				return p.ZRangeByScoreWithScores(ctx, k.in.base+"order", by)
+			})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			return s.sessionRefs(ctx, c, tenant, list)
+			var all []ref
+			for i := range pages {
+				all = append(all, orderRefs(of[i].in.tenant, pages[i].Val())...)
+			}
+			if err := s.readStarts(ctx, c, all); err != nil {
+				return err
+			}
+			for i := range pages {
+				n := len(pages[i].Val())
+				of[i].refs, all = append(of[i].refs, all[:n]...), all[n:]
+			}
+			return nil
 		},
 	}
 	return w.walk(ctx, tenant, since, until, func(l session.Listed) error { return fn(l.Row, l.Applied) })
 }
 
-// sessionRefs returns references to sessions, with the start of each session. Only the heads of the
-// sessions are read.
-func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list []goredis.Z) ([]ref, error) {
+// orderRefs returns references to entries of the order of writes.
+func orderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
 		id, _ := z.Member.(string)
 		refs[i] = ref{tenant: tenant, place: place{int64(z.Score), -1}, at: gone, id: toID(id)}
 	}
+	return refs
+}
+
+// readStarts reads the start of each session. Only the heads of the sessions are read.
+func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	heads, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
 	})
@@ -235,7 +282,7 @@ func (s *Store) sessionRefs(ctx context.Context, c client, tenant string, list [
 			refs[i].at = fromOrdered(h[:8])
 		}
 	}
-	return refs, err
+	return err
 }
 
 // readListed returns the sessions of references.

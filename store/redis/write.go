@@ -19,16 +19,17 @@ import (
 // (proto-max-bulk-len).
 const maxDocument = 64 << 20
 
-// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. Write may be
-// repeated: a row yields to a row with a newer Seen, a known exchange stays, a sample replaces the
-// sample with the same id, and a known echo stays. After an error a part of the batch may be
-// stored: repeat the call.
+// Write stores the batch: echoes and the index of samples first, then rows, exchanges and samples. An
+// index entry without a session is harmless, and the caller repeats a failed call, so that no session
+// lacks its index. Write may be repeated: a row yields to a row with a newer Seen, a known exchange
+// stays, a sample replaces the sample with the same id, and a known echo stays. After an error a part
+// of the batch may be stored: repeat the call.
 //
 // With session.ErrInvalid nothing was stored, and one of the values can never be stored: remove the
 // value from the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
-	w := &writing{s: s, bases: map[string]string{}}
+	w := &writing{tenants: map[string]bool{}, trails: map[session.Ref]*trail{}}
 	if err := w.encode(&b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
 	}
@@ -37,12 +38,14 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			return err
 		}
 	}
-	if len(w.items) == 0 {
+	if len(w.items)+len(w.index.items) == 0 {
 		return ctx.Err()
 	}
-	return s.change(ctx, "write", slices.Collect(maps.Keys(w.bases)), func(c client) error {
-		// All tenants share one order of writes.
-		end, err := c.IncrBy(ctx, s.commonKey("seq"), int64(len(w.items))).Result()
+	return s.change(ctx, "write", slices.Collect(maps.Keys(w.tenants)), func(c client) error {
+		if err := s.run(ctx, c, &w.index); err != nil {
+			return err
+		}
+		end, err := s.places(ctx, c, len(w.items))
 		if err != nil {
 			return err
 		}
@@ -51,10 +54,21 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			if it.placed {
 				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.items)-i-1), 10))
 			}
-			p.add(it.base, it.args...)
+			p.add(it.at, it.args...)
 		}
 		return s.run(ctx, c, p)
 	})
+}
+
+// places returns the last of n places in the order of writes, which all tenants share. The first place
+// is the time in microseconds: if Redis loses the counter, later places are still behind all earlier
+// places.
+func (s *Store) places(ctx context.Context, c client, n int) (end int64, err error) {
+	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
+	if err == nil && end == int64(n) {
+		end, err = c.IncrBy(ctx, s.commonKey("seq"), micros(s.opt.Now())).Result()
+	}
+	return end, err
 }
 
 // splitUnits separates the rows of units from a batch.
@@ -108,34 +122,55 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	if err != nil {
 		return false, err
 	}
-	place, err := c.Incr(ctx, s.commonKey("seq")).Result()
+	place, err := s.places(ctx, c, 1)
 	if err != nil {
 		return false, err
 	}
 	args = append(append([]any{"u", was}, args...), place)
-	return s.script(ctx, c, "write", s.base(r.Tenant), args...).Bool()
+	return s.script(ctx, c, "write", ofSession(r.Tenant, r.ID), args...).Bool()
 }
 
 // writing is a batch while it is encoded.
 type writing struct {
-	s     *Store
-	items []item
-	bases map[string]string // prefix of the keys of each tenant
+	index   plan   // echoes, and sessions of samples
+	items   []item // values of sessions
+	tenants map[string]bool
+	trails  map[session.Ref]*trail
 }
 
 // item is one operation of write.lua. The last argument of a placed item is the place in the order
 // of writes.
 type item struct {
-	base   string
+	at     spot
 	args   []any
 	placed bool
 }
 
-func (w *writing) add(tenant string, placed bool, args ...any) {
-	if w.bases[tenant] == "" {
-		w.bases[tenant] = w.s.base(tenant)
+// trail lists the index entries of a session, so that they are deleted with the session.
+type trail struct {
+	at      time.Time
+	entries []byte
+}
+
+func (w *writing) add(tenant string, id session.ID, placed bool, args ...any) {
+	w.tenants[tenant] = true
+	w.items = append(w.items, item{ofSession(tenant, id), args, placed})
+}
+
+// addIndex adds an index entry of a session: kind is e for an echo and i for a sample.
+func (w *writing) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
+	w.tenants[tenant] = true
+	w.index.script = "write"
+	w.index.add(ofIndex(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
+	ref := session.Ref{Tenant: tenant, ID: id}
+	if w.trails[ref] == nil {
+		w.trails[ref] = &trail{at: at}
 	}
-	w.items = append(w.items, item{w.bases[tenant], args, placed})
+	letter := kind
+	if kind == "i" {
+		letter = "m"
+	}
+	w.trails[ref].entries = append(w.trails[ref].entries, letter+key...)
 }
 
 // encode checks and encodes everything before anything is sent.
@@ -150,28 +185,32 @@ func (w *writing) encode(b *session.Batch) error {
 		if err != nil {
 			return err
 		}
-		w.add(r.Tenant, true, append([]any{"r"}, args...)...)
+		w.add(r.Tenant, r.ID, true, append([]any{"r"}, args...)...)
 	}
 	for i := range b.Echoes {
 		e := &b.Echoes[i]
-		w.add(e.Tenant, false, "e", string(e.ID[:]), echoBytes(e.Key), ordered(micros(e.At)), score(e.At))
+		w.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), ordered(micros(e.At)))
 	}
 	for i := range b.Exchanges {
 		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
 		if err := fits("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
-		w.add(e.Tenant, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At)))
+		w.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At)))
 	}
 	for i := range b.Samples {
 		m, doc := &b.Samples[i], string(docs.Samples[i])
 		if err := fits("sample "+m.Sample.ID, len(doc)); err != nil {
 			return err
 		}
-		w.add(m.Tenant, false, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, digest(m.Sample.ID), doc,
+		w.addIndex(m.Tenant, m.ID, m.Sample.CreatedAt, "i", digest(m.Sample.ID))
+		w.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, doc,
 			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
 	w.addWhole(b)
+	for ref, t := range w.trails {
+		w.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), score(t.at), string(t.entries))
+	}
 	return nil
 }
 
@@ -199,7 +238,7 @@ func (w *writing) addWhole(b *session.Batch) {
 		names[ref] = append(names[ref], m.Sample.ID)
 	}
 	for _, ref := range b.Whole {
-		w.add(ref.Tenant, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)...)
+		w.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)...)
 	}
 }
 

@@ -204,8 +204,8 @@ func (w *docWorld) samples(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", harness.Brief(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)
 	visit(t, p)
 	p.Eventually("a sample in Redis", func() bool {
-		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "XLEN", "precept:{f942583df4eeb46b}:samples").Output()
-		return err == nil && strings.TrimSpace(string(out)) == "1"
+		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
+		return err == nil && strings.Count(string(out), "\n") == 1
 	})
 }
 

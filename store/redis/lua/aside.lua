@@ -1,12 +1,12 @@
--- Sets sessions and exchanges aside at which a step panicked, and lets sessions be tried again. Marks stand in the hash 'aside'
--- under the session's id, and behind it the exchange's where there is one: whether it is left alone (1), may be tried again (0)
--- or is an exchange (2), how often it was set aside (6 digits), and a document.
--- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in' and the number of tries at
--- which a session stays out. Answers how many were let in.
+-- Sets sessions and exchanges aside at which a step panicked, and readmits sessions. Marks are in the hash 'aside', under the
+-- session and the exchange. A mark is a state, the number of times (6 digits) and a document. States: 1: a session set aside, 0: a
+-- readmitted session, 2: an exchange.
+-- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries
+-- at which a session stays aside. Returns how many sessions were readmitted.
 local n = 0
-local aside = P .. 'aside'
+local marks = A .. 'aside'
 
--- where is the place of an open session among those that are due.
+-- where returns the start of an open session.
 local function where(id)
   local v = call('HMGET', key('s', id), 'h', 'w', 'a')
   if v[3] then return nil end
@@ -17,28 +17,27 @@ end
 local function out()
   local id, exchange, doc, score = arg(), arg(), arg(), arg()
   mention(id, score)
-  local old = call('HGET', aside, id .. exchange)
+  local field = aside(id, exchange)
+  local old = call('HGET', marks, field)
   local tries = old and tonumber(string.sub(old, 2, 7)) or 0
-  call('HSET', aside, id .. exchange, (exchange == '' and '1' or '2') .. string.format('%06d', tries + 1) .. doc)
+  call('HSET', marks, field, (exchange == '' and '1' or '2') .. string.format('%06d', tries + 1) .. doc)
   if exchange == '' then
-    local at = where(id)
-    if at then call('ZREM', P .. 'due', at .. id) end
-    call('SREM', P .. 'unsettled', id)
+    local begun = where(id)
+    if begun then undue(begun, id) end
+    settled(id)
   end
 end
 
--- back lets sessions be tried again that were set aside fewer times than most.
+-- back readmits a session that was set aside fewer times than most.
 local function back()
-  local most, all = tonumber(arg()), call('HGETALL', aside)
-  for i = 1, #all, 2 do
-    local id, value = all[i], all[i + 1]
-    if string.sub(value, 1, 1) == '1' and tonumber(string.sub(value, 2, 7)) < most then
-      call('HSET', aside, id, '0' .. string.sub(value, 2))
-      local at = where(id)
-      if at then call('ZADD', P .. 'due', 0, at .. id) end
-      if call('HEXISTS', key('s', id), 'a') == 1 then call('SADD', P .. 'unsettled', id) end
-      n = n + 1
-    end
+  local id, most = arg(), tonumber(arg())
+  local value = call('HGET', marks, aside(id, ''))
+  if value and string.sub(value, 1, 1) == '1' and tonumber(string.sub(value, 2, 7)) < most then
+    call('HSET', marks, aside(id, ''), '0' .. string.sub(value, 2))
+    local begun = where(id)
+    if begun then due(begun, id) end
+    if call('HEXISTS', key('s', id), 'a') == 1 then unsettled(id) end
+    n = n + 1
   end
 end
 
@@ -46,4 +45,4 @@ while more() do
   if arg() == 'out' then out() else back() end
 end
 done()
-return n
+return {n}

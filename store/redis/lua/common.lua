@@ -1,20 +1,28 @@
--- What every script begins with. KEYS[1] is the tenant's totals, <prefix>:{<tag>}:t; all other keys of the tenant differ from
--- it behind the tag only, and thus lie in the same slot. ARGV is read from left to right by arg().
-local call, T = redis.call, KEYS[1]
-local P = string.sub(T, 1, -2)
+-- The beginning of each script. KEYS[1] ends with 't', and the part before the 't' is the prefix of the keys of one tenant in one
+-- shard. All keys of a shard are in one slot. KEYS[2] never exists. ARGV is read from left to right by arg(). The first argument is
+-- '+' and the tenant, or '' in the old layout, in which each tenant is one shard.
+local call = redis.call
+local P = string.sub(KEYS[1], 1, -2)
 
-local at = 0
+local at = 1
 local function arg()
   at = at + 1
   return ARGV[at]
 end
 local function more() return at < #ARGV end
 
--- key is the key of one session's things.
+-- A is the prefix of the lists that hold sessions of all tenants of a shard, with the tenant N behind each session. The old layout has
+-- such lists for each tenant.
+local sharded = ARGV[1] ~= ''
+local N = string.sub(ARGV[1], 2)
+local A = sharded and string.sub(P, 1, -18) .. 'all:' or P
+local T = A .. 't'
+
+-- key is the key of one session's values.
 local digits = string.rep('%02x', 16)
 local function key(kind, id) return P .. kind .. ':' .. string.format(digits, string.byte(id, 1, 16)) end
 
--- less compares bytes. Lua's own comparison depends on the server's locale.
+-- less compares bytes. The comparison of Lua depends on the server's locale.
 local function less(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -26,7 +34,7 @@ end
 local totals = {}
 local function total(name, n) totals[name] = (totals[name] or 0) + n end
 
--- number gives the next place in the order of writing: the wanted one, or a later one when that has gone by.
+-- number returns the next place in the order of writes: the wanted place, or a later place if a later place was given before.
 local first, last
 local function number(wanted)
   if not last then
@@ -37,7 +45,7 @@ local function number(wanted)
   return string.format('%.0f', last)
 end
 
--- done writes the totals and the last number that was given.
+-- done writes the totals and the last place that was given.
 local function done()
   for name, n in pairs(totals) do
     if n ~= 0 then call('HINCRBY', T, name, n) end
@@ -45,39 +53,51 @@ local function done()
   if last ~= first then call('HSET', T, 'q', string.format('%.0f', last)) end
 end
 
--- mention notes that something refers to a session, so that Forget and Retain find it.
-local function mention(id, score) call('ZADD', P .. 'seen', 'NX', score, id) end
+-- mention adds a session to the list by which Forget and Retain find sessions.
+local function mention(id, score)
+  call('ZADD', P .. 'seen', 'NX', score, id)
+  if sharded then call('SADD', A .. 'tenants', N) end
+end
 
--- Small things stand together, in 16,384 hashes that the server can pack: which session a key went by in, and to which a
--- sample belongs.
+-- due and undue add a session to the list of due sessions, and remove the session; begun is the start of the session (8 bytes).
+local function due(begun, id) call('ZADD', A .. 'due', 0, begun .. id .. N) end
+local function undue(begun, id) call('ZREM', A .. 'due', begun .. id .. N) end
+local function unsettled(id) call('SADD', A .. 'unsettled', id .. N) end
+local function settled(id) call('SREM', A .. 'unsettled', id .. N) end
+
+-- aside is the field of a mark: the session, the exchange, and in a sharded store a zero byte and the tenant.
+local function aside(id, exchange) return id .. exchange .. (sharded and '\0' .. N or '') end
+
+-- Small values are in hashes that the server can pack: 16,384 for each tenant in the old layout, and 64 in each shard.
 local function bucket(kind, k)
+  if sharded then return P .. kind .. ':' .. string.format('%02x', string.byte(k, 7) % 64) end
   local low = string.byte(k, 7) * 256 + string.byte(k, 8)
   return P .. kind .. ':' .. string.format('%04x', low % 16384)
 end
 local function echoes(k) return bucket('e', k) end
 local function index(k) return bucket('i', k) end
 
--- A value is its rank (44 bytes: time and hash, of which the greater one stands) and its JSON.
+-- supersedes compares two values of one feedback. A value is its rank (44 bytes: time and hash) and its JSON.
 local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
--- unheard notes that a session got feedback which the counters do not know. 'n' of the session counts it. Closed sessions stand in
--- 'unsettled', open ones in 'told', in the order in which they last got some.
+-- unheard notes that a session got feedback which the counters do not contain. 'n' of the session counts such feedback. Closed
+-- sessions are in 'unsettled', and open sessions in 'told', in the order of their newest feedback.
 local function unheard(id)
   local s = key('s', id)
   call('HINCRBY', s, 'n', 1)
   if call('HEXISTS', s, 'a') == 1 then
-    call('SADD', P .. 'unsettled', id)
-  else
-    local n = number(0)
-    call('ZADD', P .. 'told', n, id)
-    call('HSET', T, 'told', n)
+    unsettled(id)
+    return
   end
+  local n = number(0)
+  call('ZADD', P .. 'told', n, id)
+  if sharded then call('ZADD', A .. 'told', n, N) else call('HSET', T, 'told', n) end
 end
 
--- entry puts a feedback into a session's set, which has most entries at most, and so many bytes ('b' of the session). 1: that
--- changed it; 0: it did not; -1: the set is full.
+-- entry puts a feedback into the set of a session, which has a bound of entries, and of bytes ('b' of the session). entry returns 1
+-- if the set changed, 0 if not, and -1 if the set is full.
 local bytes = 16777216
 local function entry(id, score, k, value, most)
   mention(id, score)

@@ -1,12 +1,14 @@
--- Deletes sessions wherever they stand: row, exchanges, samples, feedback, marks, echoes and the index of samples.
--- ARGV: a time, at or after which a session was not seen if it is to go ('': whenever); then any number of sessions. Answers how
--- many are gone.
+-- Deletes sessions: row, exchanges, samples, feedback and marks. The list of the session's index entries, which are in other shards,
+-- moves to the hash 'gone', until the caller has deleted the entries.
+-- ARGV: a time: sessions that were seen at that time or later stay ('': no session stays); then any number of sessions. Returns how
+-- many sessions were deleted.
 local before, gone = arg(), 0
+local tail = aside('', '')
 local function drop(id)
   local score = call('ZSCORE', P .. 'seen', id)
   if not score or (before ~= '' and tonumber(score) >= tonumber(before)) then return end
   local s, x, m, f, k = key('s', id), key('x', id), key('m', id), key('f', id), key('k', id)
-  local trail = call('GET', k) or ''
+  local trail = call('GET', k)
   local exchanges, samples, feedback = call('HLEN', x), 0, call('HLEN', f)
   local v = call('HMGET', s, 'h', 'w', 'l')
   local head = v[1]
@@ -16,28 +18,19 @@ local function drop(id)
       call('XDEL', P .. 'samples', call('HGET', m, field))
     end
   end
+  if trail then call('HSET', A .. 'gone', id .. N, trail) end
   call('DEL', s, x, m, f, k)
   call('ZREM', P .. 'seen', id)
-  call('ZREM', P .. 'order', id)
-  call('SREM', P .. 'unsettled', id)
+  total('sessions', -call('ZREM', P .. 'order', id))
+  settled(id)
   call('ZREM', P .. 'told', id)
-  if head then call('ZREM', P .. 'due', string.sub(head, 1, 8) .. id) end
-  if v[2] then call('ZREM', P .. 'due', v[2] .. id) end
+  if head then undue(string.sub(head, 1, 8), id) end
+  if v[2] then undue(v[2], id) end
   if v[3] then total('late', -tonumber(v[3])) end
-  for _, field in ipairs(call('HKEYS', P .. 'aside')) do
-    if string.sub(field, 1, 16) == id then call('HDEL', P .. 'aside', field) end
-  end
-  for p = 1, #trail, 9 do
-    local kind, v = string.sub(trail, p, p), string.sub(trail, p + 1, p + 8)
-    if kind == 'm' then
-      call('HDEL', index(v), v)
-    elseif kind == 'e' then
-      local hash = echoes(v)
-      local old, kept = call('HGET', hash, v) or '', {}
-      for q = 1, #old, 24 do
-        if string.sub(old, q + 8, q + 23) ~= id then kept[#kept + 1] = string.sub(old, q, q + 23) end
-      end
-      if #kept == 0 then call('HDEL', hash, v) else call('HSET', hash, v, table.concat(kept)) end
+  for _, field in ipairs(call('HKEYS', A .. 'aside')) do
+    local exchange = string.sub(field, 17, #field - #tail)
+    if string.sub(field, 1, 16) == id and field == aside(id, exchange) and not string.find(exchange, '%z') then
+      call('HDEL', A .. 'aside', field)
     end
   end
   total('exchanges', -exchanges)

@@ -9,7 +9,7 @@ while more() do
   local head = v[1]
   if head and not v[2] and string.sub(head, 17) == '1' and not string.find(call('HGET', s, 'd') or '', '"method":"import"', 1, true) then
     call('HSET', s, 'h', string.sub(head, 1, 16) .. '0')
-    call('ZADD', P .. 'due', 0, string.sub(head, 1, 8) .. id)
+    due(string.sub(head, 1, 8), id)
     n = n + 1
   end
 end

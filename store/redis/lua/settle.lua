@@ -1,11 +1,11 @@
 -- Takes steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go
 -- into the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
--- ARGV, any number of: session, version before, version after, what it was settled with, how much it had heard, the number of
+-- ARGV, any number of: session, version before, version after, what it was settled with, the state of its feedback, the number of
 -- rows; and of each row its digest, its name, the number of deltas; and of each delta field and value. Answers of each step 1
 -- where it was taken, else 0.
 local taken, any = {}, false
 local function step()
-  local id, from, to, applied, heard, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
+  local id, from, to, applied, state, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
   local s = key('s', id)
   local v = call('HMGET', s, 'h', 'a', 'n', 'w', 'l')
   local version = v[2] and string.match(v[2], '^%d+') or '0'
@@ -15,25 +15,25 @@ local function step()
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
     if from == '0' then call('ZREM', P .. 'told', id) end
-    call('HDEL', P .. 'aside', id) -- it went well this time
+    call('HDEL', A .. 'aside', aside(id, '')) -- no step panicked this time
     if v[4] then
-      call('ZREM', P .. 'due', v[4] .. id)
+      undue(v[4], id)
       call('HDEL', s, 'w')
     end
     -- Feedback and exchanges that came while the step was on its way are for the next one.
-    if (v[3] or '0') == heard then
-      call('SREM', P .. 'unsettled', id)
+    if (v[3] or '0') == state then
+      settled(id)
       if v[5] then
         total('late', -tonumber(v[5]))
         call('HDEL', s, 'l')
       end
     else
-      call('SADD', P .. 'unsettled', id)
+      unsettled(id)
     end
     local head = v[1]
     if from == '0' and head and string.sub(head, 17) == '0' then
       call('HSET', s, 'h', string.sub(head, 1, 16) .. '1')
-      call('ZREM', P .. 'due', string.sub(head, 1, 8) .. id)
+      undue(string.sub(head, 1, 8), id)
     end
   end
   for _ = 1, groups do
@@ -50,6 +50,9 @@ local function step()
   taken[#taken + 1] = ok and 1 or 0
 end
 while more() do step() end
-if any then call('HINCRBY', T, 'moved', 1) end
+if any then
+  local n = call('HINCRBY', T, 'moved', 1)
+  if sharded then call('ZADD', A .. 'moved', n, N) end
+end
 done()
 return taken

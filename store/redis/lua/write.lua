@@ -13,14 +13,15 @@ local function row()
   if not head then
     local early = call('HGET', s, 'w') -- an exchange came first
     if early then
-      call('ZREM', P .. 'due', early .. id)
+      undue(early, id)
       call('HDEL', s, 'w')
     end
     call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
     if standin == '1' then call('HSET', s, 'i', '1') end
-    call('ZADD', P .. 'order', number(place), id)
+    total('sessions', call('ZADD', P .. 'order', number(place), id))
     call('ZADD', P .. 'seen', score, id)
-    if closed == '0' then call('ZADD', P .. 'due', 0, begun .. id) end
+    if sharded then call('SADD', A .. 'tenants', N) end
+    if closed == '0' then due(begun, id) end
     return
   end
   local was = { begun = string.sub(head, 1, 8), seen = string.sub(head, 9, 16), closed = string.sub(head, 17) }
@@ -35,8 +36,8 @@ local function row()
     if v[3] and standin == '0' then call('HDEL', s, 'i') end
     if seen ~= was.seen then call('ZADD', P .. 'seen', score, id) end
   end
-  if was.closed == '0' and (closed == '1' or begun ~= was.begun) then call('ZREM', P .. 'due', was.begun .. id) end
-  if closed == '0' and begun ~= was.begun then call('ZADD', P .. 'due', 0, begun .. id) end
+  if was.closed == '0' and (closed == '1' or begun ~= was.begun) then undue(was.begun, id) end
+  if closed == '0' and begun ~= was.begun then due(begun, id) end
 end
 
 -- A unit's row is written by several: only over the one that it was merged with.
@@ -51,15 +52,13 @@ end
 
 -- An echo's value is up to 20 times (8 bytes) with session (16), newest first, each session once.
 local function echo()
-  local id, k, time, score = arg(), arg(), arg(), arg()
-  mention(id, score)
+  local id, k, time = arg(), arg(), arg()
   local hash = echoes(k)
   local old = call('HGET', hash, k) or ''
-  local list, placed, known = {}, false, false
+  local list, placed = {}, false
   for p = 1, #old, 24 do
     local t, sid = string.sub(old, p, p + 7), string.sub(old, p + 8, p + 23)
     if sid == id then
-      known = true
       if less(time, t) then time = t end
     end
   end
@@ -73,9 +72,31 @@ local function echo()
   end
   if not placed then list[#list + 1] = time .. id end
   local new = table.concat(list, '', 1, math.min(#list, 20))
-  if new == old then return end -- it stands there, or 20 newer ones do
-  call('HSET', hash, k, new)
-  if not known then call('APPEND', key('k', id), 'e' .. k) end
+  if new ~= old then call('HSET', hash, k, new) end
+end
+
+-- found writes the session of a sample to the index.
+local function found()
+  local id, k = arg(), arg()
+  call('HSET', index(k), k, id)
+end
+
+-- trail adds index entries of a session, each a letter and a key (8 bytes), to the list from which the entries are deleted.
+local function trail()
+  local id, score, entries = arg(), arg(), arg()
+  mention(id, score)
+  local k = key('k', id)
+  local old, new = call('GET', k) or '', {}
+  for p = 1, #entries, 9 do
+    local e, q = string.sub(entries, p, p + 8), 1
+    repeat
+      q = string.find(old, e, q, true)
+      local aligned = q and q % 9 == 1
+      if q and not aligned then q = q + 1 end
+    until not q or aligned
+    if not q then new[#new + 1] = e end
+  end
+  if #new > 0 then call('APPEND', k, table.concat(new)) end
 end
 
 -- await sees to it that an exchange becomes a sample: its session is settled again when it was settled before, and one that
@@ -85,12 +106,12 @@ local function await(id, at)
   local v = call('HMGET', s, 'h', 'a', 'w')
   call('HINCRBY', s, 'n', 1)
   if v[2] then
-    call('SADD', P .. 'unsettled', id)
+    unsettled(id)
     call('HINCRBY', s, 'l', 1)
     total('late', 1)
   elseif not v[1] and not v[3] then
     call('HSET', s, 'w', at)
-    call('ZADD', P .. 'due', 0, at .. id)
+    due(at, id)
   end
 end
 
@@ -107,9 +128,10 @@ local function exchange()
   await(id, began)
 end
 
+-- A sample's place in the order of writes is its place in the stream, so that the entries of all shards have one order.
 local function sample()
-  local id, score, name, k, doc = arg(), arg(), arg(), arg(), arg()
-  local tenant, agent, family, created = arg(), arg(), arg(), arg()
+  local id, score, name, doc = arg(), arg(), arg(), arg()
+  local tenant, agent, family, created, place = arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local m = key('m', id)
   local old = call('HGET', m, name)
@@ -117,11 +139,9 @@ local function sample()
     if old ~= doc then call('HSET', m, name, doc) end
     return
   end
-  local entry = call('XADD', P .. 'samples', '*', 'sample_id', name, 'family', family, 'tenant', tenant, 'agent', agent,
+  local entry = call('XADD', P .. 'samples', sharded and number(place) .. '-0' or '*', 'sample_id', name, 'family', family, 'tenant', tenant, 'agent', agent,
     'session', string.format(digits, string.byte(id, 1, 16)), 'created_at', created, 'at', score, 'key', m)
   call('HSET', m, name, doc, ':' .. name, entry)
-  call('HSET', index(k), k, id)
-  call('APPEND', key('k', id), 'm' .. k)
   total('samples', 1)
   total('samples_ever', 1)
 end
@@ -146,6 +166,8 @@ while more() do
   elseif kind == 'u' then unit()
   elseif kind == 'e' then echo()
   elseif kind == 'x' then exchange()
+  elseif kind == 'i' then found()
+  elseif kind == 'k' then trail()
   elseif kind == 'm' then sample()
   elseif kind == 'w' then whole()
   else return redis.error_reply('ERR precept: unknown operation') end
