@@ -100,10 +100,13 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	}
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
-	if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
-		t.Errorf("the number was restored as %s", n)
-	}
+	eventually(t, "restore the number", func() error {
+		err := s.Write(t.Context(), batch(1))
+		if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
+			err = errors.Join(err, fmt.Errorf("the number is %s", n))
+		}
+		return err
+	})
 }
 
 // No test leaves a goroutine behind.

@@ -39,7 +39,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		in, waiting := bufio.NewReader(c), 0
+		in, waiting := bufio.NewReader(c), -1 // the first script reads the number of shards
 		for {
 			name, _, err := readCommand(in)
 			if err != nil {
@@ -49,7 +49,9 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 			case "HELLO":
 				_, _ = c.Write([]byte("-ERR unknown command 'HELLO'\r\n"))
 			case "EVALSHA":
-				if waiting++; waiting == runs {
+				if waiting++; waiting == 0 {
+					_, _ = c.Write([]byte(":256\r\n"))
+				} else if waiting == runs {
 					_, _ = c.Write([]byte(strings.Repeat(":1\r\n", runs)))
 				}
 			default:
@@ -71,6 +73,9 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 func TestUnknownScriptIsSentOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
+	if _, err := s.Tenants(t.Context()); err != nil { // reads the number of shards
+		t.Fatal(err)
+	}
 	sent := func() (digests, texts int) {
 		t.Helper()
 		stop := server.Monitor(t)

@@ -196,15 +196,14 @@ func (p part) owner(rest string) string {
 // release keeps its layout: one shard for each tenant. The number that this Store has read before
 // replaces a number that Redis has lost.
 func (s *Store) readLayout(ctx context.Context, c client) error {
-	s.doubt.Store(false)
 	n, err := s.script(ctx, c, "layout", spot{}, s.shards.Load(), s.opt.Shards).Int()
 	if err != nil {
-		s.doubt.Store(true)
 		return err
 	}
 	if n < 1 || n > mostShards {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
 	s.shards.Store(int64(n))
+	s.doubt.Store(false)
 	return nil
 }
