@@ -235,6 +235,9 @@ type Limits struct {
 	Items                 int           `yaml:"items" min:"1"`
 	Requests              int           `yaml:"requests" min:"1"`
 	Sessions              int           `yaml:"sessions" min:"1" restart:"yes"`
+	TenantSessions        int           `yaml:"tenant_sessions" min:"0" restart:"yes"`
+	TenantBytes           Size          `yaml:"tenant_bytes" min:"0" restart:"yes"`
+	TenantLessons         int           `yaml:"tenant_lessons" min:"0" restart:"yes"`
 	Feedback              int           `yaml:"feedback" min:"1" restart:"yes"`
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`

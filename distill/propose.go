@@ -125,7 +125,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	switch {
 	case errors.As(err, &refused):
 		w.sum.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
-	case errors.Is(err, bank.ErrTooMany):
+	case errors.Is(err, bank.ErrTooMany), errors.Is(err, bank.ErrTenantLessons):
 		w.sum.refuse(d, "", "too many lessons were written within the hour, or wait for approval; it is proposed again later")
 		return errFull
 	case err != nil:

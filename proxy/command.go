@@ -150,6 +150,8 @@ func (n lessonsRequest) explain(err error) (text, result string) {
 	switch {
 	case errors.Is(err, errNoLesson), errors.Is(err, bank.ErrNoLesson):
 		return "no such lesson exists; /lesson list shows your lessons.", "refused"
+	case errors.Is(err, bank.ErrTenantLessons):
+		return bank.ErrTenantLessons.Error() + ".", "refused"
 	case errors.Is(err, bank.ErrTooMany):
 		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
 	}

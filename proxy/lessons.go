@@ -323,6 +323,8 @@ func (n lessonsRequest) refused(c echo.Context, err error) error {
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
 		return errNoLesson
+	case errors.Is(err, bank.ErrTenantLessons):
+		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	case errors.Is(err, bank.ErrTooMany):
 		c.Response().Header().Set("Retry-After", "600")
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())

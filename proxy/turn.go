@@ -143,7 +143,7 @@ func (t *turn) resolve() {
 	}
 	for _, why := range t.session.Excluded {
 		m.sessions.excluded.WithLabelValues(string(why)).Inc()
-		if why == label.ExcludedBusy {
+		if why == label.ExcludedBusy || why == label.ExcludedTenant {
 			t.skip = string(why)
 		}
 	}

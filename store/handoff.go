@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,6 +87,13 @@ func (h *handoff) append() error {
 		h.documents = nil
 	}
 	h.tools.tally.DroppedBad.Add(bad)
+	dropped, err := h.dropOver(rows)
+	if err != nil {
+		return err
+	}
+	if dropped {
+		return h.append()
+	}
 	f := outbox.Flush{Rows: rows, Stubs: h.next.starts, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
@@ -104,6 +112,26 @@ func (h *handoff) append() error {
 	h.next.held = 0
 	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
 	return h.append()
+}
+
+// dropOver drops the new exchanges of tenants for which the outbox has no room, and reports whether some were
+// dropped: a tenant that floods must not take the room of the others.
+func (h *handoff) dropOver(rows []outbox.Row) (dropped bool, err error) {
+	room, err := h.outbox.Over(rows)
+	if err != nil || len(room.Full)+len(room.Limited) == 0 {
+		return false, err
+	}
+	before := int64(len(h.next.exchanges))
+	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return room.Full[x.Tenant] })
+	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return room.Limited[x.Tenant] })
+	h.tools.tally.DroppedQuota.Add(full)
+	h.tools.tally.DroppedTenant.Add(limited)
+	freed := h.next.held * (full + limited) / max(before, 1) // the batch knows no size of a single exchange
+	h.tools.state.heldBytes.Add(-freed)
+	h.next.held -= freed
+	h.full = true // safe rows must be deleted at once
+	h.next.signals = slices.DeleteFunc(h.next.signals, func(g signal) bool { return room.Full[g.Ref.Tenant] || room.Limited[g.Ref.Tenant] })
+	return full+limited > 0, nil
 }
 
 // dropDurable drops durable rows that the shipper has not taken from memory. The caller holds mu.

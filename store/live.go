@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/session"
 )
@@ -28,6 +29,9 @@ type live struct {
 	of    map[session.ID]*Session
 	order *list.List // *Session values, most recently used first
 	limit int
+	// tenants has the sessions of each tenant with a session in memory, most recently used first.
+	tenants     map[string]*list.List
+	tenantLimit int // sessions of one tenant; 0: no limit
 	// volatile reports that the backend keeps nothing: a session that leaves memory is lost. Only the
 	// limit removes sessions of a volatile backend.
 	volatile bool
@@ -41,14 +45,15 @@ type live struct {
 // while a request pins it: from Acquire, Resident or Add until Release.
 type Session struct {
 	Record    *session.Record
-	element   *list.Element
-	pins      atomic.Int32 // number of requests that hold the session
-	used      atomic.Int64 // last use, in Unix seconds
-	dirty     atomic.Bool  // the session is in waiting.dirty
-	later     atomic.Bool  // the session is in waiting.later
-	put       atomic.Int64 // the flush that last took the row; 0: none
-	silent    atomic.Bool  // all turns opted out, and only memory knows
-	forgotten atomic.Bool  // the session was forgotten: no row may be written any more
+	element   *list.Element // in live.order
+	own       *list.Element // in the list of the tenant
+	pins      atomic.Int32  // number of requests that hold the session
+	used      atomic.Int64  // last use, in Unix seconds
+	dirty     atomic.Bool   // the session is in waiting.dirty
+	later     atomic.Bool   // the session is in waiting.later
+	put       atomic.Int64  // the flush that last took the row; 0: none
+	silent    atomic.Bool   // all turns opted out, and only memory knows
+	forgotten atomic.Bool   // the session was forgotten: no row may be written any more
 	// numbers are the numbers of placeholders; nil: no exchange was redacted yet. The recorder owns numbers.
 	numbers *redact.Numbers
 	// unsure reports that the session began without an answer from the backend, and that the backend
@@ -63,8 +68,11 @@ type Session struct {
 // older record of the session.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
 
-func newLive(limit int, volatile bool, replica string) *live {
-	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, volatile: volatile, replica: replica}
+func newLive(limit, tenantLimit int, volatile bool, replica string) *live {
+	return &live{
+		of: map[session.ID]*Session{}, order: list.New(), limit: limit, tenants: map[string]*list.List{}, tenantLimit: tenantLimit,
+		volatile: volatile, replica: replica,
+	}
 }
 
 // get pins a session that is in memory, which counts as a use; nil: not in memory.
@@ -93,6 +101,7 @@ func (l *live) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.used.Store(now.Unix())
 	l.order.MoveToFront(s.element)
+	l.tenants[s.Record.Identity.Tenant].MoveToFront(s.own)
 }
 
 // has reports whether a session is in memory.
@@ -110,24 +119,54 @@ func (l *live) put(rec *session.Record, fresh bool, now time.Time, p progress) *
 	s := l.of[rec.Identity.ID]
 	if s == nil {
 		l.thin(putStep, l.most()-1, time.Time{}, p)
-		if len(l.of) >= l.limit || fresh && len(l.of) >= l.most() {
+		if len(l.of) >= l.limit || fresh && (len(l.of) >= l.most() || l.tenantIsFull(rec.Identity.Tenant, p)) {
 			return nil
 		}
 		rec.Unit.Replica = l.replica // no other goroutine has the record yet
 		s = &Session{Record: rec}
 		s.element = l.order.PushFront(s)
+		own := l.tenants[rec.Identity.Tenant]
+		if own == nil {
+			own = list.New()
+			l.tenants[rec.Identity.Tenant] = own
+		}
+		s.own = own.PushFront(s)
 		l.of[rec.Identity.ID] = s
 	}
 	l.use(s, now)
 	return s
 }
 
-// room reports whether a session may begin.
-func (l *live) room(p progress) bool {
+// room returns the reason why no session of a tenant may begin; "": a session may begin.
+func (l *live) room(tenant string, p progress) label.Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.thin(putStep, l.most()-1, time.Time{}, p)
-	return len(l.of) < l.most()
+	if l.tenantIsFull(tenant, p) {
+		return label.ExcludedTenant
+	}
+	if l.thin(putStep, l.most()-1, time.Time{}, p); len(l.of) >= l.most() {
+		return label.ExcludedBusy
+	}
+	return ""
+}
+
+// tenantIsFull reports whether a tenant has its limit of sessions, and none of putStep sessions, the least
+// recently used, can leave memory. The caller holds mu.
+func (l *live) tenantIsFull(tenant string, p progress) bool {
+	own := l.tenants[tenant]
+	if l.tenantLimit == 0 || own == nil {
+		return false
+	}
+	e := own.Back()
+	for step := putStep; e != nil && step > 0 && own.Len() >= l.tenantLimit; step-- {
+		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
+		if e = e.Prev(); s.pins.Load() > 0 {
+			own.MoveToFront(s.own)
+			continue
+		}
+		l.leave(s, true, p)
+	}
+	return own.Len() >= l.tenantLimit
 }
 
 // most returns the number of sessions in memory beyond which no session begins. The remaining places
@@ -162,18 +201,24 @@ func (l *live) thin(step, most int, idle time.Time, p progress) {
 		if !many && (idle.IsZero() || s.used.Load() > idle.Unix()) {
 			return
 		}
-		switch at := s.put.Load(); {
-		case s.pins.Load() > 0:
-			if many {
-				l.order.MoveToFront(s.element)
-			}
-		case s.dirty.Load() || s.later.Load() || s.silent.Load() && !many:
-		case at <= p.delivered:
-			l.drop(s)
-		case many && at <= p.inOutbox:
-			l.blind.Store(max(l.blind.Load(), at))
-			l.drop(s)
+		if s.pins.Load() == 0 {
+			l.leave(s, many, p)
+		} else if many {
+			l.order.MoveToFront(s.element)
 		}
+	}
+}
+
+// leave removes a session that no request pins, if its row is stored. many reports that memory has no room.
+// The caller holds mu.
+func (l *live) leave(s *Session, many bool, p progress) {
+	switch at := s.put.Load(); {
+	case s.dirty.Load() || s.later.Load() || s.silent.Load() && !many:
+	case at <= p.delivered:
+		l.drop(s)
+	case many && at <= p.inOutbox:
+		l.blind.Store(max(l.blind.Load(), at))
+		l.drop(s)
 	}
 }
 
@@ -181,6 +226,11 @@ func (l *live) thin(step, most int, idle time.Time, p progress) {
 func (l *live) drop(s *Session) {
 	delete(l.of, s.Record.Identity.ID)
 	l.order.Remove(s.element)
+	tenant := s.Record.Identity.Tenant
+	own := l.tenants[tenant]
+	if own.Remove(s.own); own.Len() == 0 {
+		delete(l.tenants, tenant)
+	}
 }
 
 // forget removes a session from memory, and reports whether the session was there. A request that
@@ -201,12 +251,10 @@ func (l *live) forget(tenant string, id session.ID) bool {
 func (l *live) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.of {
-		if s.Record.Identity.Tenant == tenant {
-			s.forgotten.Store(true)
-			l.drop(s)
-			n++
-		}
+	for own := l.tenants[tenant]; own != nil && own.Len() > 0; n++ {
+		s := own.Front().Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
+		s.forgotten.Store(true)
+		l.drop(s)
 	}
 	return n
 }

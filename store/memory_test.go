@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/bandit/trial"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -204,7 +205,7 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	mine := r.begin(us, "mine", picked(true))
 	began := 1
 	for i := range 10 * limit {
-		if !r.store.Room() {
+		if r.store.Room(us) != "" {
 			continue
 		}
 		r.begin(us, fmt.Sprint("s", i), picked(true))
@@ -222,7 +223,7 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	same(t, "sessions that began", began, limit-limit/16)
 	same(t, "the first is in memory", r.inMemory(us, mine), true)
 	r.deliver()
-	same(t, "there is room when the rows are written", r.store.Room(), true)
+	same(t, "there is room when the rows are written", r.store.Room(us), "")
 	same(t, "turns of the first", r.turnsOf(mine), 1)
 }
 
@@ -239,7 +240,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 	others := func() {
 		for i := range limit {
-			if r.store.Room() {
+			if r.store.Room(us) == "" {
 				r.begin(us, fmt.Sprint("other", i), picked(true))
 			}
 		}
@@ -265,9 +266,9 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	r.deliver()
 	for i := range limit {
 		for range long/16 + 1 { // a look passes at most 16 sessions
-			r.store.Room()
+			r.store.Room(us)
 		}
-		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(), true)
+		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(us), "")
 		r.begin(us, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
@@ -444,4 +445,30 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
 	same(t, "turns that are newer here", r.turnsOf(id), 9)
+}
+
+// A tenant that floods memory with sessions takes only its share: its further sessions begin without
+// lessons, and the sessions of other tenants find a place. When its rows are stored, its own least recently
+// used session makes room.
+func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	const limit, share = 64, 32
+	r := newRig(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
+	began := 0
+	for i := range 10 * limit {
+		if why := r.store.Room(us); why != "" {
+			same(t, "reason", why, label.ExcludedTenant)
+			continue
+		}
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		began++
+	}
+	same(t, "sessions of the flood", began, share)
+	same(t, "room for another tenant", r.store.Room("another"), "")
+	theirs := r.begin("another", "theirs", picked(true))
+	r.deliver()
+	same(t, "room after the rows are stored", r.store.Room(us), "")
+	r.begin(us, "late", picked(true))
+	same(t, "the oldest session left memory", r.inMemory(us, idOf("s0")), false)
+	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)
 }

@@ -32,7 +32,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	_, volatile := o.Backend.(Volatile)
-	live := newLive(o.Sessions, volatile, o.Replica)
+	live := newLive(o.Sessions, o.Tenant, volatile, o.Replica)
 
 	// The parts that requests call.
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
@@ -95,7 +95,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
-		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, Quota: o.Queue.Bytes, Now: o.Now, Damaged: func(err error) {
+		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, Quota: o.Queue.Bytes, TenantQuota: o.Queue.TenantBytes, Tenants: o.Queue.Tenants, Now: o.Now, Damaged: func(err error) {
 			s.state.reread.Store(true)
 			o.Hooks.Failed(label.StepSpool, err)
 		}})

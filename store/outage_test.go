@@ -359,3 +359,45 @@ func TestStopReportsALoss(t *testing.T) {
 	}
 	same(t, "reported", slices.Contains(r.failed(), "stop"), true)
 }
+
+// While the backend is down, a tenant that floods the outbox loses its newest exchanges, and another tenant
+// still finds room.
+func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]struct {
+		set    func(o *store.Options)
+		reason string
+	}{
+		"shared outbox":       {func(o *store.Options) { o.Queue.Tenants = true }, "quota"},
+		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.TenantBytes = 256 << 10 }, "tenant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; change.set(o) })
+			r.backend.down()
+			const turns = 100
+			for i := range turns {
+				r.large("s", i+1, 16<<10)
+				r.wait(time.Second)
+			}
+			dropped := r.books(true).Dropped
+			if n := dropped[change.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
+				t.Fatalf("dropped %v, want %d to %d with the reason %s", dropped, turns/4, turns-5, change.reason)
+			}
+			for i := range 3 {
+				x := exchange("another", "theirs", i+1, r.clock.now())
+				x.Reply.Text = noise(i, 4<<10)
+				if !r.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
+					t.Fatal("a turn of the other tenant was refused")
+				}
+				r.wait(time.Second)
+			}
+			same(t, "dropped since", fmt.Sprint(r.books(true).Dropped), fmt.Sprint(dropped))
+			r.backend.up()
+			r.wait(time.Minute)
+			r.offer("s", turns+1)
+			r.deliver()
+			same(t, "dropped in the end", fmt.Sprint(r.books(true).Dropped), fmt.Sprint(dropped))
+		})
+	}
+}

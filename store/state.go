@@ -69,6 +69,7 @@ type Tally struct {
 	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
 	DroppedBad      atomic.Int64 // exchanges that do not encode, or at which a step panicked
 	DroppedQuota    atomic.Int64 // exchanges that found the outbox at its limit
+	DroppedTenant   atomic.Int64 // exchanges of a tenant with limits.tenant_bytes in the outbox
 	DroppedReadOnly atomic.Int64 // exchanges without a writable data directory
 	WriteErrors     atomic.Int64 // failed writes; each write is repeated
 	Pending         atomic.Int64 // exchanges that wait for the backend
@@ -85,6 +86,7 @@ const (
 	droppedBad      = "bad"       // the exchange does not encode, or the backend can never store the exchange
 	droppedReadOnly = "read_only" // the data directory cannot be written
 	droppedQuota    = "quota"     // the outbox was at limits.outbox_bytes
+	droppedTenant   = "tenant"    // the tenant had limits.tenant_bytes in the outbox
 	droppedDamaged  = "damaged"   // the outbox was damaged
 	droppedOptOut   = "opted_out" // the exchange names an opted-out path
 )

@@ -22,6 +22,7 @@ type Options struct {
 	Absent    bool          // the backend did not answer at the start
 	Lookup    time.Duration // longest wait of a request for the backend; 0: 45 ms
 	Sessions  int           // most sessions in memory (limits.sessions); 0: 20,000
+	Tenant    int           // most sessions of one tenant in memory (limits.tenant_sessions); 0: no limit
 	Retention time.Duration // age at which a session is deleted, counted from its last use; 0: never
 	Sentiment bool          // the words of the user count as implicit feedback
 	Queue     QueueOptions
@@ -34,6 +35,8 @@ type Options struct {
 type QueueOptions struct {
 	Path         string        // file of the outbox; "": exchanges wait in memory alone
 	Bytes        int64         // most bytes of the rows in the outbox (limits.outbox_bytes)
+	TenantBytes  int64         // most bytes of the rows of one tenant (limits.tenant_bytes); 0: no limit
+	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the largest first
 	MemoryBytes  int64         // most bytes of exchanges in memory (limits.capture_total_bytes)
 	DeliverEvery time.Duration // pause between two deliveries; 0: every flush is delivered
 }
@@ -118,10 +121,12 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 // Resident pins a session that is in memory; nil: the session is not in memory.
 func (s *Store) Resident(id session.ID) *Session { return s.sessions.inMemory(id) }
 
-// Room reports whether a new session may begin. Memory is full when limits.sessions sessions are in
-// memory and none of them can leave, because requests use them or the backend does not have their
-// rows yet.
-func (s *Store) Room() bool { return s.sessions.live.room(s.state.progress()) }
+// Room returns the reason why no session of a tenant may begin; "": a session may begin. Memory is full
+// when limits.sessions sessions are in memory and none of them can leave, because requests use them or
+// the backend does not have their rows yet. limits.tenant_sessions bounds the sessions of one tenant likewise.
+func (s *Store) Room(tenant string) label.Reason {
+	return s.sessions.live.room(tenant, s.state.progress())
+}
 
 // Add pins a new session. If another request added the session a moment ago, Add pins and returns
 // the session of that request. If memory is full, Add returns nil: the request goes without lessons

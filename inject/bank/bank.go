@@ -19,6 +19,9 @@ var ErrNoLesson = errors.New("no such lesson exists")
 // ErrTooMany is the error of a write beyond the limits of the caller, or of the approval queue.
 var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
+// ErrTenantLessons is the error of a new lesson of a tenant that has limits.tenant_lessons lessons.
+var ErrTenantLessons = errors.New("the tenant has limits.tenant_lessons lessons; delete some, or ask the operator to raise limits.tenant_lessons")
+
 // Refused is the error of a lesson that the checks refuse.
 type Refused struct{ Faults lesson.Faults }
 
@@ -38,10 +41,11 @@ type Limits struct {
 	AgentHour  int // writes of one agent per hour (60)
 	TenantHour int // writes of one tenant per hour (300)
 	Waiting    int // lessons of one tenant in the approval queue (500)
+	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0: no limit
 }
 
 func (l Limits) orUsual() Limits {
-	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500)}
+	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500), l.Tenant}
 }
 
 // Options configure a bank.

@@ -74,7 +74,7 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	r = b.admit(s, &p)
 	c.Log = []lesson.Event{s.proposed(&p, &r)}
 	if r.Err == nil {
-		q.waits(r.Lesson)
+		q.holds(r.Lesson)
 		c.Edits = []Edit{{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)}}
 		s.add(r.Lesson)
 	}

@@ -14,6 +14,7 @@ type quota struct {
 	agents  map[lesson.Scope]int // writes within the last hour
 	tenants map[string]int
 	waiting map[string]int // lessons in the approval queue, by tenant
+	own     map[string]int // lessons, by tenant
 }
 
 // newest is the number of events of the audit log that are read. More writes within an hour exceed
@@ -25,7 +26,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	if s.left != nil {
 		return s.left, nil
 	}
-	q := &quota{s.bank.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
+	q := &quota{s.bank.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
 	events, err := s.bank.o.Place.Tail(ctx, newest)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 		q.count(lesson.Scope{Tenant: e.Tenant, Agent: e.Agent})
 	}
 	for _, l := range s.book.Lessons() {
-		q.waits(l)
+		q.holds(l)
 	}
 	s.left = q
 	return q, nil
@@ -59,12 +60,16 @@ func (q *quota) spend(s lesson.Scope) error {
 	if q.agents[s] >= q.limits.AgentHour && s.Agent != "" || q.tenants[s.Tenant] >= q.limits.TenantHour || q.waiting[s.Tenant] >= q.limits.Waiting {
 		return ErrTooMany
 	}
+	if most := q.limits.Tenant; most > 0 && s.Tenant != "" && q.own[s.Tenant] >= most {
+		return ErrTenantLessons
+	}
 	q.count(s)
 	return nil
 }
 
-// waits counts a program's lesson that waits for a decision.
-func (q *quota) waits(l *lesson.Lesson) {
+// holds counts a lesson of the bank, and a program's lesson that waits for a decision.
+func (q *quota) holds(l *lesson.Lesson) {
+	q.own[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {
 		q.waiting[l.Scope.Tenant]++
 	}

@@ -16,4 +16,5 @@ func ExampleExclusionReasons() {
 	// late
 	// secret
 	// busy
+	// tenant
 }

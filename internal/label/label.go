@@ -137,11 +137,13 @@ const (
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
 	ExcludedKeys Reason = "secret" // the replica does not know the keys of the fleet
 	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none of them can leave
+
+	ExcludedTenant Reason = "tenant" // the tenant has limits.tenant_sessions sessions in memory, and none of them can leave
 )
 
 // ExclusionReasons returns all reasons of precept_sessions_excluded_total.
 func ExclusionReasons() []Reason {
-	return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedBusy}
+	return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedBusy, ExcludedTenant}
 }
 
 // The reasons of precept_side_requests_total: a request is not part of the main conversation.
@@ -179,11 +181,12 @@ const (
 	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
 	DroppedBad      Reason = "bad"       // the backend can never take the exchange
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
+	DroppedTenant   Reason = "tenant"    // limits.tenant_bytes of the tenant wait in the outbox
 )
 
 // DropReasons returns all reasons of precept_dropped_total.
 func DropReasons() []Reason {
-	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly}
+	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly, DroppedTenant}
 }
 
 // The reasons of precept_late_feedback_dropped_total: posted feedback that waited in the outbox was

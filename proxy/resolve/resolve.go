@@ -35,7 +35,7 @@ type Pins interface {
 // Additions adds new sessions.
 type Additions interface {
 	// Room reports whether a session may begin: memory is bounded by limits.sessions.
-	Room() bool
+	Room(tenant string) label.Reason
 	// Add pins a new record. If another request has added the ID already, Add returns the session
 	// of the other request. Add returns nil if memory is full.
 	Add(rec *session.Record) *store.Session

@@ -44,7 +44,12 @@ func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Sessi
 
 func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
 
-func (f *fake) Room() bool { return !f.full }
+func (f *fake) Room(string) label.Reason {
+	if f.full {
+		return label.ExcludedBusy
+	}
+	return ""
+}
 
 func (f *fake) Add(rec *session.Record) *store.Session {
 	if f.live[rec.Identity.ID] == nil {

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,6 +20,7 @@ type search struct {
 	parent *store.Session // pinned; the named session whose sub-agent sends the request
 	asked  bool           // the backend was asked for echoes: the items did not occur at this replica
 	late   bool           // the backend did not say in time whether the session exists
+	full   label.Reason   // reason why no session can begin; "": limits.sessions
 	lost   bool           // the backend did not say in time to which session the items belong
 }
 
@@ -156,7 +158,8 @@ func (s *search) open() bool {
 		s.r.threads.Ended(res.Thread, true, s.begun)
 		return true
 	}
-	if !st.Room() {
+	if why := st.Room(s.q.Scope.Tenant); why != "" {
+		s.full = why
 		return false
 	}
 	late := s.late || s.lost && res.Thread.New
@@ -196,7 +199,7 @@ func (s *search) passWithoutSession() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{label.ExcludedBusy} // the session of the other reasons does not exist
+	res.Excluded = []label.Reason{cmp.Or(s.full, label.ExcludedBusy)} // the session of the other reasons does not exist
 	s.r.threads.Ended(res.Thread, true, s.begun)
 }
 

@@ -29,6 +29,7 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	for _, id := range f.Ended {
 		delete(b.begun, id)
 	}
+	b.shares.add(f.Rows)
 	b.scrub = b.scrub || f.Scrub
 	return b.counts.Sequence, nil
 }

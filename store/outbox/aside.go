@@ -46,6 +46,8 @@ func (b *Outbox) replace(damage error) (err error) {
 	}
 	if err == nil && b.begun == nil { // the damage was found at the start
 		err = b.load()
+	} else if err == nil {
+		b.shares.bytes, err = b.shares.sum(b.writer, "true")
 	}
 	if err != nil {
 		return classify(errors.Join(damage, err))

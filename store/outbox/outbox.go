@@ -86,7 +86,11 @@ func (f *Flush) Empty() bool {
 type Options struct {
 	Path  string
 	Quota int64 // largest size of all rows in bytes (limits.outbox_bytes)
-	Now   func() time.Time
+	// TenantQuota is the largest size of the rows of one tenant (limits.tenant_bytes); 0: no limit.
+	TenantQuota int64
+	// Tenants reports that the rows of several tenants share the queue (see Over).
+	Tenants bool
+	Now     func() time.Time
 	// Damaged is called with a message for the operator when a file is set aside. Damaged must not
 	// block.
 	Damaged func(err error)
@@ -96,6 +100,7 @@ type Options struct {
 type Outbox struct {
 	path    string
 	quota   int64
+	shares  shares
 	now     func() time.Time
 	damaged func(err error)
 
@@ -119,7 +124,9 @@ type Outbox struct {
 // of the file are incomplete. After a restart of the machine all remaining rows are undelivered,
 // because the store may have lost unsynced data.
 func Open(o Options) (*Outbox, error) {
-	b := &Outbox{path: o.Path, quota: o.Quota, now: o.Now, damaged: o.Damaged, scrub: true}
+	b := &Outbox{
+		path: o.Path, quota: o.Quota, shares: shares{most: o.TenantQuota, fair: o.Tenants}, now: o.Now, damaged: o.Damaged, scrub: true,
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.openFile()
@@ -201,6 +208,7 @@ func (b *Outbox) load() error {
 	})
 	if err == nil {
 		b.begun = map[string]bool{}
+		b.shares.bytes, err = b.shares.sum(b.writer, "true")
 	}
 	if err == nil && wrong {
 		b.damaged(fmt.Errorf("%w: its rows and its account differ; %s are lost", errDamaged, lost))

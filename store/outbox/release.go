@@ -60,9 +60,13 @@ func (b *Outbox) Release(safe int64) error {
 	if safe <= b.counts.Released && b.counts.equal(&b.storedCounts) && b.deferred.Empty() && b.deferredExchanges == 0 {
 		return nil
 	}
+	var released map[string]int64
 	free := func() error {
-		return b.transact(func() error {
+		return b.transact(func() (err error) {
 			b.counts.Released = max(safe, b.counts.Released)
+			if released, err = b.shares.sum(b.writer, "sequence <= ?", safe); err != nil {
+				return err
+			}
 			return execute(b.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
 		})
 	}
@@ -70,6 +74,9 @@ func (b *Outbox) Release(safe int64) error {
 	if errors.Is(err, ErrFull) {
 		b.dropBallast()
 		err = b.write(free)
+	}
+	if err == nil {
+		b.shares.remove(released)
 	}
 	if err == nil && !b.ballast {
 		b.shrink()
@@ -140,16 +147,27 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 		return nil
 	}
 	b.scrub = true
-	return b.write(func() error {
-		return b.transact(func() error {
+	var before, after map[string]int64
+	err := b.write(func() error {
+		return b.transact(func() (err error) {
 			if ids == nil {
 				if err := b.deletePosts("tenant = ?", tenant); err != nil {
 					return err
 				}
 			}
-			return b.forget(where, args)
+			if before, err = b.shares.sum(b.writer, where, args...); err != nil {
+				return err
+			}
+			if err = b.forget(where, args); err == nil {
+				after, err = b.shares.sum(b.writer, where, args...)
+			}
+			return err
 		})
 	})
+	if err == nil {
+		b.shares.remove(map[string]int64{tenant: before[tenant] - after[tenant]})
+	}
+	return err
 }
 
 func (b *Outbox) forget(where string, args []any) error {

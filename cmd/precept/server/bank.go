@@ -64,7 +64,12 @@ func (w *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (
 	if err != nil {
 		return nil, nil, err
 	}
-	return w.Writer(place, change...), closeBank, nil
+	return w.Writer(place, append([]func(*bank.Options){limitLessons(cfg)}, change...)...), closeBank, nil
+}
+
+// limitLessons applies limits.tenant_lessons to a bank.
+func limitLessons(cfg *configs.Config) func(*bank.Options) {
+	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
 }
 
 // Writer returns the bank of a place: the rules for writing lessons, with the redactor's checks.

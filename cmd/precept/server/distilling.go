@@ -62,7 +62,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	return &Distiller{distill.Options{
 		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: w.Writer(place, func(o *bank.Options) { o.Checks.Resolve = resolve }),
+		Bank: w.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,

@@ -48,7 +48,7 @@ func (h *health) read(ctx context.Context) admin.Health {
 			WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
 			Dropped: map[string]int64{
 				"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(),
-				"quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(),
+				"quota": t.DroppedQuota.Load(), "tenant": t.DroppedTenant.Load(), "read_only": t.DroppedReadOnly.Load(),
 				"copies_cut": t.CopiesCut.Load(),
 			},
 		},

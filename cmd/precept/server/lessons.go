@@ -63,7 +63,7 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 	if fleet != nil {
 		l.place = fleet
 	}
-	l.writer = tools.Writer(l.place, func(o *bank.Options) {
+	l.writer = tools.Writer(l.place, limitLessons(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
 	})
 	return l

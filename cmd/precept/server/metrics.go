@@ -22,7 +22,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
 	drops := map[label.Reason]*atomic.Int64{
 		label.DroppedFull: &t.DroppedFull, label.DroppedQuota: &t.DroppedQuota, label.DroppedOptOut: &t.OptedOut,
-		label.DroppedBad: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly,
+		label.DroppedBad: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly, label.DroppedTenant: &t.DroppedTenant,
 	}
 	for _, reason := range label.DropReasons() {
 		count(dropped, droppedHelp, prometheus.Labels{"reason": string(reason)}, drops[reason])

@@ -178,14 +178,22 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
 		Now: w.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
-		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions,
+		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, Tenant: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
-			Path: outboxOf(cfg, backend), Bytes: int64(cfg.Limits.OutboxBytes),
+			Path: outboxOf(cfg, backend), Bytes: int64(cfg.Limits.OutboxBytes), TenantBytes: int64(cfg.Limits.TenantBytes), Tenants: cfg.Tenancy != "single",
 			MemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverEvery(cfg),
 		},
 		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, Personal: cfg.Learning.AnonymizePII},
 	}, err
+}
+
+// tenantSessions returns the maximum number of sessions of one tenant in memory; 0: no limit.
+func tenantSessions(cfg *configs.Config) int {
+	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
+		return n
+	}
+	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
 // LearnOptions returns the options of a learner for every verb that learns or reports.

@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"an archived lesson is read on demand, and is restored in its former state", archive},
 		{"a person's text is put, edited and checked", put},
 		{"nobody floods the bank", floods},
+		{"a tenant has a limit of lessons", tenantLessons},
 		{"writers at once lose nothing", together},
 		{"three hundred agents write at once", many},
 		{"a lesson of the same title is written again", recorded},

@@ -118,6 +118,28 @@ func put(t *testing.T, d *desk) {
 	d.expect(t, err, lesson.CodeInvalid)
 }
 
+func tenantLessons(t *testing.T, d *desk) {
+	t.Helper()
+	d.Bank = d.open(bank.Limits{Tenant: 2})
+	write := func(tenant string, n int) error {
+		l := draft("x")
+		l.Slug, l.Title = "", fmt.Sprint("Do ", n, " for ", tenant)
+		rs, err := d.Bank.ProposeAll(t.Context(), []bank.Proposal{{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: tenant, Agent: "a"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rs[0].Err
+	}
+	for i, want := range []error{nil, nil, bank.ErrTenantLessons} {
+		if err := write("acme", i); !errors.Is(err, want) {
+			t.Errorf("got %v for lesson %d, want %v", err, i+1, want)
+		}
+	}
+	if err := write("other", 0); err != nil {
+		t.Errorf("got %v for another tenant, want no error", err)
+	}
+}
+
 func floods(t *testing.T, d *desk) {
 	t.Helper()
 	d.Bank = d.open(bank.Limits{AgentHour: 5, TenantHour: 8, Waiting: 10})
