@@ -18,6 +18,7 @@ const (
 	UnsampledEvery = unsampledEvery
 	TenantsMost    = tenantsMost
 	TenantIdle     = tenantIdle
+	TenantsKept    = tenantsKept
 	TenantStep     = tenantStep
 )
 

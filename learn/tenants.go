@@ -15,6 +15,7 @@ const (
 	// tenantsMost is the number of tenants in memory, the most recently used. With a tenant for
 	// each credential a million tenants may exist.
 	tenantsMost    = 2000
+	tenantsKept    = 64               // up to this number, an idle tenant stays in memory: its first request after a night must not start from the priors
 	tenantsAtStart = 256              // tenants that are read at a start; further tenants are read at their first use
 	tenantIdle     = 10 * time.Minute // a tenant without a use for this time, or for up to twice this time, leaves memory
 	tenantStep     = 200              // tenants per read of the backend
@@ -183,7 +184,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 }
 
 // evict removes tenants without a recent use from memory, and the least recently used tenants beyond
-// the bound. The backend has their counters. Each tenant is checked once in tenantIdle, and more often
+// the bound. The backend has their counters. The latest tenantsKept tenants stay. Each tenant is checked once in tenantIdle, and more often
 // only beyond the bound.
 func (b *beliefs) evict() {
 	b.mu.Lock()
@@ -199,6 +200,9 @@ func (b *beliefs) evict() {
 		name := last.Value.(string) //nolint:forcetypeassert // the list holds names only
 		t := b.tenants[name]
 		many := len(b.tenants) > tenantsMost
+		if len(b.tenants) <= tenantsKept {
+			return
+		}
 		switch used := t.used.Load(); {
 		case !many && now-t.checked < int64(tenantIdle):
 			return

@@ -55,10 +55,20 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	if held, _ := r.Holds(us); !held {
 		t.Fatal("the tenant left memory too early")
 	}
-	for range 2 {
-		r.clk.add(learn.TenantIdle)
-		r.Tidy(r.ctx())
+	idle := func() {
+		for range 2 {
+			r.clk.add(learn.TenantIdle)
+			r.Tidy(r.ctx())
+		}
 	}
+	idle()
+	if held, read := r.Holds(us); !held || !read {
+		t.Fatal("the only tenant left memory: its next request would start from the priors")
+	}
+	for i := range learn.TenantsKept {
+		r.Beliefs(fmt.Sprint("tenant", i))
+	}
+	idle()
 	if held, _ := r.Holds(us); held {
 		t.Fatal("an idle tenant is in memory")
 	}
@@ -96,5 +106,5 @@ func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 	r.clk.add(learn.TenantIdle - 3*time.Second)
 	r.Tidy(r.ctx())
 	same(t, "checked tenants after the idle time", r.CheckedSince(begin), 1)
-	same(t, "tenants in memory", r.TenantsInMemory(), 1)
+	same(t, "tenants in memory", r.TenantsInMemory(), learn.TenantsKept)
 }
