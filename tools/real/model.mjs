@@ -1,5 +1,5 @@
-// A small real model behind POST /v1/chat/completions. It completes the newest user message as text, which is what a base
-// model can do. Usage: node model.mjs FILE.gguf; it prints the port that it listens on.
+// A small real model behind POST /v1/chat/completions. It completes the newest user message as text, as a base model
+// does. Usage: node model.mjs FILE.gguf; it prints the port that it listens on.
 import http from "node:http";
 import {getLlama, LlamaCompletion} from "node-llama-cpp";
 

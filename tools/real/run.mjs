@@ -1,6 +1,7 @@
-// Holds precept's report against the truth, with a real model. First the truth: the same question with and without a lesson,
-// with the same seed, asked of the model itself. Then sessions through precept, whose answers are checked and told.
-// Usage: node run.mjs MODEL.gguf PRECEPT LESSONS; SESSIONS, PAIRS and SEED come from the environment.
+// Compares precept's report with the true effects for a real model. True effects: the model answers the same question with and
+// without a lesson, with the same seed. Then sessions go through precept. A tool call checks each answer, so that every session
+// shows its errors, and a part of the sessions (RATED) gets a reward. Usage: node run.mjs MODEL.gguf PRECEPT LESSONS;
+// SESSIONS, PAIRS, RATED and SEED come from the environment.
 import {spawn} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -9,6 +10,7 @@ import {block, fires, lessons, random, right, task} from "./world.mjs";
 
 const [modelFile, precept, lessonDir] = process.argv.slice(2);
 const sessions = Number(process.env.SESSIONS ?? 2000), pairs = Number(process.env.PAIRS ?? 150), seed = Number(process.env.SEED ?? 1);
+const rated = Number(process.env.RATED ?? 0.25);
 const parallel = 4, token = "real-run-token-0123456789";
 const all = lessons(lessonDir), children = [];
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "precept-real-"));
@@ -19,14 +21,25 @@ function child(command, args, env) {
   return p;
 }
 
-async function ask(base, text, seed, headers = {}) {
+const ask = (base, text, seed, headers = {}) => complete(base, [{role: "user", content: text}], 5, seed, headers);
+
+async function complete(base, messages, max_tokens, seed, headers) {
   const res = await fetch(base + "/v1/chat/completions", {
     method: "POST", headers: {"content-type": "application/json", ...headers},
-    body: JSON.stringify({model: "gemma-3-270m", messages: [{role: "user", content: text}], seed, temperature: 0.7, max_tokens: 5}),
+    body: JSON.stringify({model: "gemma-3-270m", messages, seed, temperature: 0.7, max_tokens, tools: [checkTool]}),
   });
   if (!res.ok) throw new Error(`${res.status} ${await res.text()}`);
   return (await res.json()).choices[0].message.content;
 }
+
+const checkTool = {type: "function", function: {name: "check_answer", parameters: {type: "object", properties: {answer: {type: "string"}}}}};
+
+// check sends the result of the tool call that checks an answer, and reads one token of the reply.
+const check = (base, text, answer, correct, seed, headers) => complete(base, [
+  {role: "user", content: text},
+  {role: "assistant", content: null, tool_calls: [{id: "call_1", type: "function", function: {name: "check_answer", arguments: JSON.stringify({answer})}}]},
+  {role: "tool", tool_call_id: "call_1", content: correct ? "The answer is correct." : "error: answer check failed: the answer is wrong"},
+], 1, seed, headers);
 
 // each works on the numbers below n, a few at once.
 async function each(n, what, work) {
@@ -40,7 +53,8 @@ async function each(n, what, work) {
   }));
 }
 
-// truth is a lesson's effect with the others there as often as precept puts them there: 95% not control, 80% not withheld.
+// truth returns the true effect of a lesson. The other lessons of a question are present as often as precept inserts them: 95% of
+// the sessions are no control, and 80% of the picks are not withheld.
 async function truth(upstream, lesson) {
   const differences = [];
   await each(pairs, lesson.slug, async i => {
@@ -74,16 +88,30 @@ async function main() {
   const truths = {};
   for (const lesson of all) truths[lesson.slug] = await truth(upstream, lesson);
 
-  const data = path.join(scratch, "data");
-  const proxy = child(precept, ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", data, "--lessons", lessonDir,
+  const data = path.join(scratch, "data"), used = path.join(scratch, "lessons"); // precept writes its log beside the lessons
+  fs.cpSync(lessonDir, used, {recursive: true});
+  const proxy = child(precept, ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", data, "--lessons", used,
     "--upstream", upstream + "/v1", "--reward-close-after", "2s"], {PRECEPT_ADMIN_TOKEN: token, OPENAI_BASE_URL: ""});
   const at = await started(data, proxy);
-  let gained = 0;
+  let gained = 0, done = false;
+  const report = async () => await (await fetch(at.admin + "/api/report", {headers: {authorization: "Bearer " + token}})).json();
+  const proofs = {};
+  const look = async () => { // records the first proof of each kind for each lesson
+    for (const l of (await report()).lessons) {
+      const p = proofs[l.slug] ??= {}, o = (l.outcomes ?? []).find(o => o.name === "recurrence");
+      if (o && String(o.verdict).startsWith("proven")) p.recurrence ??= o.n_injected + o.n_withheld;
+      if (String(l.verdict).startsWith("proven")) p.reward ??= l.n_injected + l.n_withheld;
+    }
+  };
+  const looking = (async () => { while (!done) { await look(); await new Promise(r => setTimeout(r, 2000)); } })();
   await each(sessions, "sessions", async i => {
     const t = task(random(seed * 7e6 + i));
     const name = `real-${seed}-${i}`;
-    const y = right(t, await ask(at.data, t.text, 1e6 + i, {"Precept-Session": name}));
+    const answer = await ask(at.data, t.text, 1e6 + i, {"Precept-Session": name});
+    const y = right(t, answer);
     gained += y;
+    await check(at.data, t.text, answer, y === 1, 1e6 + i, {"Precept-Session": name});
+    if (random(seed * 3e6 + i)() >= rated) return;
     const res = await fetch(at.data + "/v1/feedback", {
       method: "POST", headers: {"content-type": "application/json"},
       body: JSON.stringify({session_id: name, source: "system", type: "score", score: y}),
@@ -91,8 +119,11 @@ async function main() {
     if (res.status !== 202) throw new Error(`feedback: ${res.status} ${await res.text()}`);
   });
   await new Promise(r => setTimeout(r, 8000)); // the closing age, and the closer's next round
-  const report = await (await fetch(at.admin + "/api/report", {headers: {authorization: "Bearer " + token}})).json();
-  table(truths, report, gained / sessions);
+  done = true;
+  await looking;
+  await look();
+  table(truths, await report(), gained / sessions);
+  speeds(proofs);
 }
 
 // points ends effects at 100 points, as the report does.
@@ -106,6 +137,14 @@ function table(truths, report, mean) {
   const widths = head.map((h, i) => Math.max(h.length, ...rows.map(r => String(r[i]).length)));
   for (const r of [head, ...rows]) console.log(r.map((c, i) => String(c).padEnd(widths[i])).join("  ").trimEnd());
   console.log(`${sessions} sessions, ${pairs} pairs a lesson, seed ${seed}; right in ${(100 * mean).toFixed(1)}% of the sessions`);
+}
+
+// speeds prints after how many picks the fall of the recurrence and the effect on the reward were proven.
+function speeds(proofs) {
+  console.log(`\nEvery session has outcomes; ${100 * rated}% have a reward. Picks until the first proof:`);
+  const rows = [["lesson", "recurrence", "reward"], ...Object.entries(proofs).filter(([, p]) => p.recurrence || p.reward)
+    .map(([slug, p]) => [slug, String(p.recurrence ?? "-"), p.reward ? `${p.reward} rewarded` : "-"])];
+  for (const r of rows) console.log(r[0].padEnd(16) + r[1].padEnd(12) + r[2]);
 }
 
 let failed = false;
