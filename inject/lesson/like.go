@@ -2,7 +2,6 @@ package lesson
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -10,22 +9,36 @@ import (
 	"precept/detect"
 )
 
-// Weights and bounds of a score, chosen by measurements on testdata/likeness.tsv.
+// Weights of a score, chosen by measurements on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
-	singleWeight      = 0.6 // of a phrase with one meaningful word
-	coverWeight       = 0.6 // of the covered share of the best part
-	explainedWeight   = 0.4 // of the share of the window that the lesson explains
+	singleWeight      = 0.6  // of a phrase with one meaningful word
+	coverWeight       = 0.6  // of the covered share of the best part
+	explainedWeight   = 0.4  // of the share of the window that the lesson explains
+	relatedWeight     = 0.65 // of a related stem, relative to an equal stem
+	commonWeight      = 2.31 // weight of a common word: words with at most this weight have no related stems
 
-	leastLike        = 0.55 // least score of a match, whatever the threshold
-	leastInformation = 5    // least sum of the weights of the shared stems
-	rareInformation  = 4.3  // sum of the weights from which a lower score suffices
-	forRare          = 0.07 // the difference
-	leastHead        = 2.5  // least weight of a stem that suffices alone
-	perDoubling      = 0.04 // added to leastLike for each doubling of the windows of a text above freeWindows
-	freeWindows      = 4    // number of windows without an addition
+	leastLike       = 0.55 // least score of a match, whatever the threshold
+	rareInformation = 4.3  // sum of the weights from which a lower score suffices
+	rarePhrase      = 4.5  // least weight of a related phrase that suffices alone: a phrase of 1% of the sessions
+	freeWindows     = 4    // number of windows without an addition
 )
+
+// likeBounds are the bounds of a match in one kind of text.
+type likeBounds struct {
+	information float32 // least sum of the weights of the shared stems
+	head        float32 // least weight of a stem that suffices alone
+	phrase      float32 // least sum of the weights if a related phrase of several words is shared
+	forRare     float32 // subtracted from leastLike if rareInformation is reached
+	perDoubling float64 // added to leastLike for each doubling of the windows of a text above freeWindows
+}
+
+//nolint:gochecknoglobals // immutable
+var boundsOf = [sources]likeBounds{
+	fromWords:  {information: 6, head: 5, phrase: 1.5, forRare: 0.1, perDoubling: 0.06},
+	fromErrors: {information: 5, head: 2.5, forRare: 0.07, perDoubling: 0.04},
+}
 
 // source is the kind of text that a window is cut from.
 type source uint8
@@ -47,6 +60,7 @@ type likePart struct {
 
 // likeTerm is a stem of the lessons.
 type likeTerm struct {
+	number int32
 	weight float32
 	parts  []int32 // parts with the stem
 	heads  []int32 // lessons that are about this stem
@@ -57,6 +71,7 @@ type likeTerm struct {
 type likeIndex struct {
 	traffic    *Traffic
 	terms      map[string]*likeTerm
+	groups     [][]*likeTerm // terms of the groups of related.txt
 	parts      []likePart
 	last       [sources][]int32 // part with all stems, by lesson
 	lessons    []*Lesson
@@ -69,6 +84,7 @@ type likeIndex struct {
 // newLikeIndex compiles lessons, without thresholds.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, kinds: map[detect.Kind][]int32{}, about: map[int32][]string{}}
+	x.groups = make([][]*likeTerm, related().size)
 	for i, l := range lessons {
 		x.compile(int32(i), l) //nolint:gosec // a lesson count
 	}
@@ -83,7 +99,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	phrases, inPhrases := 0, map[string]int{}
 	add := func(weight float32, text string, in [sources]bool) []string {
 		stems := sortedSet(stemsOf(text))
-		if len(stems) == 1 {
+		if len(slices.DeleteFunc(slices.Clone(stems), isShape)) == 1 {
 			weight *= singleWeight
 		}
 		for from := range sources {
@@ -102,7 +118,9 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		}
 		phrases++
 		for _, s := range add(1, p, in) {
-			inPhrases[s]++
+			if !isShape(s) {
+				inPhrases[s]++
+			}
 		}
 	}
 	about := everywhere
@@ -149,100 +167,20 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	for _, s := range stems {
 		t := x.terms[s]
 		if t == nil {
-			t = &likeTerm{weight: x.traffic.information(s)}
+			t = &likeTerm{number: int32(len(x.terms)), weight: x.traffic.information(s)} //nolint:gosec // a count of words
 			x.terms[s] = t
+			if t.weight > commonWeight {
+				for _, g := range related().groups[s] {
+					x.groups[g] = append(x.groups[g], t)
+				}
+			}
 		}
 		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
-		p.mass += t.weight
+		if !isShape(s) {
+			p.mass += t.weight
+		}
 	}
 	x.parts = append(x.parts, p)
-}
-
-// likeWork limits the comparison of one turn, in visits of parts and bytes of text: a few milliseconds.
-const likeWork = 1 << 17
-
-// likeScratch is the memory of one comparison.
-type likeScratch struct {
-	left    int       // remaining part of likeWork
-	mass    []float32 // weights of the shared stems, by part
-	shared  []int32   // number of the shared stems, by part
-	cover   []float32 // best covered share, by lesson
-	parts   []int32   // parts with a shared stem
-	lessons []int32   // lessons with a shared stem
-	out     []likeScore
-}
-
-func (x *likeIndex) newScratch() *likeScratch {
-	return &likeScratch{mass: make([]float32, len(x.parts)), shared: make([]int32, len(x.parts)), cover: make([]float32, len(x.lessons))}
-}
-
-// likeScore is the likeness of a window and a lesson.
-type likeScore struct {
-	lesson int32
-	score  float32
-	mass   float32 // sum of the weights of the shared stems
-}
-
-// score returns the likeness of a window, by its distinct stems, and each lesson that shares enough
-// stems. The result is valid until the next call with this scratch.
-func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
-	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
-	var window float32
-	for _, stem := range stems {
-		t := x.terms[stem]
-		if t == nil {
-			window += x.traffic.information(stem)
-			continue
-		}
-		window += t.weight
-		if s.left -= len(t.parts); s.left < 0 {
-			break
-		}
-		for _, p := range t.parts {
-			if !x.parts[p].in[from] {
-				continue
-			}
-			if s.shared[p] == 0 {
-				s.parts = append(s.parts, p)
-			}
-			s.shared[p]++
-			s.mass[p] += t.weight
-		}
-	}
-	for _, p := range s.parts {
-		of := &x.parts[p]
-		if of.weight == 0 {
-			s.lessons = append(s.lessons, of.lesson)
-		} else if of.mass > 0 {
-			s.cover[of.lesson] = max(s.cover[of.lesson], of.weight*s.mass[p]/of.mass)
-		}
-	}
-	for _, l := range s.lessons {
-		if all := x.last[from][l]; s.left >= 0 && x.suffices(l, all, s, stems) {
-			explained := math.Sqrt(float64(s.mass[all] / window))
-			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), s.mass[all]})
-		}
-		s.cover[l] = 0
-	}
-	for _, p := range s.parts {
-		s.mass[p], s.shared[p] = 0, 0
-	}
-	return s.out
-}
-
-// suffices reports whether the shared stems carry enough information: at least two stems, or the stem
-// that the lesson is about.
-func (x *likeIndex) suffices(l, all int32, s *likeScratch, stems []string) bool {
-	if s.shared[all] >= 2 {
-		return s.mass[all] >= leastInformation
-	}
-	if s.mass[all] < leastHead {
-		return false
-	}
-	return slices.ContainsFunc(stems, func(stem string) bool {
-		t := x.terms[stem]
-		return t != nil && slices.Contains(t.heads, l)
-	})
 }
 
 // Resemblance is a lesson that resembles a window of a text.
@@ -376,13 +314,4 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	}
 	slices.SortStableFunc(out, func(a, b Resemblance) int { return cmp.Compare(b.Score, a.Score) })
 	return out
-}
-
-// least returns the least score that a lesson needs for a match in a text with this number of windows.
-func (x *likeIndex) least(of *likeScore, windows int) float32 {
-	least := leastLike + perDoubling*math.Log2(max(1, float64(windows)/freeWindows))
-	if of.mass >= rareInformation {
-		least -= forRare
-	}
-	return max(x.thresholds[of.lesson], float32(least))
 }

@@ -25,9 +25,14 @@ func linesOf(t testing.TB, name string) []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(b)), "\n"), func(s string) bool { return strings.HasPrefix(s, "#") })
 }
 
-func paraphrases(t testing.TB) (all []paraphrase) {
+func paraphrases(t testing.TB) []paraphrase {
 	t.Helper()
-	for _, line := range linesOf(t, "likeness.tsv") {
+	return paraphrasesOf(t, "likeness.tsv")
+}
+
+func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
+	t.Helper()
+	for _, line := range linesOf(t, name) {
 		f := strings.Split(line, "\t")
 		l := &Lesson{Slug: f[0], Title: f[1], State: Active, Trigger: Trigger{Description: f[2], Keywords: strings.Split(f[3], "|"), Like: true}}
 		all = append(all, paraphrase{l, f[4]})

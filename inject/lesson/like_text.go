@@ -98,26 +98,40 @@ func stemsOf(text string) []string {
 	return out
 }
 
-// wordStems yields the meaningful words of a text with their stems. The name of a file is one word.
+// wordStems yields the meaningful words of a text with their stems, and the phrases and shapes of
+// related.txt. The name of a file is one word.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
-		before := "" // the previous word
+		var recent recentWords
 		for field := range strings.FieldsSeq(compatible(text)) {
+			if shape := shapeOf(field); shape != "" && !yield(field, shape) {
+				return
+			}
 			if name := fileName(field); name != "" {
 				if !yield(name, name) {
 					return
 				}
 				continue
 			}
-			for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == signKind && r != '\'' && r != '’' }) {
-				for part := range nameParts(w) {
-					if s := pairStem(before, part); s != "" && !yield(part, s) {
+			for word := range wordsOf(field) {
+				recent.add(word)
+				for stem := range recent.stems {
+					if !yield(word, stem) {
 						return
 					}
-					before = part
-					if s := likeStem(part); s != "" && !yield(part, s) {
-						return
-					}
+				}
+			}
+		}
+	}
+}
+
+// wordsOf yields the words of a field, the words of a name in camel case included.
+func wordsOf(field string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == signKind && r != '\'' && r != '’' }) {
+			for part := range nameParts(w) {
+				if !yield(part) {
+					return
 				}
 			}
 		}
@@ -141,15 +155,6 @@ func nameParts(name string) iter.Seq[string] {
 		}
 		yield(name[from:])
 	}
-}
-
-// pairStem returns the stem of two words with one meaning, such as "money back"; empty for other words.
-func pairStem(first, second string) string {
-	meaning := wordPairs[strings.ToLower(first)+" "+strings.ToLower(second)]
-	if meaning == "" {
-		return ""
-	}
-	return canonical(englishStem(meaning))
 }
 
 // fileName returns the name of the file in a field such as src/main.go or "package-lock.json", in

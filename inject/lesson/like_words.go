@@ -19,9 +19,10 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 		maybe me might mine must my myself need needs neither nor not of off oh ok okay on once onto or our ours out own
 		perhaps please pretty put quite rather really said say says see seem seems shall she should shouldnt simply since so
 		some somebody someone something sort stuff such sure take takes than thank thanks that thats the their theirs them
-		then there these they theyre thing things this those though through thus to together too towards up upon us use used user users uses
+		then there theres these they theyre thing things this those though through thus to together too towards up upon us use used user users uses
 		using very via wanna want wanted wants was wasnt way we well went were werent what whatever whats when whether while who
-		whom whose will with wont would wouldnt yeah yes yet you your youre yours`
+		whom whose will with wont would wouldnt yeah yes yet you your youre yours
+		bc btw cuz dunno folks gonna gotta lol nah omg pls plz ppl rn somehow stuff tho thx ty u ur wtf whats`
 	return wordSet(words)
 })
 

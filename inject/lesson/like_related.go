@@ -1,0 +1,173 @@
+package lesson
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+//go:embed related.txt
+var relatedLines string
+
+// maxPhraseWords is the number of words of the longest term of related.txt.
+const maxPhraseWords = 4
+
+// relatedTable is the compiled form of related.txt.
+type relatedTable struct {
+	groups  map[string][]uint16 // numbers of the groups, by stem, phrase or shape
+	phrases map[string]string   // tokens of the terms of several words, by their words in lower case, joined by blanks
+	ends    map[string]bool     // last words of the terms of several words
+	stems   map[string][]string // stems of the terms of several words
+	size    int                 // number of groups
+}
+
+//nolint:gochecknoglobals // immutable, made at first use
+var related = sync.OnceValue(func() *relatedTable {
+	t := &relatedTable{groups: map[string][]uint16{}, phrases: map[string]string{}, ends: map[string]bool{}, stems: map[string][]string{}}
+	for line := range strings.Lines(relatedLines) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		for term := range strings.SplitSeq(line, ", ") {
+			token := t.token(term)
+			if n := len(t.groups[token]); n == 0 || int(t.groups[token][n-1]) != t.size {
+				t.groups[token] = append(t.groups[token], uint16(t.size)) //nolint:gosec // a count of lines
+			}
+		}
+		t.size++
+	}
+	return t
+})
+
+// token returns the stem, phrase or shape of a term of related.txt.
+func (t *relatedTable) token(term string) string {
+	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
+	switch {
+	case isShape(term):
+		return term
+	case len(words) > 1:
+		phrase := strings.Join(words, " ")
+		t.phrases[phrase] = strings.Join(words, "_")
+		t.ends[words[len(words)-1]] = true
+		for _, w := range words {
+			if s := likeStem(w); s != "" {
+				t.stems[t.phrases[phrase]] = append(t.stems[t.phrases[phrase]], s)
+			}
+		}
+		return t.phrases[phrase]
+	}
+	if name := fileName(term); name != "" {
+		return name
+	}
+	return likeStem(term)
+}
+
+// isShape reports whether a token is no stem: a phrase, the shape of a name, or the ending of a file name.
+func isShape(token string) bool {
+	return token != "" && (token[0] == '{' || token[0] == '.' || isPhrase(token))
+}
+
+// isPhrase reports whether a token is a phrase of several words.
+func isPhrase(token string) bool { return strings.Contains(token, "_") }
+
+// recentWords holds the last words of a text.
+type recentWords struct {
+	last  string                 // as in the text
+	words [maxPhraseWords]string // in lower case, without apostrophes
+	n     int
+}
+
+func (r *recentWords) add(word string) {
+	r.last = word
+	word = strings.ToLower(word)
+	if strings.ContainsAny(word, "'’") {
+		word = strings.ReplaceAll(strings.ReplaceAll(word, "'", ""), "’", "")
+	}
+	copy(r.words[:], r.words[1:])
+	r.words[maxPhraseWords-1] = word
+	r.n = min(r.n+1, maxPhraseWords)
+}
+
+// stems yields the stem of the last word, the meaning of the last two words, such as refund for "money
+// back", and the phrases of related.txt that end with the last word.
+func (r *recentWords) stems(yield func(stem string) bool) {
+	if meaning := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; meaning != "" && !yield(canonical(englishStem(meaning))) {
+		return
+	}
+	if s := likeStem(r.last); s != "" && !yield(s) {
+		return
+	}
+	t := related()
+	if !t.ends[r.words[maxPhraseWords-1]] {
+		return
+	}
+	var buffer [96]byte
+	for n := 2; n <= r.n; n++ {
+		key := buffer[:0]
+		for i, w := range r.words[maxPhraseWords-n:] {
+			if i > 0 {
+				key = append(key, ' ')
+			}
+			key = append(key, w...)
+		}
+		if token, ok := t.phrases[string(key)]; ok && !yield(token) {
+			return
+		}
+	}
+}
+
+// shapeOf returns the shape of a field: {version} of 2.4.1, {duration} of 50ms, .py of main.py; empty for
+// other fields.
+func shapeOf(field string) string {
+	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
+	if name := fileName(field); name != "" {
+		return name[strings.LastIndexByte(name, '.'):]
+	}
+	for _, money := range []string{"$", "€", "£"} {
+		if rest := strings.TrimSuffix(strings.TrimPrefix(field, money), money); rest != field && startsWithDigit(rest) {
+			return "{money}"
+		}
+	}
+	number := field
+	if len(field) > 1 && field[0] == 'v' {
+		number = field[1:]
+	}
+	if !startsWithDigit(number) {
+		return ""
+	}
+	digits := strings.TrimRightFunc(number, func(r rune) bool { return !unicode.IsDigit(r) })
+	if unit := number[len(digits):]; unit != "" {
+		return unitShapes()[unit]
+	}
+	switch dots := strings.Count(digits, "."); {
+	case strings.Count(digits, ":") == 1 && len(digits) <= 5:
+		return "{clock}"
+	case strings.Count(digits, "-") == 2 && len(digits) == 10:
+		return "{date}"
+	case strings.Trim(digits, "0123456789.") != "":
+		return ""
+	case dots == 1 || dots == 2 || len(number) < len(field):
+		return "{version}"
+	case len(digits) == 3 && (digits[0] == '4' || digits[0] == '5') && digits[1] <= '2':
+		return "{status}"
+	}
+	return ""
+}
+
+func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
+
+// unitShapes returns the shape of a number with a unit, by the unit.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var unitShapes = sync.OnceValue(func() map[string]string {
+	out := map[string]string{"%": "{percent}", "am": "{clock}", "pm": "{clock}", "$": "{money}"}
+	for unit := range strings.FieldsSeq("ms s sec secs seconds min mins minutes h hrs hours") {
+		out[unit] = "{duration}"
+	}
+	for unit := range strings.FieldsSeq("kb mb gb tb kib mib gib g m gigs") {
+		out[unit] = "{size}"
+	}
+	return out
+})

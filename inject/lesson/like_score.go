@@ -1,0 +1,202 @@
+package lesson
+
+import (
+	"math"
+	"slices"
+)
+
+// likeWork limits the comparison of one turn, in visits of parts and bytes of text: a few milliseconds.
+const likeWork = 1 << 17
+
+// likeTally counts the stems that a window shares with a part.
+type likeTally struct {
+	mass   float32 // weights of the shared stems
+	shared uint8   // number of the stems of the window that the part shares
+	phrase bool    // whether a phrase of several words is related to a stem of the part
+	by     uint64  // stems of the window that count
+}
+
+// likeScratch is the memory of one comparison.
+type likeScratch struct {
+	left    int         // remaining part of likeWork
+	tallies []likeTally // by part
+	counted []bool      // terms that are counted or in the window
+	terms   []int32     // counted terms
+	cover   []float32   // best covered share, by lesson
+	parts   []int32     // parts with a shared stem
+	lessons []int32     // lessons with a shared stem
+	out     []likeScore
+}
+
+func (x *likeIndex) newScratch() *likeScratch {
+	return &likeScratch{tallies: make([]likeTally, len(x.parts)), counted: make([]bool, len(x.terms)), cover: make([]float32, len(x.lessons))}
+}
+
+// likeScore is the likeness of a window and a lesson.
+type likeScore struct {
+	lesson int32
+	score  float32
+	mass   float32 // sum of the weights of the shared stems
+	from   source
+}
+
+// score returns the likeness of a window, by its distinct stems, and each lesson that shares enough
+// stems. The result is valid until the next call with this scratch.
+func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
+	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
+	window := x.share(s, stems, from)
+	for _, p := range s.parts {
+		of := &x.parts[p]
+		if of.weight == 0 {
+			s.lessons = append(s.lessons, of.lesson)
+		} else if of.mass > 0 {
+			s.cover[of.lesson] = max(s.cover[of.lesson], of.weight*min(1, s.tallies[p].mass/of.mass))
+		}
+	}
+	for _, l := range s.lessons {
+		all := &s.tallies[x.last[from][l]]
+		if s.left >= 0 && x.suffices(l, all, stems, from) {
+			explained := math.Sqrt(float64(min(1, all.mass/max(window, 1))))
+			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.mass, from})
+		}
+		s.cover[l] = 0
+	}
+	for _, p := range s.parts {
+		s.tallies[p] = likeTally{}
+	}
+	return s.out
+}
+
+// share adds the weights of the stems that a window shares with the parts, and returns the sum of the
+// weights of the window. A stem without an equal stem in a part counts for a related stem.
+func (x *likeIndex) share(s *likeScratch, stems []string, from source) (window float32) {
+	for i, stem := range stems {
+		if t := x.terms[stem]; t != nil && (from == fromWords || !isShape(stem)) {
+			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, equal: !isShape(stem) || isPhrase(stem), phrase: isPhrase(stem)})
+			s.count(t)
+		}
+	}
+	for i, stem := range stems {
+		weight := x.weight(stem)
+		switch {
+		case !isShape(stem):
+			window += weight
+		case isPhrase(stem) && from == fromWords:
+			window += weight
+			for _, w := range related().stems[stem] {
+				window -= x.weight(w)
+			}
+		}
+		if from == fromWords && weight > commonWeight {
+			x.shareRelated(s, stem, likeCredit{from: from, stem: i, weight: weight, phrase: isPhrase(stem)})
+		}
+		if s.left < 0 {
+			break
+		}
+	}
+	for _, t := range s.terms {
+		s.counted[t] = false
+	}
+	s.terms = s.terms[:0]
+	return window
+}
+
+// shareRelated adds the weights of the terms that are related to a stem. Half of likeWork remains
+// for equal stems.
+func (x *likeIndex) shareRelated(s *likeScratch, stem string, c likeCredit) {
+	for _, g := range related().groups[stem] {
+		for _, t := range x.groups[g] {
+			if s.left < likeWork/2 {
+				return
+			}
+			x.credit(s, t, c)
+			s.count(t)
+		}
+	}
+}
+
+// count marks a term as counted.
+func (s *likeScratch) count(t *likeTerm) {
+	if !s.counted[t.number] {
+		s.terms = append(s.terms, t.number)
+		s.counted[t.number] = true
+	}
+}
+
+// weight returns the weight of a stem.
+func (x *likeIndex) weight(stem string) float32 {
+	if t := x.terms[stem]; t != nil {
+		return t.weight
+	}
+	return x.traffic.information(stem)
+}
+
+// likeCredit is the account of a stem of a window on which a term counts.
+type likeCredit struct {
+	from   source
+	stem   int     // number of the stem in the window
+	weight float32 // of the stem
+	equal  bool    // whether the stem is the term, and not a related stem
+	phrase bool    // whether the stem is a phrase of several words
+}
+
+// credit adds the weight of a term to the parts with the term. The last parts of a lesson count each
+// stem of the window once; the other parts count each term once, and one term for each related word.
+func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
+	if s.left -= len(t.parts); s.left < 0 {
+		return
+	}
+	share := float32(relatedWeight)
+	if c.equal {
+		share = 1
+	}
+	bit := uint64(1) << c.stem
+	for _, p := range t.parts {
+		of, tally := &x.parts[p], &s.tallies[p]
+		if !of.in[c.from] {
+			continue
+		}
+		if tally.by == 0 {
+			s.parts = append(s.parts, p)
+		}
+		first := tally.by&bit == 0
+		tally.by |= bit
+		switch {
+		case of.weight == 0:
+			tally.phrase = tally.phrase || c.phrase && !c.equal && c.weight >= rarePhrase
+			if first {
+				tally.shared++
+				tally.mass += share * min(c.weight, t.weight)
+			}
+		case c.equal, !s.counted[t.number] && (first || c.phrase):
+			tally.mass += share * t.weight
+		}
+	}
+}
+
+// suffices reports whether the shared stems carry enough information: at least two stems, the stem that
+// the lesson is about, or a phrase of several words that is related to a stem of the lesson.
+func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from source) bool {
+	switch bounds := &boundsOf[from]; {
+	case all.phrase:
+		return all.mass >= bounds.phrase
+	case all.shared >= 2:
+		return all.mass >= bounds.information
+	case all.mass < bounds.head:
+		return false
+	}
+	return slices.ContainsFunc(stems, func(stem string) bool {
+		t := x.terms[stem]
+		return t != nil && slices.Contains(t.heads, l)
+	})
+}
+
+// least returns the least score that a lesson needs for a match in a text with this number of windows.
+func (x *likeIndex) least(of *likeScore, windows int) float32 {
+	bounds := &boundsOf[of.from]
+	least := float32(leastLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))
+	if of.mass >= rareInformation {
+		least -= bounds.forRare
+	}
+	return max(x.thresholds[of.lesson], least)
+}
