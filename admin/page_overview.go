@@ -111,6 +111,7 @@ func (v *overviewView) html(f frame) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
+		g.If(v.counted.report.Global.MeasuredRules > 0, quiet(g.Text(v.counted.report.Global.RulesNote()))),
 		g.Iff(v.counted.report.Open != nil, func() g.Node {
 			open := v.counted.report.Open
 			return quiet(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))

@@ -181,7 +181,10 @@ func (in *Injector) Refused(rec *session.Record) {
 
 // RefusedCuts records that the upstream accepted a request without insertions only with all its sections.
 // The session keeps its lessons and its arms, and loses no further section.
-func (in *Injector) RefusedCuts(rec *session.Record) { rec.State.Uncut, rec.State.Dirty = true, true }
+func (in *Injector) RefusedCuts(rec *session.Record) {
+	rec.State.Uncut, rec.State.Dirty = true, true
+	rec.Assignment.Uncut = true
+}
 
 // work is the state of one plan.
 type work struct {

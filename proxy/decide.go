@@ -118,6 +118,7 @@ func (t *turn) refuse() {
 	defer ses.Record.Mutex.Unlock()
 	if len(t.plan.insert.Edits) == 0 {
 		t.set.injector.RefusedCuts(ses.Record)
+		t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Uncut, u.State.Dirty = true, true })
 		return
 	}
 	t.set.injector.Refused(ses.Record)

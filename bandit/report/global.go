@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 
 	"precept/bandit/trial"
@@ -48,7 +49,7 @@ func global(in Input, s trial.Stats, valid bool) Global {
 	g := Global{
 		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1),
 		MeanControl: mean(y0, n0), Days: days,
-		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], Verdict: Unproven,
+		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], MeasuredRules: s.All.Beside, Verdict: Unproven,
 	}
 	shown := all
 	if in.Window > 0 {
@@ -69,6 +70,15 @@ func global(in Input, s trial.Stats, valid bool) Global {
 		g.Verdict = causal(lo, hi)
 	}
 	return g
+}
+
+// RulesNote returns the sentence about the sessions that sections of rules files keep out of the comparison.
+func (g *Global) RulesNote() string {
+	verb := "sessions with a match carry"
+	if g.MeasuredRules == 1 {
+		verb = "session with a match carries"
+	}
+	return fmt.Sprintf("%d %s a measured section of a rules file, and count for the sections and for each lesson, but not in the comparison of all lessons with control.", g.MeasuredRules, verb)
 }
 
 func spent(s trial.Spending) Spent {

@@ -89,11 +89,13 @@ type Global struct {
 	MeanTreated *float64 `json:"mean_treated"`
 	MeanControl *float64 `json:"mean_control"`
 	// Closed sessions with a refused request; they stay in the comparison.
-	RefusedTreated int64   `json:"refused_treated"`
-	RefusedControl int64   `json:"refused_control"`
-	Verdict        Verdict `json:"verdict"`
-	Days           []Day   `json:"days,omitempty"`  // treated and control over time
-	Bands          []Band  `json:"bands,omitempty"` // effect over time, if Input.Bands
+	RefusedTreated int64 `json:"refused_treated"`
+	RefusedControl int64 `json:"refused_control"`
+	// Closed sessions with a match and a measured section of a rules file; they are not in the comparison.
+	MeasuredRules int64   `json:"n_measured_rules"`
+	Verdict       Verdict `json:"verdict"`
+	Days          []Day   `json:"days,omitempty"`  // treated and control over time
+	Bands         []Band  `json:"bands,omitempty"` // effect over time, if Input.Bands
 }
 
 // Day holds both arms of one day.

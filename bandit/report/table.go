@@ -326,6 +326,9 @@ func (t table) foot(r Report) {
 			g.RefusedTreated, g.RefusedControl,
 		)
 	}
+	if r.Global.MeasuredRules > 0 {
+		t.sentence("%s", r.Global.RulesNote())
+	}
 	if r.Looks.Planned > 0 {
 		t.sentence(
 			"Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.",

@@ -98,6 +98,7 @@ type Assignment struct {
 	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment (late look-up); a reason that only treated sessions can meet must not set this field
 	Rules    bool       `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
 	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
+	Uncut    bool       `json:"unc,omitempty"`   // the upstream refused a request without sections of rules files; the session stays in the arms of the sections
 	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
 	Graded   bool       `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
 	Reward   string     `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
@@ -186,7 +187,8 @@ func (a *Assignment) Merge(b *Assignment, first bool) {
 	if out.Category == "" {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
-	out.Excluded, out.Refused, out.Rules = a.Excluded || b.Excluded, a.Refused || b.Refused, a.Rules || b.Rules
+	out.Excluded, out.Rules = a.Excluded || b.Excluded, a.Rules || b.Rules
+	out.Refused, out.Uncut = a.Refused || b.Refused, a.Uncut || b.Uncut
 	*a = out
 }
 

@@ -27,6 +27,8 @@ func (a *Assignment) Closing() []Delta {
 	d.Add("", fClosed, a.Day, 1)
 	if a.Enters() {
 		d.Add("", ofCoin(fAssigned, !a.Control, a.ControlP), 0, 1)
+	} else if a.Considered() {
+		d.Add("", fBeside, 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
 		d.Add("", ofAny+ofCoin(fAssigned, some, p), 0, 1)
@@ -80,14 +82,16 @@ func (a *Assignment) listen(d *Deltas) {
 
 // refusals counts a session whose changed request the upstream refused, by the coin of each pick.
 // Only a session with an injection can be refused, so the session keeps its arm and its reward:
-// leaving the session out would bias the comparison.
+// leaving the session out would bias the comparison. A refused cut of sections concerns the arms of the
+// sections alone.
 func (a *Assignment) refusals(d *Deltas) {
-	if !a.Refused {
-		return
+	if a.Refused && !a.Rules {
+		d.Add("", fRefused+bit(!a.Control), 0, 1)
 	}
-	d.Add("", fRefused+bit(!a.Control), 0, 1)
 	for i := range a.Picks {
-		d.Add(string(a.Picks[i].Arm), fRefused+bit(a.Picks[i].Injected), 0, 1)
+		if p := &a.Picks[i]; a.Refused || a.Uncut && p.Arm.IsRule() {
+			d.Add(string(p.Arm), fRefused+bit(p.Injected), 0, 1)
+		}
 	}
 }
 

@@ -251,3 +251,28 @@ func TestLoopWarningIsNoFirstPick(t *testing.T) {
 		}
 	}
 }
+
+// A refused cut concerns the arms of the sections, by their coins. A refused insertion concerns all arms and,
+// unless the session is beside the comparison, all lessons together.
+func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
+	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
+		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
+	}}
+	for _, c := range []struct {
+		name                  string
+		refused, uncut, rules bool
+		want                  [4]float64 // the lesson, the cut section, the kept section, all lessons
+	}{
+		{"nothing", false, false, true, [4]float64{}},
+		{"the cut", false, true, true, [4]float64{0, 1, 1, 0}},
+		{"the insertion", true, false, true, [4]float64{1, 1, 1, 0}},
+		{"the insertion without sections before the control coin", true, false, false, [4]float64{1, 1, 1, 1}},
+	} {
+		a.Refused, a.Uncut, a.Rules = c.refused, c.uncut, c.rules
+		ds := a.Closing()
+		got := [4]float64{of(ds, "a@1", "refused1", 0), of(ds, "rule:F#s@1", "refused0", 0), of(ds, "rule:F#k@1", "refused1", 0), of(ds, "", "refused1", 0)}
+		if got != c.want {
+			t.Errorf("%s is refused: the lesson, the sections and all lessons count %v; want %v", c.name, got, c.want)
+		}
+	}
+}

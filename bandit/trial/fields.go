@@ -32,6 +32,7 @@ const (
 	fInput     = "input"    // input tokens of these sessions, in thousands
 	fCached    = "cached"   // cached input tokens of these sessions
 	fRefused   = "refused"  // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
+	fBeside    = "beside"   // global: closed sessions with a match that a measured section keeps out of the comparison
 	fSuccess   = "success"  // rewarded injected sessions with a reward of at least .5
 	fFailure   = "failure"  // rewarded injected sessions with a reward below .5
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
@@ -106,7 +107,8 @@ const (
 	iSumY
 	iSpent   // withheld: sessions, input, cached; then injected
 	iRefused = iSpent + 6
-	overalls = iRefused + 2
+	iBeside  = iRefused + 2
+	overalls = iBeside + 1
 )
 
 const (
@@ -156,7 +158,7 @@ func table() map[string]place {
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
 		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
-		fWorse:        {overall, iWorse},
+		fWorse: {overall, iWorse}, fBeside: {overall, iBeside},
 		FieldRewarded: {overall, iRewarded}, fSumY: {overall, iSumY},
 
 		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},

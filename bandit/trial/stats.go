@@ -37,6 +37,7 @@ type Proof struct {
 type AllSessions struct {
 	Rewarded int64     // sessions with a reward
 	SumY     float64   // sum of rewards
+	Beside   int64     // closed sessions with a match and a measured section of a rules file: outside of the comparison
 	Any      []Stratum // coin "any pick was injected", by the probability of none
 }
 
@@ -116,7 +117,7 @@ func (s *sums) stats(day int32) Stats {
 			LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), OutUp: most(iOutUp), OutDown: most(iOutDown),
 			ProvenAt: s.maxima[iProvenAt], IdleAt: s.maxima[iIdleAt],
 		},
-		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY)},
+		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Beside: n(iBeside)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(s.overall[iSpent : iSpent+3]), spending(s.overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}

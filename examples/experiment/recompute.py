@@ -17,7 +17,8 @@ import statistics
 import sys
 
 ALPHA = 0.05
-TIGHT = {"holdout": 1000, "control": 5000}  # at how many sessions the interval is tightest
+PICKS = ("holdout", "rule")  # the coin of a lesson, and the coin of a section of a rules file
+TIGHT = {"holdout": 1000, "rule": 1000, "control": 5000}  # at how many sessions the interval is tightest
 CAP = math.log(1e12)  # evidence beyond it says nothing more
 GIVEN = ("injected", "treated")
 OUTCOMES = ("recurrence", "errors", "loops", "corrections", "turns", "tokens", "seconds")
@@ -178,7 +179,7 @@ def outcomes(trials):
     """Each outcome of each lesson, over all closed picks with a coin, rewarded or not."""
     rows = {}
     for t in trials:
-        for o in t.get("outcomes") or () if t["coin"] == "holdout" and 0 < t["eps"] < 1 else ():
+        for o in t.get("outcomes") or () if t["coin"] in PICKS and 0 < t["eps"] < 1 else ():
             row = rows.setdefault((t["arm"], OUTCOMES.index(o["name"])), {"n": [0, 0], "y": [0, 0], "z": 0, "zz": 0, "up": [0] * 4, "down": [0] * 4})
             given, z = t["assigned"] == "injected", z_of(t | {"center": o["center"]}, o["y"])
             row["n"][given] += 1
@@ -301,7 +302,7 @@ def models(picks, row):
 
 def further(key, row, trials):
     """The columns of a lesson that no verdict uses."""
-    if key[0] != "holdout":
+    if key[0] not in PICKS:
         return {}
     picks = [t for t in trials if (t["coin"], t["arm"]) == key]
     shown = row["n"] >= 50 and min(row["with"], row["without"]) >= 5

@@ -145,6 +145,7 @@ func TestSplit(t *testing.T) {
 		{"code is no heading and no bullet", "# A\n```sh\n# no\n- no\n```\n~~~\n# no\n~~~\n# B\nx", "A|B"},
 		{"settings at the top", "---\ndescription: x\n- no\n---\n# A\nx", "intro|A"},
 		{"equal names", "# A\nx\n# A\ny", "A|A (2)"},
+		{"a name like a number", "# A\nx\n# A (2)\ny\n# A\nz", "A|A (2)|A (3)"},
 		{"CRLF", "# A\r\n\r\nx\r\n# B ##\r\ny\r\n", "A|B"},
 		{"levels that skip", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
 		{"nothing", " \n\n", ""},

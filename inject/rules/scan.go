@@ -16,7 +16,8 @@ type SeenFile struct {
 	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions
 	Sections         []SeenSection `json:"sections"`
 
-	tokens, input, sessionInput int64 // sums over the sessions; sessionInput of the sessions with a known number
+	places                      map[string]int // index of a section by its name
+	tokens, input, sessionInput int64          // sums over the sessions; sessionInput of the sessions with a known number
 }
 
 // SeenSection is a section of a rules file in the captured sessions.
@@ -67,9 +68,10 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 	known := s.files[f.Name]
 	sections := Split(content)
 	if known == nil {
-		known = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content)}
+		known = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content), places: map[string]int{}}
 		for i := range sections {
 			known.Sections = append(known.Sections, seenSection(content, sections, i))
+			known.places[sections[i].Name] = i
 		}
 		if s.files == nil {
 			s.files = map[string]*SeenFile{}
@@ -84,8 +86,8 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 	}
 	for i := range sections {
 		text := content[sections[i].Start:sections[i].End]
-		at := slices.IndexFunc(known.Sections, func(k SeenSection) bool { return k.Section == sections[i].Name })
-		if at < 0 {
+		at, ok := known.places[sections[i].Name]
+		if !ok {
 			continue // a section that the newest version does not have
 		}
 		known.Sections[at].Sessions++

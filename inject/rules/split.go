@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"index/suffixarray"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -28,6 +29,8 @@ var (
 	underline  = regexp.MustCompile(`^ {0,3}(=+|-+)[ \t]*$`)
 	bullet     = regexp.MustCompile(`^(?:[-*+]|\d{1,9}[.)])[ \t]+(\S.*)$`)
 	fence      = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
+
+	emphasis = strings.NewReplacer("**", "", "__", "", "`", "") //nolint:gochecknoglobals // immutable
 )
 
 // line is a line of a file, without its line ending.
@@ -223,30 +226,29 @@ func (s *splitter) add(sec Section, from, to int) int {
 	return len(s.out) - 1
 }
 
-// finish gives the sections unique names and finds the sections without a place of their own.
+// finish gives the sections unique names and finds the sections without a place of their own. The sections
+// of a file may be many, so an index finds the places of all texts.
 func (s *splitter) finish() {
 	names := make(map[string]int, len(s.out))
-	places := make(map[string]int, len(s.out))
 	all := Normal(s.file)
-	for i := range s.out {
-		places[Hash(s.file[s.out[i].Start:s.out[i].End])]++
-	}
+	places := suffixarray.New([]byte("\n" + all + "\n"))
 	for i := range s.out {
 		sec := &s.out[i]
-		text := s.file[sec.Start:sec.End]
-		sec.Name = short(sec.Name, sec.Level)
-		if names[sec.Name]++; names[sec.Name] > 1 {
-			sec.Name = fmt.Sprintf("%s (%d)", sec.Name, names[sec.Name])
+		name := short(sec.Name, sec.Level)
+		for sec.Name = name; names[sec.Name] > 0; sec.Name = fmt.Sprintf("%s (%d)", name, names[name]) {
+			names[name]++
 		}
-		sec.Whole = Normal(text) == all
-		sec.Twice = places[Hash(text)] > 1 || len(Locate(s.file, Lines(text))) != 1
+		names[sec.Name]++
+		text := Normal(s.file[sec.Start:sec.End])
+		sec.Whole = text == all
+		sec.Twice = len(places.Lookup([]byte("\n"+text+"\n"), 2)) > 1
 	}
 }
 
 // short returns the name of a section: one line without marks of Markdown, and the first words of a
 // bullet.
 func short(name string, level int) string {
-	words := strings.Fields(strings.NewReplacer("**", "", "__", "", "`", "").Replace(name))
+	words := strings.Fields(emphasis.Replace(name))
 	if level == 0 && len(words) > 8 {
 		words = words[:8]
 	}

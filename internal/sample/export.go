@@ -92,7 +92,7 @@ type Trial struct {
 	Session    string   `json:"session"`       // the unit of the draw: a session, or a run
 	Run        string   `json:"run,omitempty"` // name of the run
 	Tenant     string   `json:"tenant,omitempty"`
-	Coin       string   `json:"coin"`               // holdout: coin of one lesson; control: coin of the session
+	Coin       string   `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
 	Arm        string   `json:"arm"`                // arm of a pick; "" on the line of the session itself
 	Slug       string   `json:"slug"`               //
 	Assigned   string   `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control

@@ -100,6 +100,9 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	for i := range as.Picks {
 		p, t := &as.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
+		if p.Arm.IsRule() {
+			t.Coin = "rule"
+		}
 		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Watch)
 		t.Weight = p.Watch.Weight
 		t.Assigned, t.Propensity = "injected", p.Propensity

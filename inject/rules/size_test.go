@@ -1,0 +1,71 @@
+//go:build !race && linux
+
+package rules_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/inject/rules"
+)
+
+// many returns a file of n sections, half of them equal.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n / 2 {
+		fmt.Fprintf(&b, "- Use tabs in %d.\n- Use tabs\n", i)
+	}
+	return b.String()
+}
+
+// cpuOf returns the smallest processor time of three calls.
+func cpuOf(t *testing.T, f func()) time.Duration {
+	t.Helper()
+	now := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	least := time.Duration(math.MaxInt64)
+	for range 3 {
+		begun := now()
+		f()
+		least = min(least, now()-begun)
+	}
+	return max(least, time.Millisecond)
+}
+
+// A hostile prompt may have a section in each line. The processor time grows with the size of the prompt: 8
+// times as long for 8 times the sections, where a search of the file for each section takes 64 times as long.
+func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
+	scan := func(n int) func() {
+		file := "Instructions from: /shop/AGENTS.md\n" + many(n)
+		return func() {
+			var scan rules.Scan
+			scan.Add([]string{file}, 1, 0)
+			scan.Add([]string{file}, 1, 0)
+			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
+				t.Errorf("the scan of %d sections found %d files", n, len(files))
+			}
+		}
+	}
+	few, more := cpuOf(t, scan(2_000)), cpuOf(t, scan(16_000))
+	if more > 28*few {
+		t.Errorf("2,000 sections take %v, and 16,000 take %v; expected about 8 times as long", few, more)
+	}
+	twice := 0
+	for _, s := range rules.Split(many(2_000)) {
+		if s.Twice {
+			twice++
+		}
+	}
+	if twice != 1_000 {
+		t.Errorf("%d of 2000 sections occur twice; expected 1000", twice)
+	}
+}

@@ -1,0 +1,299 @@
+package learning
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/bandit/report"
+	"precept/test/harness"
+)
+
+// Sections of a rules file: the coin cuts cutSection, keeps keptSection, and cuts halfSection in half of the
+// sessions.
+const (
+	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
+	keptSection = "## Tests\n\nRun the suite.\n\n"
+	halfSection = "## Half\n\n- One of two.\n\n"
+	agentPrompt = "You are opencode.\nInstructions from: /shop/AGENTS.md\n# Shop\n\nA shop.\n\n" + cutSection + keptSection + halfSection + "## Last\n\nEnd.\n"
+)
+
+// rulesModel is a model that records the bodies of requests. It refuses a request without cutSection whose
+// words contain "please refuse with STATUS".
+type rulesModel struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []string
+}
+
+func newRulesModel(t *testing.T) *rulesModel {
+	t.Helper()
+	m := &rulesModel{}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		body := string(raw)
+		m.mu.Lock()
+		m.seen = append(m.seen, body)
+		n := len(m.seen)
+		m.mu.Unlock()
+		if _, status, ok := strings.Cut(body, "please refuse with "); ok && !strings.Contains(body, "the café") {
+			code, _ := strconv.Atoi(status[:3])
+			harness.ReplyJSON(w, code, map[string]any{"error": map[string]any{"message": "no"}})
+			return
+		}
+		reply := replyOf(r.URL.Path, n)
+		if strings.Contains(body, `"stream":true`) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, streamOf(r.URL.Path, n))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, reply)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// replyOf returns the answer of a dialect.
+func replyOf(path string, n int) string {
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return fmt.Sprintf(`{"id":"msg_%d","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Fine %d."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`, n, n)
+	case strings.HasSuffix(path, "/responses"):
+		return fmt.Sprintf(`{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Fine %d."}]}],"usage":{"input_tokens":3,"output_tokens":1}}`, n, n, n)
+	}
+	return harness.Said(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
+}
+
+// streamOf returns the answer of a dialect as a stream.
+func streamOf(path string, n int) string {
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return fmt.Sprintf("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_%d\",\"role\":\"assistant\",\"content\":[],\"usage\":{\"input_tokens\":3}}}\n\n", n) +
+			"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Fine.\"}}\n\n" +
+			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	case strings.HasSuffix(path, "/responses"):
+		return "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Fine.\"}\n\n" +
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + replyOf(path, n) + "}\n\n"
+	}
+	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
+}
+
+// take returns the recorded bodies and forgets them.
+func (m *rulesModel) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.seen
+	m.seen = nil
+	return out
+}
+
+// encoded returns a text as an agent writes it into JSON.
+func encoded(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// inner returns encoded without the quotes.
+func inner(s string) string { return strings.Trim(encoded(s), `"`) }
+
+const someTools = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
+
+// asked returns the path and the body of a request in a dialect; each message is a role and a text.
+func asked(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
+	var list []string
+	for _, m := range messages {
+		list = append(list, fmt.Sprintf(`{"role":%q,"content":%s}`, m[0], encoded(m[1])))
+	}
+	switch dialect {
+	case "messages":
+		return "/v1/messages", fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"system":[{"type":"text","text":%s}],"tools":[{"name":"bash","input_schema":{}}],"messages":[%s]}`, stream, encoded(system), strings.Join(list, ","))
+	case "responses":
+		return "/v1/responses", fmt.Sprintf(`{"model":"m","stream":%t,"instructions":%s,"tools":[{"type":"function","name":"bash","parameters":{}}],"input":[%s]}`, stream, encoded(system), strings.Join(list, ","))
+	}
+	list = slices.Insert(list, 0, fmt.Sprintf(`{"role":"system","content":%s}`, encoded(system)))
+	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), someTools)
+}
+
+// rulesFleet is a precept with three sections under measurement, before a model that records.
+type rulesFleet struct {
+	*harness.Process
+	t     *testing.T
+	model *rulesModel
+	args  []string
+}
+
+func newRulesFleet(t *testing.T) *rulesFleet {
+	t.Helper()
+	lessons, data := t.TempDir(), t.TempDir()
+	file := filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
+	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
+		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
+	}
+	f := &rulesFleet{t: t, model: newRulesModel(t)}
+	f.args = []string{"--upstream", f.model.URL + "/v1", "--lessons", lessons, "--bandit-control", "0", "--reward-close-after", "2s", "--learning-opt-out-agents", "private"}
+	f.Process = harness.Start(t, data, f.args...)
+	return f
+}
+
+// send sends a request and returns the bodies that reached the model.
+func (f *rulesFleet) send(header http.Header, path, body string) []string {
+	f.t.Helper()
+	f.model.take()
+	if status, answer := harness.Post(f.t, f.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
+		f.t.Fatalf("got status %d, answer %s, want status 200 and the model's answer", status, answer)
+	}
+	return f.model.take()
+}
+
+// without returns a body without the sections that the session loses, and whether it loses halfSection.
+func without(body string, sent []string) (want string, half bool) {
+	want = strings.Replace(body, inner(cutSection), "", 1)
+	if half = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); half {
+		want = strings.Replace(want, inner(halfSection), "", 1)
+	}
+	return want, half
+}
+
+func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
+	t.Parallel()
+	f := newRulesFleet(t)
+	user := func(words string) [2]string { return [2]string{"user", words} }
+	for _, dialect := range []string{"chat", "responses", "messages"} {
+		for _, stream := range []bool{false, true} {
+			path, body := asked(dialect, agentPrompt, stream, user("Fix the till."))
+			sent := f.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
+			if want, _ := without(body, sent); len(sent) != 1 || sent[0] != want {
+				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
+			}
+		}
+	}
+
+	path, body := asked("chat", agentPrompt, false, user("Fix the door."))
+	for what, header := range map[string]http.Header{
+		"Precept-Rules: off":            {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
+		"Precept-Learn: off":            {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
+		"an agent that has opted out":   {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
+		"a later Precept-Rules: off":    {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
+		"a session that is not learned": {"Precept-Learn": {"off"}},
+	} {
+		if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
+			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", what, sent, body)
+		}
+	}
+
+	// A side request of a session that loses sections keeps the sections.
+	path, body = asked("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
+	body = strings.Replace(body, someTools, "", 1)
+	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
+		t.Errorf("a side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
+	}
+}
+
+func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing.T) {
+	t.Parallel()
+	f := newRulesFleet(t)
+	halves := map[bool]int{}
+	lost := map[string]bool{}
+	turn := func(name, what string, messages ...[2]string) {
+		t.Helper()
+		for _, dialect := range []string{"chat", "responses", "messages"} {
+			who := name + dialect
+			path, body := asked(dialect, agentPrompt, false, messages...)
+			sent := f.send(http.Header{"Precept-Session": {who}}, path, body)
+			want, half := without(body, sent)
+			if before, ok := lost[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
+				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", who, what, sent, want)
+			}
+			lost[who] = half
+			if what == "first" {
+				halves[half]++
+			}
+		}
+	}
+	const sessions = 4
+	play := func(what string, messages ...[2]string) {
+		t.Helper()
+		for i := range sessions {
+			turn(fmt.Sprint("s", i), what, messages...)
+		}
+	}
+	first, answer := [2]string{"user", "Fix the till."}, [2]string{"assistant", "Fine."}
+	play("first", first)
+	play("a retry", first)
+	play("the next turn", first, answer, [2]string{"user", "And the door."})
+	play("a fork", first, answer, [2]string{"user", "Or the roof."})
+	play("a compaction", [2]string{"user", "Summary: the till works. Go on."})
+	f.Drained(f.Dir)
+	f.Kills()
+	f.Process = harness.Start(t, f.Dir, f.args...)
+	play("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
+	f.Stops()
+	f.Process = harness.Start(t, f.Dir, f.args...)
+	play("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
+	if halves[true] == 0 || halves[false] == 0 {
+		t.Errorf("%d of 12 sessions lose the section with the share 0.5, want some of them", halves[true])
+	}
+}
+
+func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
+	t.Parallel()
+	f := newRulesFleet(t)
+	name := 0
+	for _, dialect := range []string{"chat", "responses", "messages"} {
+		for _, status := range []int{400, 413, 422} {
+			name++
+			header := http.Header{"Precept-Session": {fmt.Sprint("refused-", name)}}
+			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
+			path, body := asked(dialect, agentPrompt, status == 413, first)
+			sent := f.send(header, path, body)
+			if want, _ := without(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
+				t.Errorf("%s %d: the model got\n%q\nwant the request without the section, then the client's bytes", dialect, status, sent)
+			}
+			path, body = asked(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
+			if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
+				t.Errorf("%s %d, next turn: the model got\n%q\nwant the client's bytes once", dialect, status, sent)
+			}
+		}
+	}
+	path, body := asked("chat", agentPrompt, false, [2]string{"user", "Fix it."})
+	f.send(http.Header{"Precept-Session": {"accepted"}}, path, body)
+	var r report.Report
+	row := func(section string) (out report.Row) {
+		for i := range r.Lessons {
+			if r.Lessons[i].Slug == "rule:AGENTS.md#"+section {
+				out = r.Lessons[i]
+			}
+		}
+		return out
+	}
+	f.Eventually("all sessions to close", func() bool {
+		r = report.Report{}
+		return f.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(name)+1
+	})
+	voice, tests, half := row("Voice"), row("Tests"), row("Half")
+	if voice.RefusedWithout != int64(name) || voice.RefusedWith != 0 || tests.RefusedWith != int64(name) || half.RefusedWith+half.RefusedWithout != int64(name) {
+		t.Errorf("refused with and without the section: Voice %d and %d, Tests %d and %d, Half %d and %d; want 0 and %d, %d and 0, %d together",
+			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, name, name, name)
+	}
+	if !strings.Contains(f.Metrics(t, ""), fmt.Sprintf("precept_injection_rejected_total %d\n", name)) {
+		t.Errorf("precept_injection_rejected_total is not %d", name)
+	}
+}
