@@ -23,8 +23,8 @@ var (
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrAuth reports that the user or the password is refused.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrTLS reports an untrusted certificate, of the server or of precept.
-	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails; name the authority of the certificate of Redis with ca_file in store.url, and precept's own certificate with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate, of the server or of precept.
+	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
@@ -53,11 +53,11 @@ func explain(ctx context.Context, err error) error {
 		return explainReply(err, reply.Error())
 	case isClassified(err):
 		return err
-	case isCertificateError(err):
-		return fmt.Errorf("%w: %w", ErrTLS, err)
-	default:
-		return fmt.Errorf("%w: %w", ErrDown, err)
 	}
+	if bad := explainTLS(err); bad != nil {
+		return bad
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
 // absent reports whether the server answered that a value does not exist. The library returns

@@ -369,7 +369,7 @@ func TestMissingPermissionNamesTheRemedy(t *testing.T) {
 // The permissions in docs/OPERATIONS.md suffice for the whole suite.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	server := storetest.StartRedis(t)
-	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions()...)...)
+	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)
 	storetest.Run(t, opener(func(prefix string) string {
 		return "redis://precept:secret@" + server.Addr + "/?prefix=precept:" + prefix
 	}))

@@ -120,7 +120,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 		t.Fatalf("the session is in %q", own)
 	}
 	tag := strings.Split(own[0], ":")[2]
-	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions()...)...)
+	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := faulty(t, "redis://app:secret@"+server.Addr)
 	all := []string{
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // calls for both tenants, by design or in these tests

@@ -49,6 +49,8 @@ type Store struct {
 	opt     Options
 	client  client
 	prefix  string
+	user    string                     // of the address
+	secrecy secrecy                    // of the address
 	scripts map[string]*goredis.Script // by the names of their files
 
 	slow  breaker // breaker for operations of the recorder
@@ -78,7 +80,7 @@ func Open(o Options) (*Store, error) {
 	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
 	o.Shards = cmp.Or(o.Shards, mostShards)
 	s := &Store{
-		opt: o, prefix: a.prefix, closed: make(chan struct{}), tags: shardTags(),
+		opt: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), secrecy: a.secrecy, closed: make(chan struct{}), tags: shardTags(),
 		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
@@ -107,7 +109,7 @@ func (s *Store) Close() error {
 
 // Ping asks once whether Redis accepts precept, without regard to the breaker.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.endCall("ping", &s.slow, explain(ctx, s.client.Ping(ctx).Err()))
+	return s.endCall("ping", &s.slow, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
 }
 
 // do runs an operation of the recorder, a verb or a dashboard, which may take a moment.
@@ -151,7 +153,7 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	if err == nil {
 		err = fn(s.client)
 	}
-	return s.endCall(op, b, explain(ctx, err))
+	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
 }
 
 // endCall reports the end of a call to the breaker, and wraps the error. A successful call of the

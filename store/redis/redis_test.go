@@ -3,9 +3,6 @@ package redis_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,23 +108,6 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 
 // No test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// permissions returns the permissions of precept's Redis user, as docs/OPERATIONS.md lists them.
-func permissions() []string {
-	return strings.Fields("-@all +@connection +@read +@hash +@set +@sortedset +@string +@list +@stream +@pubsub " +
-		"+eval +evalsha +append +del +exists +pexpire +incr +incrby +time +info +cluster|slots +cluster|shards +cluster|nodes +command -@dangerous +info")
-}
-
-func TestPermissionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/OPERATIONS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	flat := regexp.MustCompile(`\s+`).ReplaceAllString(string(text), " ")
-	if !strings.Contains(flat, strings.Join(permissions(), " ")) {
-		t.Errorf("docs/OPERATIONS.md does not list the permissions that are tested: %s", strings.Join(permissions(), " "))
-	}
-}
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	server := storetest.StartRedis(t)

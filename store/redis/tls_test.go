@@ -26,15 +26,15 @@ func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
 	stored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
 	stored(t, open(t, url+"&server_name=redis.test"), 1)
 
-	for what, bad := range map[string]string{
-		"the system's authorities": "rediss://" + addr,
-		"another authority":        "rediss://" + addr + "?ca_file=" + theirs.CA,
-		"another name":             url + "&server_name=example.test",
+	for what, c := range map[string]struct{ url, want string }{
+		"the system's authorities": {"rediss://" + addr, "with ca_file in store.url"},
+		"another authority":        {"rediss://" + addr + "?ca_file=" + theirs.CA, "with ca_file in store.url"},
+		"another name":             {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
-		s := faulty(t, bad)
+		s := faulty(t, c.url)
 		err := becomes(t, what, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
-		if !strings.Contains(err.Error(), "ca_file") {
-			t.Errorf("%s: the error does not say what to do: %v", what, err)
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one with %q", what, err, c.want)
 		}
 	}
 	unavailable(t, "in clear", faulty(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
@@ -51,10 +51,48 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored(t, s, 1)
-	// The server's refusal arrives as an alert or as the end of the connection; the order is random.
-	if err := faulty(t, url).Ping(t.Context()); !errors.Is(err, redis.ErrTLS) && !errors.Is(err, redis.ErrDown) {
-		t.Errorf("without one: %v", err)
+	theirs := storetest.NewSecrets(t)
+	for what, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
+		refused := faulty(t, url)
+		err := becomes(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
+		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
+			t.Errorf("%s: got error %v, want one with cert_file and key_file", what, err)
+		}
 	}
+}
+
+func TestExpiredCertificateIsNamed(t *testing.T) {
+	t.Parallel()
+	secrets := storetest.ExpiredSecrets(t)
+	_, addr := storetest.StartRedisTLS(t, secrets, "no")
+	s := faulty(t, "rediss://"+addr+"?ca_file="+secrets.CA)
+	err := becomes(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
+	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
+		t.Errorf("got error %v, want one with the remedy to renew the certificate", err)
+	}
+}
+
+// Servers and Sentinels with TLS, client certificates and users of their own support the calls.
+func TestSentinelAndClusterWithTLS(t *testing.T) {
+	t.Parallel()
+	secrets := storetest.NewSecrets(t)
+	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
+	_, sentinel := storetest.StartSentinelTLS(t, secrets, documented(t, sentinelRules))
+	nodes := storetest.StartClusterTLS(t, secrets)
+	for _, n := range nodes.Nodes {
+		permit(t, n)
+	}
+	cluster := strings.Replace(nodes.URL("tls=true"), "redis://", "redis://precept:secret@", 1)
+	for what, url := range map[string]string{"sentinel": sentinel + "&tls=true" + files, "cluster": cluster + files} {
+		s := open(t, url)
+		if err := s.Write(t.Context(), batch(1)); err != nil {
+			t.Errorf("%s: got error %v, want none", what, err)
+			continue
+		}
+		stored(t, s, 1)
+	}
+	wrong := faulty(t, strings.Replace(sentinel, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
+	_ = becomes(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
 func TestInvalidTLSFilesAreRefused(t *testing.T) {

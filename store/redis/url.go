@@ -2,13 +2,9 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -188,53 +184,4 @@ func (a *address) connect(timeout time.Duration, fresh func()) client {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // the library logs each failed dial; callers report failures
 	return goredis.NewUniversalClient(&o)
-}
-
-// secrecy holds the TLS parameters of an address.
-type secrecy struct {
-	on         bool
-	skipVerify bool
-	serverName string // name in the certificate; "": the host of the address
-	caFile     string // trusted authorities, instead of the authorities of the system
-	certFile   string // client certificate
-	keyFile    string
-}
-
-// config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
-// name of the host in the address.
-func (y *secrecy) config() (*tls.Config, error) {
-	if !y.on {
-		return nil, nil //nolint:nilnil // nil means no TLS for the client
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
-	if y.caFile != "" {
-		pem, err := os.ReadFile(y.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("%w: ca_file: %w", ErrURL, err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, y.caFile)
-		}
-	}
-	if (y.certFile == "") != (y.keyFile == "") {
-		return nil, fmt.Errorf("%w: cert_file and key_file go together", ErrURL)
-	}
-	if y.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(y.certFile, y.keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("%w: cert_file and key_file: %w", ErrURL, err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
-}
-
-// isCertificateError reports whether an error is a refused certificate, of precept or of the server.
-func isCertificateError(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[tls.AlertError](err)
-	return ok
 }

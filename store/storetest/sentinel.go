@@ -47,6 +47,32 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	return g
 }
 
+// SentinelUser is the name of the user of a Sentinel with TLS, with the password SentinelPassword.
+const SentinelUser = "watcher"
+
+// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates,
+// and returns the address for store.url, without TLS parameters. rules are the permissions of the
+// Sentinel's user.
+func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (master *Redis, url string) {
+	t.Helper()
+	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
+	host, port, _ := net.SplitHostPort(addr)
+	own := freePort(t)
+	path := filepath.Join(t.TempDir(), "sentinel.conf")
+	conf := fmt.Sprintf("user %s on >%s %s\nsentinel monitor fleet %s %s 1\nsentinel auth-pass fleet %s\ntls-replication yes\n"+
+		"tls-port %s\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients yes\n",
+		SentinelUser, SentinelPassword, rules, host, port, ServersPassword, own, s.Cert, s.Key, s.CA)
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: filepath.Dir(path), config: path}
+	if err := sentinel.Start(); err != nil {
+		t.Fatal("the Sentinel does not start: ", err)
+	}
+	t.Cleanup(sentinel.Kill)
+	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, own, SentinelUser, SentinelPassword)
+}
+
 // Joined waits until the Sentinel knows a replica that follows the master.
 func (g *SentinelGroup) Joined(t testing.TB) {
 	t.Helper()

@@ -24,6 +24,18 @@ type Secrets struct{ CA, Cert, Key string }
 // NewSecrets creates the files in a directory of the test.
 func NewSecrets(t *testing.T) *Secrets {
 	t.Helper()
+	return secretsUntil(t, 24*time.Hour)
+}
+
+// ExpiredSecrets creates files with a certificate that expired a minute ago.
+func ExpiredSecrets(t *testing.T) *Secrets {
+	t.Helper()
+	return secretsUntil(t, -time.Minute)
+}
+
+// secretsUntil creates the files with a certificate that is valid for a time from now on.
+func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
+	t.Helper()
 	dir := t.TempDir()
 	s := &Secrets{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 	caKey, key := newKey(t), newKey(t)
@@ -34,7 +46,7 @@ func NewSecrets(t *testing.T) *Secrets {
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		NotBefore: ca.NotBefore, NotAfter: time.Now().Add(valid), //nolint:forbidigo // see above
 	}
 	writePEM(t, s.CA, "CERTIFICATE", signed(t, ca, ca, &caKey.PublicKey, caKey))
 	writePEM(t, s.Cert, "CERTIFICATE", signed(t, leaf, ca, &key.PublicKey, caKey))
@@ -81,9 +93,15 @@ func (s *Secrets) Args(port, clients string) []string {
 // address. The test is skipped if redis-server was built without TLS.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
+	skipWithoutTLS(t)
+	port := freePort(t)
+	return StartRedis(t, append(s.Args(port, clients), args...)...), net.JoinHostPort("127.0.0.1", port)
+}
+
+// skipWithoutTLS skips the test if redis-server was built without TLS.
+func skipWithoutTLS(t *testing.T) {
+	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {
 		t.Skip("redis-server was built without TLS")
 	}
-	port := freePort(t)
-	return StartRedis(t, append(s.Args(port, clients), args...)...), net.JoinHostPort("127.0.0.1", port)
 }

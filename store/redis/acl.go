@@ -1,0 +1,68 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// deniedCommand finds the command in the error of a command outside of a script.
+var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
+
+// The place in the error of a script: a line, and the digest of the script.
+var (
+	scriptLine   = regexp.MustCompile(`@user_script: ?(\d+)`)
+	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
+	scriptCall   = regexp.MustCompile(`call\('([A-Z]+)'`)
+)
+
+// withRemedy adds the remedy to an error of a refused command or certificate.
+func (s *Store) withRemedy(err error) error {
+	switch {
+	case errors.Is(err, ErrACL):
+		return s.nameRule(err)
+	case errors.Is(err, ErrDown) && s.secrecy.isRefusedClient(err):
+		return fmt.Errorf("%w: %w; %s", ErrTLS, err, clientRemedy)
+	}
+	return err
+}
+
+// nameRule adds the missing rule of the ACL to an error of a refused command.
+func (s *Store) nameRule(err error) error {
+	text, rule := err.Error(), "~"+s.prefix+":*"
+	if found := deniedCommand.FindStringSubmatch(text); found != nil {
+		rule = "+" + found[1]
+	} else if name := s.scriptCommand(text); name != "" && !strings.Contains(text, "keys") {
+		rule = "+" + name
+	} else if strings.Contains(text, "channel") {
+		rule = "&" + s.prefix + ":*"
+	}
+	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
+}
+
+// scriptCommand returns the command at the place that the error of a script names; "": the error
+// names no place. The error of the server does not name the command.
+func (s *Store) scriptCommand(text string) string {
+	at, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
+	if at == nil || sha == "" {
+		return ""
+	}
+	n, _ := strconv.Atoi(at[1])
+	for name, script := range s.scripts {
+		if script.Hash() != sha {
+			continue
+		}
+		head, _ := sources.ReadFile("lua/common.lua")
+		body, _ := sources.ReadFile("lua/" + name + ".lua")
+		lines := strings.Split(string(head)+string(body), "\n")
+		for _, line := range slices.Backward(lines[:min(n, len(lines))]) { // a call may begin in an earlier line
+			if call := scriptCall.FindStringSubmatch(line); call != nil {
+				return strings.ToLower(call[1])
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,163 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// The beginnings of the rules in docs/OPERATIONS.md.
+const (
+	storeRules    = "ACL SETUSER precept on >PASSWORD "
+	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
+)
+
+// documented returns the rules of a user as docs/OPERATIONS.md lists them.
+func documented(t *testing.T, begin string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), begin)
+	rules, _, end := strings.Cut(rest, "```")
+	if !ok || !end {
+		t.Fatalf("docs/OPERATIONS.md lists no %q", begin)
+	}
+	return strings.Join(strings.Fields(rules), " ")
+}
+
+// permissions returns the commands of precept's Redis user, without keys and channels.
+func permissions(t *testing.T) []string {
+	t.Helper()
+	rules := strings.Fields(documented(t, storeRules))
+	return rules[slices.Index(rules, "-@all"):]
+}
+
+// restricted starts a server with precept's Redis user and returns the user's address.
+func restricted(t *testing.T) (server *storetest.Redis, url string) {
+	t.Helper()
+	server = storetest.StartRedis(t)
+	permit(t, server)
+	return server, "redis://precept:secret@" + server.Addr
+}
+
+// permit creates precept's Redis user, with the password secret.
+func permit(t *testing.T, server *storetest.Redis) {
+	t.Helper()
+	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documented(t, storeRules))...)...)
+}
+
+// everything makes each call of a store, of its lessons and of an export that follows.
+func everything(t *testing.T, server *storetest.Redis, url string, shards int) {
+	t.Helper()
+	check := func(name string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: got error %v, want none", name, err)
+		}
+	}
+	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
+	s := few(t, url, shards)
+	check("ping", s.Ping(t.Context()))
+	for _, d := range append(changes()[:1:1], views()...) {
+		_, err := d.do(t.Context(), s)
+		check(d.name, err)
+	}
+	streams, err := s.SampleStreams(t.Context())
+	check("streams", err)
+	for stream, last := range streams {
+		_, _, err := s.SamplesAfter(t.Context(), stream, "", "")
+		check("samples", err)
+		check("acknowledge", s.AckSamples(t.Context(), "lake", map[string]string{stream: last}))
+	}
+	_, err = s.SampleGroups(t.Context(), "lake")
+	check("groups", err)
+	for _, d := range changes()[1:] {
+		_, err := d.do(t.Context(), s)
+		check(d.name, err)
+	}
+	_, err = s.Claim(t.Context(), "work", "me", time.Now(), time.Minute)
+	check("claim", errors.Join(err, s.Unclaim(t.Context(), "work", "me")))
+	_, err = s.Epoch(t.Context())
+	check("epoch", err)
+	check("opt-outs", s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{sid(5): {Turns: 1, Items: 1}}))
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close() //nolint:errcheck // only a connection
+	w := b.Watch(func(*lesson.Book, []lesson.Problem) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	eventually(t, "a subscription", func() error {
+		if list, _ := server.Must(t, "PUBSUB", "CHANNELS", "*"+fmt.Sprint(shards)+":{*").([]any); len(list) == 0 {
+			return errors.New("no channel")
+		}
+		return nil
+	})
+	check("lessons", put(t.Context(), b, "a.md", []byte(good)))
+	r, err := b.Read(t.Context())
+	check("read lessons", err)
+	check("log a change", b.Commit(t.Context(), bank.Change{Version: r.Version, Log: []lesson.Event{{}}}))
+	_, err = b.Tail(t.Context(), 3)
+	check("log of lessons", err)
+	cancel()
+	<-done
+}
+
+// The documented commands suffice, and none of them is unused.
+func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
+	t.Parallel()
+	server, url := restricted(t)
+	for _, shards := range []int{1, 256} {
+		everything(t, server, url, shards)
+	}
+	used, _ := server.Must(t, "INFO", "commandstats").(string)
+	for _, rule := range permissions(t) {
+		name, ok := strings.CutPrefix(rule, "+")
+		inCluster := strings.HasPrefix(name, "cluster|") || name == "command" || name == "asking"
+		if ok && !inCluster && !regexp.MustCompile(`(?m)^cmdstat_`+regexp.QuoteMeta(name)+`:`).MatchString(used) {
+			t.Errorf("got no call of %s, want every documented command in use", name)
+		}
+	}
+}
+
+// The error of a refused command names the command and the rule to add, also inside of a script.
+func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
+	t.Parallel()
+	server, url := restricted(t)
+	s := faulty(t, url)
+	write := func() error { return s.Write(t.Context(), batch(1)) }
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ deny, permit, want string }{
+		{"-xadd", "+xadd", "run ACL SETUSER precept +xadd"},
+		{"-zadd", "+zadd", "run ACL SETUSER precept +zadd"},
+		{"-evalsha", "+evalsha", "run ACL SETUSER precept +evalsha"},
+		{"-sadd", "+sadd", "run ACL SETUSER precept +sadd"},
+		{"resetkeys", "~precept:*", "run ACL SETUSER precept ~precept:*"},
+	} {
+		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
+		err := becomes(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), whole()) })
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one with %q", c.deny, err, c.want)
+		}
+		server.Must(t, "ACL", "SETUSER", "precept", c.permit)
+	}
+	eventually(t, "write with all permissions", write)
+}

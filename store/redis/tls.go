@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// secrecy holds the TLS parameters of an address.
+type secrecy struct {
+	on         bool
+	skipVerify bool
+	serverName string // name in the certificate; "": the host of the address
+	caFile     string // trusted authorities, instead of the authorities of the system
+	certFile   string // client certificate
+	keyFile    string
+
+	// asked reports whether a server asked for a client certificate and precept has none.
+	asked *atomic.Bool
+}
+
+// config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
+// name of the host in the address.
+func (y *secrecy) config() (*tls.Config, error) {
+	if !y.on {
+		return nil, nil //nolint:nilnil // nil means no TLS for the client
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
+	if y.caFile != "" {
+		pem, err := os.ReadFile(y.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: ca_file: %w", ErrURL, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, y.caFile)
+		}
+	}
+	if (y.certFile == "") != (y.keyFile == "") {
+		return nil, fmt.Errorf("%w: cert_file and key_file go together", ErrURL)
+	}
+	if y.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(y.certFile, y.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: cert_file and key_file: %w", ErrURL, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+		return c, nil
+	}
+	y.asked = &atomic.Bool{}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		y.asked.Store(true)
+		return &tls.Certificate{}, nil // the server decides
+	}
+	return c, nil
+}
+
+// explainTLS wraps an error of a TLS handshake with its remedy; nil: err is another error.
+func explainTLS(err error) error {
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		roots     x509.SystemRootsError
+		record    tls.RecordHeaderError
+		remote    *net.OpError
+		other     *tls.CertificateVerificationError
+	)
+	remedy := ""
+	switch {
+	case errors.As(err, &host):
+		remedy = "set server_name in store.url to a name of the certificate of Redis (" + certificateNames(host.Certificate) + "), or issue the certificate for the host of store.url"
+	case errors.As(err, &authority), errors.As(err, &roots):
+		remedy = "name the file of the authority that signed the certificate of Redis with ca_file in store.url"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		remedy = fmt.Sprintf("renew the certificate of Redis, which is valid from %s to %s, or correct the clock of this machine",
+			invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime))
+	case errors.As(err, &record):
+		remedy = "the port of Redis does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or name the port of tls-port"
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert of the server
+		remedy = clientRemedy
+	case errors.As(err, &invalid), errors.As(err, &other):
+		remedy = "replace the certificate of Redis"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %w; %s", ErrTLS, err, remedy)
+}
+
+// clientRemedy is the remedy of a server that refuses the client's certificate.
+const clientRemedy = "Redis refuses the certificate of precept: name a certificate that the tls-ca-cert-file of Redis has signed, with cert_file and key_file in store.url"
+
+// certificateNames returns the names for which a certificate is valid.
+func certificateNames(c *x509.Certificate) string {
+	names := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "the certificate has none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// isRefusedClient reports whether a server ended a connection after the server asked for a client
+// certificate in vain. The alert of the server may be lost with the connection.
+func (y *secrecy) isRefusedClient(err error) bool {
+	return y.asked != nil && y.asked.Load() &&
+		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}
