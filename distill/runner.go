@@ -59,7 +59,8 @@ type Options struct {
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
-	Tenant  string // empty: all tenants
+	Tenant  string   // empty: all tenants
+	Tenants []string // read these tenants alone, unless Tenant is set; nil: all tenants
 	Since   time.Time
 	Settled bool // read closed sessions only
 	Triage  bool // ask a judge only about sessions with a sign of trouble, or with lessons
@@ -92,8 +93,11 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		return sum, fmt.Errorf("distill: list the tenants: %w", err)
 	}
 	open := len(tenants) == 1
-	if d.o.Select.Tenant != "" {
+	switch {
+	case d.o.Select.Tenant != "":
 		tenants = []string{d.o.Select.Tenant}
+	case d.o.Select.Tenants != nil:
+		tenants = d.o.Select.Tenants
 	}
 	for _, t := range tenants {
 		if err := d.tenant(ctx, t, open, &sum); err != nil {

@@ -111,6 +111,20 @@ func TestCapsEndARunAcrossTenants(t *testing.T) {
 	}
 }
 
+// A run over some tenants reads no session of another tenant.
+func TestRunOverSomeTenantsLeavesTheOthers(t *testing.T) {
+	b := newBench(t)
+	for _, tenant := range []string{"blue", "green", "red"} {
+		b.of(tenant, tenant, nil, user("Task of "+tenant))
+	}
+	some := func(names ...string) distill.Summary {
+		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &counting{}, append([]string{}, names...) })
+	}
+	equal(t, "no tenant", some().Judged, 0)
+	equal(t, "one tenant", some("red").Judged, 1)
+	equal(t, "all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
+}
+
 // A continued session adds only its new sightings: a session that met a failure twice, and is read
 // three times, is not three sessions.
 func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {

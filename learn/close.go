@@ -3,7 +3,10 @@ package learn
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"precept/bandit"
@@ -36,6 +39,7 @@ type closer struct {
 	tally    *Tally
 	reward   feedback.Definition
 	name     string // name of the reward definition
+	changed  *changedTenants
 
 	pickUpAt    time.Time
 	unsampledAt time.Time
@@ -180,4 +184,35 @@ func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []t
 		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)
 	}
 	return deltas
+}
+
+// mostChanged bounds the list of changed tenants.
+const mostChanged = 4096
+
+// changedTenants are the tenants with settled sessions since the last call of take.
+type changedTenants struct {
+	mu    sync.Mutex
+	names map[string]bool
+	more  bool // the list is incomplete
+}
+
+func (c *changedTenants) add(tenant string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.more = c.more || len(c.names) >= mostChanged; c.more {
+		return
+	}
+	if c.names == nil {
+		c.names = map[string]bool{}
+	}
+	c.names[tenant] = true
+}
+
+// take returns the tenants and empties the list. ok is false for an incomplete list.
+func (c *changedTenants) take() (names []string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names, ok = slices.Sorted(maps.Keys(c.names)), !c.more
+	c.names, c.more = nil, false
+	return names, ok
 }

@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	l.closer = &closer{
 		tools: with, recorder: o.Recorder, memory: o.Memory, be: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
 		units:  &units{memory: o.Memory, be: o.Backend, touches: o.Touches},
-		reward: o.Reward, name: l.reward,
+		reward: o.Reward, name: l.reward, changed: &changedTenants{},
 		samples: &samples{tools: with, be: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
 	}
 	if o.Fleet != nil {
@@ -96,6 +96,10 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 
 // OnlyTenant returns the tenant if the store and this process know one tenant alone, "" otherwise.
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
+
+// ChangedTenants returns the tenants with sessions that this process closed or corrected since the last call;
+// ok is false if the list is incomplete.
+func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.changed.take() }
 
 // Beliefs returns the chooser of a tenant. Beliefs never asks the backend: a tenant that is not in
 // memory starts from the priors, and Run loads the tenant.

@@ -78,6 +78,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 
 // settled counts a step that the backend applied.
 func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
+	c.changed.add(st.Settlement.Tenant)
 	if st.reward == c.name {
 		byTenant[st.Settlement.Tenant] = append(byTenant[st.Settlement.Tenant], st.Settlement.Deltas...)
 	}

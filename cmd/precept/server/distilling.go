@@ -46,6 +46,33 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 // Distiller makes a distiller for each run, so that no run inherits the state of an earlier run.
 type Distiller struct {
 	Options distill.Options
+	changed func() ([]string, bool) // tenants with new sessions since the last call; nil: not known
+	readAll time.Time               // next run over all tenants
+}
+
+// readAllEvery is the time between two runs over all tenants. The runs in between read the tenants with sessions
+// that this process closed. A run over all tenants reads sessions that another replica closed before it stopped.
+const readAllEvery = 24 * time.Hour
+
+// due selects the tenants of the next run of Follow.
+func (d *Distiller) due() {
+	d.Options.Select.Tenants = nil
+	if d.changed == nil {
+		return
+	}
+	names, ok := d.changed()
+	if now := d.Options.Now(); !ok || !now.Before(d.readAll) {
+		d.readAll = now.Add(readAllEvery)
+		return
+	}
+	d.Options.Select.Tenants = append([]string{}, names...)
+}
+
+// finished notes whether the run left work: the next run then reads all tenants.
+func (d *Distiller) finished(s distill.Summary, err error) {
+	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
+		d.readAll = time.Time{}
+	}
 }
 
 // NewDistiller makes a Distiller over a store and a storage of lessons.
@@ -59,7 +86,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 		return nil, err
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
-	return &Distiller{distill.Options{
+	return &Distiller{Options: distill.Options{
 		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
@@ -190,7 +217,9 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 // is repeated at the next interval.
 func (d *Distiller) Follow(ctx context.Context, every time.Duration, tell func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
-		if sum, err := d.safely(ctx); ctx.Err() == nil {
+		d.due()
+		sum, err := d.safely(ctx)
+		if d.finished(sum, err); ctx.Err() == nil {
 			tell(sum, err)
 		}
 		_ = Pause(ctx, every) // ends with ctx
@@ -210,6 +239,7 @@ func (d *Distiller) safely(ctx context.Context) (sum distill.Summary, err error)
 
 // runDistiller returns the worker that distils, and that ends the trials of proposals after each run.
 func runDistiller(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
+	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.Settled = true
 	d.Options.Failed = func(session string, err error) {
 		f.failed(label.StepDistill, fmt.Errorf("session %s: %w", session, err))

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -205,4 +206,34 @@ func (g *gate) row(v *services) report.Row {
 		g.Fatal(r.Lessons, err)
 	}
 	return r.Lessons[0]
+}
+
+// The distiller of a server reads all tenants at the start, once a day, and after a run that left work. Other
+// runs read only the tenants whose sessions have changed.
+func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
+	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
+	var names []string
+	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
+	for _, c := range []struct {
+		when    string
+		changed []string
+		before  distill.Summary
+		after   time.Duration
+		all     bool
+	}{
+		{when: "at the start", all: true},
+		{when: "without a change"},
+		{when: "after a change", changed: []string{"acme"}},
+		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
+		{when: "after a run that ended", changed: []string{"acme", "other"}},
+		{when: "after more changes than the list holds", changed: []string{"a", "b", "c"}, all: true},
+		{when: "a day later", after: readAllEvery, all: true},
+	} {
+		d.finished(c.before, nil)
+		now, names = now.Add(c.after), c.changed
+		d.due()
+		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
+			t.Errorf("%s: got %v, want all = %v, otherwise %v", c.when, got, c.all, c.changed)
+		}
+	}
 }

@@ -1,0 +1,351 @@
+//go:build !race
+
+package learn_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+var daySessions = flag.Int("day.sessions", 300, "sessions of TestADayOfAFleet") //nolint:gochecknoglobals // a flag of the tests
+
+// The size of the simulated fleet.
+const (
+	dayReplicas = 10
+	dayTenants  = 50
+	dayLessons  = 2000
+	dayStep     = 10 * time.Minute
+	daySteps    = int(24 * time.Hour / dayStep)
+	partitioned = 3                                // this replica reaches no Redis ...
+	cutFrom     = int(10 * time.Hour / dayStep)    // ... from this step
+	cutUntil    = cutFrom + int(time.Hour/dayStep) // ... until this step
+)
+
+// Ten replicas on one Redis and one process on SQLite serve the same sessions of a day: sessions that move to
+// another replica, feedback within the closing age, hours later and corrected, a replica that restarts every hour,
+// and a replica without Redis for an hour. The counters of both are equal.
+func TestADayOfAFleet(t *testing.T) {
+	server := storetest.StartRedis(t)
+	d := &day{
+		t: t, clk: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
+		events: map[int][]func(step int){},
+	}
+	d.single = openRig(t, t.TempDir(), d.clk, nil)
+	for i := range dayReplicas {
+		d.links = append(d.links, newLink(t, server.Addr))
+		d.dirs = append(d.dirs, t.TempDir())
+		d.fleet = append(d.fleet, d.open(i))
+	}
+	for i := range *daySessions {
+		begin := d.rng.IntN(daySteps)
+		d.at(begin, func(step int) { d.begin(step, i) })
+	}
+	for step := range daySteps + int(3*time.Hour/dayStep) {
+		d.step(step)
+	}
+	d.settle()
+	for i := range dayTenants {
+		tenant := fmt.Sprint("tenant-", i)
+		if have, want := d.fleet[0].counters(tenant), d.single.counters(tenant); have != want {
+			t.Errorf("counters of %s differ: the fleet has %d bytes, one process has %d bytes", tenant, len(have), len(want))
+		}
+	}
+	if d.moved == 0 || d.late == 0 || d.restarts < 20 {
+		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, want some of each", d.moved, d.late, d.restarts)
+	}
+	d.report(server)
+}
+
+// day is a simulated day.
+type day struct {
+	t      *testing.T
+	clk    *clock
+	rng    *rand.Rand
+	single *rig
+	fleet  []*rig
+	links  []*link
+	dirs   []string
+	events map[int][]func(step int)
+
+	begun, moved, rewards, late, restarts int
+}
+
+func (d *day) open(i int) *rig {
+	return openRig(d.t, d.dirs[i], d.clk, func(o *options) {
+		db, err := redis.Open(redis.Options{URL: "redis://" + d.links[i].addr, Now: time.Now})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		f := o.Backend.(*faulty)
+		if err := f.backend.Close(); err != nil {
+			d.t.Fatal(err)
+		}
+		f.backend = db
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = elsewhere{f, db}, elsewhere{f, db}, filepath.Join(d.dirs[i], "outbox.db"), 4<<20
+	})
+}
+
+func (d *day) at(step int, f func(step int)) { d.events[step] = append(d.events[step], f) }
+
+// cut reports whether a replica is without Redis.
+func cut(replica, step int) bool {
+	return replica == partitioned && step >= cutFrom && step < cutUntil
+}
+
+// begin lets a session begin at a replica and in the single process, and plans its future.
+func (d *day) begin(step, i int) {
+	tenant, name := fmt.Sprint("tenant-", min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), fmt.Sprint("s", i)
+	home, a := d.rng.IntN(dayReplicas), d.assignment(i)
+	d.begun++
+	for _, r := range []*rig{d.fleet[home], d.single} {
+		r.begin(tenant, name, a)
+		d.turn(r, tenant, name, 1)
+	}
+	alone := home == partitioned && step >= cutFrom-1 && step < cutUntil
+	if d.rng.IntN(5) == 0 && !alone { // the session continues at another replica
+		d.at(step+1, func(step int) {
+			other := (home + 1 + d.rng.IntN(dayReplicas-1)) % dayReplicas
+			if cut(other, step) {
+				other = (partitioned + 1) % dayReplicas
+			}
+			d.moved++
+			for _, r := range []*rig{d.fleet[other], d.single} {
+				d.continued(r, tenant, name)
+			}
+		})
+	}
+	closed := int(closeAge/dayStep) + 3
+	switch n := d.rng.IntN(10); {
+	case n < 5 && !alone:
+		d.reward(step+2+d.rng.IntN(closed-5), tenant, name, i, float64(i%5)/4)
+	case n < 7: // after the closing; the rows of the partitioned replica have arrived
+		d.late++
+		d.reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+20), tenant, name, i, float64(i%2))
+	}
+	if d.rng.IntN(10) == 0 { // a correction of the same entry
+		d.reward(min(step+2*closed+daySteps/3, daySteps+30), tenant, name, i, .5)
+	}
+}
+
+// assignment returns the coins of a session: a pure function of the session.
+func (d *day) assignment(i int) trial.Assignment {
+	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
+	a := trial.Assignment{
+		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740, Control: i%20 == 7,
+		Matched: []trial.Match{{Arm: arm, Del: .01}},
+	}
+	if !a.Control {
+		a.Picks = []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: i%5 != 3, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76}}
+	}
+	return a
+}
+
+func (d *day) turn(r *rig, tenant, name string, n int) {
+	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
+		d.t.Fatal("a turn was refused")
+	}
+}
+
+// continued makes the second turn of a session at a replica.
+func (d *day) continued(r *rig, tenant, name string) {
+	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
+	if ses == nil || late {
+		d.t.Fatalf("%s is unknown at another replica", name)
+	}
+	ses.Record.Lock()
+	ses.Record.Thread.Turns, ses.Record.Identity.Seen = 2, d.clk.now()
+	ses.Record.Unlock()
+	r.Release(ses, store.Decided)
+	d.turn(r, tenant, name, 2)
+}
+
+// reward plans feedback of a person at some replica.
+func (d *day) reward(step int, tenant, name string, i int, y float64) {
+	d.at(step, func(step int) {
+		to := d.rng.IntN(dayReplicas)
+		if cut(to, step) {
+			to = (partitioned + 1) % dayReplicas
+		}
+		d.rewards++
+		e := feedback.Entry{ID: fmt.Sprint("f", i), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
+		for _, r := range []*rig{d.fleet[to], d.single} {
+			r.tell(tenant, session.KeyOf(tenant, session.SpaceName, name), e)
+		}
+	})
+}
+
+// step makes the events of five minutes, and the work of all processes.
+func (d *day) step(step int) {
+	d.links[partitioned].set(step < cutFrom || step >= cutUntil)
+	if step == cutUntil {
+		if len(d.fleet[partitioned].failed()) == 0 {
+			d.t.Error("the partitioned replica reported no failure")
+		}
+		d.reconnect(d.fleet[partitioned])
+	}
+	for _, f := range d.events[step] {
+		f(step)
+	}
+	delete(d.events, step)
+	for i, r := range d.fleet {
+		r.record()
+		if step%3 == i%3 && !cut(i, step) {
+			r.closeDue(d.t.Context())
+		}
+		r.Tidy(d.t.Context())
+	}
+	d.single.record()
+	d.single.closeDue(d.t.Context())
+	if i := step / 6 % dayReplicas; step%6 == 3 && !cut(i, step) {
+		d.restarts++
+		d.fleet[i].stop()
+		d.fleet[i] = d.open(i)
+	}
+	d.clk.add(dayStep)
+}
+
+// reconnect waits until a replica reaches Redis again.
+func (d *day) reconnect(r *rig) {
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		if _, err := r.be.Tenants(ctx); err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			d.t.Fatal("the partitioned replica does not reach Redis again")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// settle makes the remaining work.
+func (d *day) settle() {
+	for range 4 {
+		d.clk.add(closeAge)
+		for _, r := range append(slices.Clone(d.fleet), d.single) {
+			r.record()
+			r.closeDue(d.t.Context())
+			r.resettle(d.t.Context())
+		}
+	}
+}
+
+// report logs the figures of decision 65.
+func (d *day) report(server *storetest.Redis) {
+	info := fmt.Sprint(server.Must(d.t, "INFO", "memory"))
+	_, used, _ := strings.Cut(info, "used_memory:")
+	used, _, _ = strings.Cut(used, "\r")
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	rows := 0
+	for i := range dayTenants {
+		list, err := d.fleet[0].be.Counters(d.t.Context(), fmt.Sprint("tenant-", i))
+		if err != nil {
+			d.t.Error(err)
+		}
+		rows += len(list)
+	}
+	figures := map[string]any{
+		"sessions": d.begun, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late, "restarts": d.restarts, "redis keys": server.Must(d.t, "DBSIZE"),
+		"redis bytes": used, "heap of eleven processes": m.HeapAlloc, "counters": rows,
+	}
+	text, err := json.Marshal(figures)
+	if err != nil {
+		d.t.Error(err)
+	}
+	d.t.Logf("%s", text)
+}
+
+// link is a TCP connection of a replica to Redis that a test can cut.
+type link struct {
+	addr, to string
+	mu       sync.Mutex
+	on       bool
+	conns    []net.Conn
+}
+
+func newLink(t *testing.T, to string) *link {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &link{addr: l.Addr().String(), to: to, on: true}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { k.serve(t.Context(), c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		k.set(false)
+		all.Wait()
+	})
+	return k
+}
+
+// serve copies bytes in both directions until one side ends.
+func (k *link) serve(ctx context.Context, c net.Conn) {
+	defer c.Close() //nolint:errcheck // a test
+	s, err := new(net.Dialer).DialContext(ctx, "tcp", k.to)
+	if err != nil {
+		return
+	}
+	defer s.Close() //nolint:errcheck // a test
+	k.mu.Lock()
+	on := k.on
+	k.conns = append(k.conns, c, s)
+	k.mu.Unlock()
+	if !on {
+		return
+	}
+	done := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{c, s}, {s, c}} {
+		go func() {
+			_, _ = io.Copy(way[0], way[1])
+			done <- struct{}{}
+		}()
+	}
+	<-done
+	_, _ = c.Close(), s.Close()
+	<-done
+}
+
+// set opens or cuts the link.
+func (k *link) set(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.on = on; on {
+		return
+	}
+	for _, c := range k.conns {
+		_ = c.Close()
+	}
+	k.conns = nil
+}
