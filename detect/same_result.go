@@ -82,7 +82,11 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 
 // endsWithIDLabel reports whether the id of a request or a trace follows.
 func (p *phrases) endsWithIDLabel(before string) bool {
-	name := strings.TrimRight(before, " :=\"'")
+	n := len(before)
+	for n > 0 && strings.IndexByte(" :=\"'", before[n-1]) >= 0 {
+		n--
+	}
+	name := before[:n]
 	if len(name) == len(before) || name == "" || name[len(name)-1]|0x20 != 'd' {
 		return false
 	}
@@ -125,20 +129,21 @@ func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
 // volatile reports whether a word with digits changes from run to run.
 func (p *phrases) volatile(w string, digits int, before, after string) bool {
+	signs := signsOf(w)
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
-	case strings.Trim(w, "0123456789:.TZ") == "" && digits >= 4 && clock(w, digits, before):
+	case signs&clockSigns != 0 && digits >= 4 && clock(w, digits, before):
 		return true
 	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // since 1970
 		return true
-	case len(w) >= 7 && digits >= 2 && digits < len(w) && hexOnly(w): // object ids, parts of UUIDs
+	case len(w) >= 7 && digits >= 2 && digits < len(w) && signs&hexSigns != 0: // object ids, parts of UUIDs
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
-	case durationWord(w), clientPort(w, after):
+	case durationWord(w, signs), clientPort(w, after):
 		return true
-	case strings.Trim(w, "0123456789.") == "" && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
+	case signs&numberSigns != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
 	}
 	return false
@@ -156,16 +161,52 @@ func clock(w string, digits int, before string) bool {
 	return true
 }
 
-func hexOnly(w string) bool { return strings.Trim(w, "0123456789abcdefABCDEF") == "" }
+// signSet is a set of alphabets.
+type signSet uint8
+
+const (
+	numberSigns   signSet = 1 << iota // digits and the point
+	clockSigns                        // of a time: 12:31:07.250Z
+	hexSigns                          // hexadecimal digits
+	durationSigns                     // of a duration: 1m30s
+)
+
+// alphabets holds the alphabets that contain a byte.
+//
+//nolint:gochecknoglobals // immutable
+var alphabets = func() (out [256]signSet) {
+	for set, signs := range map[signSet]string{
+		numberSigns: "0123456789.", clockSigns: "0123456789:.TZ", hexSigns: "0123456789abcdefABCDEF", durationSigns: "0123456789.hms",
+	} {
+		for i := range len(signs) {
+			out[signs[i]] |= set
+		}
+	}
+	return out
+}()
+
+// signsOf returns the alphabets that contain all bytes of a word.
+func signsOf(w string) signSet {
+	all := ^signSet(0)
+	for i := 0; i < len(w) && all != 0; i++ {
+		all &= alphabets[w[i]]
+	}
+	return all
+}
+
+func hexOnly(w string) bool { return signsOf(w)&hexSigns != 0 }
 
 // durationWord reports whether a word is a duration: 971ms, 0.12s, 1m30s.
-func durationWord(w string) bool {
-	rest := strings.TrimRight(w, "hmnsuµ")
+func durationWord(w string, signs signSet) bool {
+	rest := w
+	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {
+		rest = rest[:len(rest)-1]
+	}
 	if rest == w || rest == "" || !isDigit(w[0]) {
 		return false
 	}
-	return strings.Trim(w, "0123456789.hms") == "" ||
-		strings.Trim(rest, "0123456789.") == "" && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
+	return signs&durationSigns != 0 ||
+		signsOf(rest)&numberSigns != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
 func (p *phrases) unitFollows(after string) bool {

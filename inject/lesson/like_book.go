@@ -96,26 +96,42 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 }
 
 // Meant returns the hit of a lesson that matches earlier words of a session by meaning, if the
-// conditions of the lesson hold for the request.
+// conditions of the lesson hold for the request, not_keywords included.
 func (b *Book) Meant(q *Query, r Resemblance) (Hit, bool) {
 	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == r.Lesson.Slug })
-	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&signs{}, q, "") {
+	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&signs{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
 		return Hit{}, false
 	}
 	r.Lesson = b.compiled[i].lesson
 	return Hit{Lesson: r.Lesson, Like: &r}, true
 }
 
-// Forbids reports whether a text contains a phrase of not_keywords of a lesson.
-func (b *Book) Forbids(slug, text string) bool {
+// Suits reports whether the scope and the models of a lesson admit a request, and the new texts of the
+// request contain no phrase of not_keywords of the lesson.
+func (b *Book) Suits(slug string, q *Query) bool {
+	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == slug })
+	if i < 0 {
+		return false
+	}
+	l := b.compiled[i].lesson
+	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // a lesson count
+}
+
+// vetoes reports whether the new texts of a request contain a phrase of not_keywords of a lesson.
+func (b *Book) vetoes(l int32, q *Query) bool {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
 		s.reset()
 		b.scratch.Put(s)
 	}()
 	s.left = mostWork
-	b.scan(s, &Query{}, text, inWords)
-	return slices.ContainsFunc(s.touched, func(u int32) bool { return b.compiled[u].lesson.Slug == slug && s.seen[u].vetoed })
+	for _, w := range q.Words {
+		b.scan(s, q, w, inWords)
+	}
+	for i := range q.Errors {
+		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // a count of results
+	}
+	return s.seen[l].vetoed
 }
 
 // Meaning returns the text of a lesson that is embedded; empty for a lesson without words of users.

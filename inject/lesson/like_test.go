@@ -367,3 +367,13 @@ func TestProhibitionsAndTagsResembleNoLesson(t *testing.T) {
 		}
 	}
 }
+
+func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
+	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, Like: true}}
+	b := NewBook([]*Lesson{l})
+	for words, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
+		if _, ok := b.Meant(&Query{Words: []string{words}}, Resemblance{Lesson: l}); ok != want {
+			t.Errorf("%q: match %v, want %v", words, ok, want)
+		}
+	}
+}

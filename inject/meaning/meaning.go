@@ -106,7 +106,7 @@ func (m *Matcher) Offer(x *sample.Exchange) {
 		return
 	}
 	select {
-	case m.queue <- sample.Exchange{Tenant: x.Tenant, Session: x.Session, Dialect: x.Dialect, New: words}:
+	case m.queue <- sample.Exchange{Tenant: x.Tenant, Agent: x.Agent, Model: x.Model, Session: x.Session, Dialect: x.Dialect, New: words}:
 	default:
 		m.o.Failed(errFull)
 	}
@@ -229,8 +229,10 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 		return nil
 	}
 	var sentences []string
-	for _, q := range backtest.Queries([]sample.Exchange{*x}) {
-		for _, words := range q.Words {
+	queries := backtest.Queries([]sample.Exchange{*x})
+	for i := range queries {
+		queries[i].Tenant = x.Tenant
+		for _, words := range queries[i].Words {
 			sentences = append(sentences, lesson.Sentences(words)...)
 		}
 	}
@@ -242,10 +244,13 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 		return err
 	}
 	best := lesson.Resemblance{Score: -1}
-	for i, v := range vectors {
-		for j, of := range m.index.vectors {
-			l, score, at := m.index.lessons[j], float64(dot(v, of)), float64(m.index.thresholds[j])
-			if score >= at && score-at > best.Score-best.Threshold && !m.index.book.Forbids(l.Slug, sentences[i]) {
+	for j, of := range m.index.vectors {
+		l, at := m.index.lessons[j], float64(m.index.thresholds[j])
+		if slices.ContainsFunc(queries, func(q lesson.Query) bool { return !m.index.book.Suits(l.Slug, &q) }) {
+			continue
+		}
+		for _, v := range vectors {
+			if score := float64(dot(v, of)); score >= at && score-at > best.Score-best.Threshold {
 				best = lesson.Resemblance{Lesson: l, Score: score, Threshold: at}
 			}
 		}

@@ -165,10 +165,33 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
 		m.Offer(says(session.ID{1}, "I want a toy yacht"))
+		m.Offer(says(session.ID{3}, "This is for a toy. I want a yacht"))
 	}
 	matchOf(t, m, session.ID{2}, "I want a yacht")
-	if found := m.Matches(session.ID{1}); len(found) != 0 {
-		t.Errorf("got %+v, want no match", found)
+	for _, id := range []session.ID{{1}, {3}} {
+		if found := m.Matches(id); len(found) != 0 {
+			t.Errorf("session %v: got %+v, want no match", id, found)
+		}
+	}
+}
+
+func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
+	m, _ := start(t, &model{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
+	offer := func(id session.ID, tenant, model string) {
+		x := says(id, "I want a yacht")
+		x.Tenant, x.Model = tenant, model
+		m.Offer(x)
+	}
+	for range 500 {
+		offer(session.ID{1}, "blue", "large-1")
+		offer(session.ID{2}, "red", "small-1")
+		if offer(session.ID{3}, "red", "large-1"); len(m.Matches(session.ID{3})) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if a, b, c := len(m.Matches(session.ID{1})), len(m.Matches(session.ID{2})), len(m.Matches(session.ID{3})); a+b != 0 || c != 1 {
+		t.Errorf("%d matches of another tenant, %d of another model and %d within the scope, want 0, 0 and 1", a, b, c)
 	}
 }
 
