@@ -36,7 +36,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 	counts := map[string]int{}
 	for _, m := range list {
 		counts[m.kind]++
-		t.Logf("%-13s %s", m.kind, m.text)
+		t.Logf("%-13s %s: %s", m.kind, m.place, m.text)
 		for _, fault := range messageFaults(m) {
 			t.Errorf("%s: got %q, want another text: %s", m.place, m.text, fault)
 		}

@@ -92,7 +92,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	case !c.Response().Committed:
 		return storeFault(err)
 	default:
-		s.log(c).Error("export failed", "error", err)
+		s.log(c).Error("an export broke off; the downloaded file is incomplete", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

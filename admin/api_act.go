@@ -151,7 +151,7 @@ func (s *Server) apiImport(c echo.Context) error {
 	body := &io.LimitedReader{R: c.Request().Body, N: importLimit + 1}
 	sum, err := s.options.Write.Import.Import(c.Request().Context(), tenant, agent, body, at)
 	if body.N <= 0 {
-		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "the transcripts are larger than 256 MiB, and the first 256 MiB were imported; send them in parts")
+		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "the transcripts are larger than 256 MiB, and the first 256 MiB were imported; split the transcripts and send the parts")
 	}
 	c.Set(detailKey, fmt.Sprintf("transcripts imported: %d", sum.Transcripts))
 	return answer(c, sum, err)

@@ -14,7 +14,7 @@ func errorResponse(err error) *echo.HTTPError {
 	if foreseen, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return foreseen
 	}
-	return echo.NewHTTPError(http.StatusInternalServerError, "internal error").SetInternal(err)
+	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
 // explain returns the client's error for err and logs the cause. The message never repeats the
@@ -22,7 +22,7 @@ func errorResponse(err error) *echo.HTTPError {
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	k := errorResponse(err)
 	if k.Internal != nil {
-		s.log(c).Error("admin request failed", "path", c.Path(), "error", k.Internal)
+		s.log(c).Error("the admin listener could not answer a request", "path", c.Path(), "error", k.Internal)
 	}
 	return echo.NewHTTPError(k.Code, k.Message)
 }

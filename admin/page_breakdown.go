@@ -50,7 +50,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	switch v.reading = errors.Is(err, errBeingMade); {
 	case v.reading:
 	case err != nil:
-		s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("the stored sessions cannot be read for the breakdown", "tenant", q.Tenant, "error", err)
 		page.Live, page.Problem = false, "The stored sessions cannot be read; the log has the reason. "+
 			"Requests are not affected."
 	default:

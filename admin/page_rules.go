@@ -53,7 +53,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 		case v.reading:
 			page.Live = true
 		case err != nil:
-			s.log(c).Error("scan of rules files failed", "tenant", r.key.Tenant, "error", err)
+			s.log(c).Error("the captured sessions cannot be read for the rules files", "tenant", r.key.Tenant, "error", err)
 			page.Problem = "The captured sessions cannot be read; the log has the reason. Requests are not affected."
 		default:
 			v.sessions, v.files, page.Live = scan.Sessions, scan.Files(), page.Live || old

@@ -114,7 +114,7 @@ func (s *Server) rateSession(c echo.Context) error {
 		Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment")),
 	}}
 	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
-		return echo.NewHTTPError(http.StatusBadRequest, "type is approval or rejection")
+		return echo.NewHTTPError(http.StatusBadRequest, "type must be approval or rejection")
 	}
 	if len(p.Entry.Comment) > 4096 {
 		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")

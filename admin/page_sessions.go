@@ -38,7 +38,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 		v.facets, old, err = s.facets(c, &q, patience)
 		v.counting = errors.Is(err, errBeingMade) || err == nil && old && v.facets.Read == 0
 		if err != nil && !v.counting {
-			s.log(c).Error("facets failed", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("the filters of the sessions cannot be counted", "tenant", q.Tenant, "error", err)
 			page.Problem = "The filters cannot be counted; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""

@@ -29,7 +29,7 @@ func TestEnsureToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, fresh, err := EnsureToken(dir, &counting{})
 	if err != nil || !fresh || len(first) != 64 {
-		t.Fatalf("got first %q, fresh %v, error %v, want no error, fresh = true and len(first) = 64", first, fresh, err)
+		t.Fatalf("got first %q, fresh %v, error %v, want no error, fresh = true and 64 entries in first", first, fresh, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {

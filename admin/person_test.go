@@ -103,7 +103,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("%q: got %v, want len(c) = 1 and Secure = %v", proto, c, want)
+			t.Errorf("%q: got %v, want one entry in c and Secure = %v", proto, c, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 		case err != nil && !c.Response().Committed:
 			return storeFault(err)
 		case err != nil:
-			s.log(c).Error("export failed", "error", err)
+			s.log(c).Error("an export broke off; the downloaded file is incomplete", "error", err)
 			panic(http.ErrAbortHandler)
 		case l.Next == "" || q.Session != "":
 			w.start()

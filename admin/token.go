@@ -33,7 +33,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 		return "", false, err
 	}
 	if err := file.Write(path, 0o600, []byte(token+"\n")); err != nil {
-		return token, true, fmt.Errorf("keep the admin token: %w; it will be another one at the next start", err)
+		return token, true, fmt.Errorf("store the admin token: %w; the next start makes a new token", err)
 	}
 	return token, true, nil
 }

@@ -62,7 +62,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
-		t.Errorf("got %v, want len(injected) = 1 and injected[0] = 60", injected)
+		t.Errorf("got %v, want one entry in injected and injected[0] = 60", injected)
 	}
 }
 

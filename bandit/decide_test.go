@@ -256,7 +256,7 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 	cfg.Epsilon = 1 // all withheld
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
-		t.Fatalf("got %+v, want len(got) = 3 and Injected = false", got)
+		t.Fatalf("got %+v, want three entries in got and Injected = false", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
 		t.Fatalf("matched before, not picked, and now picked: %v", slugs(got))
@@ -266,7 +266,7 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 		b[c.Slug] = bandit.Posterior{Mean: 0.1}
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
-		t.Fatalf("got %v, want len(got) = 2 and Turn = 3", slugs(got))
+		t.Fatalf("got %v, want two entries in got and Turn = 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
 		t.Fatalf("one of 2K = 6 was left, got %v", slugs(got))
@@ -286,7 +286,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	before := a.Base
 	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
-		t.Fatalf("got %+v, want len(got) = 1, Arm = %q and Injected = true", got, trial.LoopArm)
+		t.Fatalf("got %+v, want one entry in got, Arm = %q and Injected = true", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
 		t.Errorf("%+v, offset should be %v", got[0], want)

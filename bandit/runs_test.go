@@ -150,11 +150,11 @@ func TestShareTreatsAnEditedLessonAsNew(t *testing.T) {
 	bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("got given %v, fresh %v, want no pick, and len(Picks) = 1", given, fresh)
+		t.Errorf("got given %v, fresh %v, want no pick, and one entry in Picks", given, fresh)
 	}
 	given, _ = bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
-		t.Errorf(`got %v, want len(given) = 1 and Arm = "x@1"`, given)
+		t.Errorf(`got %v, want one entry in given and Arm = "x@1"`, given)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg.Room = 100
 	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf(`got given %v, fresh %v, want len(given) = 1, len(fresh) = 1 and Slug = "z"`, given, fresh)
+		t.Errorf(`got given %v, fresh %v, want one entry in given, one entry in fresh and Slug = "z"`, given, fresh)
 	}
 }
 

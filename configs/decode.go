@@ -200,7 +200,7 @@ func (d *decoder) commas(
 func (d *decoder) scalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	text, ok := scalarText(n)
 	if !ok {
-		d.fault(path, n, "", "wants one value, not a list, a mapping, an anchor or an alias")
+		d.fault(path, n, "", "must be one value, not a list, a mapping, an anchor or an alias")
 		return
 	}
 	d.text(path, v, tag, n, text)
@@ -237,7 +237,7 @@ func (d *decoder) text(
 func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {
-		d.fault(path, n, "", "wants further keys below it (key: value)")
+		d.fault(path, n, "", "must contain further keys (key: value)")
 		return nil, false
 	}
 	return pairs, true

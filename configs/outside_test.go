@@ -36,7 +36,7 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "must begin with http:// or https://"},
 		{"debug_headers: perhaps", "debug_headers", "is neither true nor false"},
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
-		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is used by another key"},
+		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also the name of another key; choose another name"},
 	}
 	more := map[string]int{ // number of further keys on the line
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,

@@ -157,7 +157,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want len(faults) = 1, shown other than %v and Key with the prefix %q", path, faults, secret, path)
+			t.Errorf("%s: got %v, want one entry in faults, shown other than %v and Key with the prefix %q", path, faults, secret, path)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
@@ -173,7 +173,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
 		"listen: [a]":                                                   "wants one value, not a list",
 		"listen: {a: b}":                                                "wants one value, not a list",
-		"upstreams: [a]":                                                "wants further keys below it (key: value)",
+		"upstreams: [a]":                                                "must contain further keys (key: value)",
 		"distill: {every: 1ms}":                                         "it must be at least 1s",
 		"inject: {budget_bytes: 100000000000000000000}":                 "is not a size",
 		"inject: {budget_bytes: 9000000TiB}":                            "is too large",
@@ -206,7 +206,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
-			t.Errorf("%s: got %v, want len(faults) = 1", file, faults)
+			t.Errorf("%s: got %v, want one entry in faults", file, faults)
 		}
 	}
 }

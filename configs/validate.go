@@ -37,10 +37,10 @@ func (v *validator) run() {
 	v.tokens("admin.viewer_tokens", c.Admin.ViewerTokens)
 	for i, t := range c.Admin.ViewerTokens {
 		v.must(!slices.Contains(c.Admin.Tokens, t), entry("admin.viewer_tokens", i), "",
-			"is one of admin.tokens too, which may do everything; give viewers a token of their own")
+			"is also one of admin.tokens, which permit every action; choose another token for viewers")
 	}
 	v.must(c.Admin.BasePath == "" || plainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
-		"is not a path of plain words; write it like /precept")
+		"is not a path of letters, digits, dots, - and _; write for example /precept")
 	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
 	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
 	v.place("lessons", c.Lessons)
@@ -48,7 +48,7 @@ func (v *validator) run() {
 	v.must(len(c.Reward.Tiers) > 0, "reward.tiers", "",
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
 	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
-		"is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined")
+		"is empty, and ledger.trust: own needs the name of one agent; set ledger.agent, or set ledger.trust to quarantined")
 	v.must(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", noHTTP)
 	v.must(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
 		"is missing, and distill.judge is an API: name the model that judges")
@@ -98,11 +98,11 @@ func (v *validator) keys() {
 	names, hashes := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
 		path := entry("keys", i)
-		v.must(k.Name != "", path+".name", "", "is missing; every key has a name")
-		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is used by another key")
+		v.must(k.Name != "", path+".name", "", "is missing; give the key a name")
+		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also the name of another key; choose another name")
 		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
-		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is the same as another key's")
-		v.must(k.Tenant != "", path+".tenant", "", "is missing; say whose key it is")
+		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also the hash of another key; remove one of the two entries")
+		v.must(k.Tenant != "", path+".tenant", "", "is missing; name the tenant of the key")
 		names[k.Name], hashes[k.KeySHA256] = true, true
 	}
 }
@@ -124,17 +124,17 @@ func (v *validator) hooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
 		path := entry(key, i)
-		v.must(h.Secret != "", path+".secret", "", "is empty; openssl rand -hex 32 makes a secret, which the webhook's settings get too")
-		v.must(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is the secret of another webhook of the list; give each its own")
+		v.must(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the settings of the webhook")
+		v.must(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also the secret of another webhook of the list; use a different secret for each webhook")
 		secrets[h.Secret] = true
 		switch c.Tenancy {
 		case "single":
-			v.must(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; leave the tenant out")
+			v.must(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; omit the tenant")
 		case "keys":
 			listed := slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Tenant == h.Tenant })
-			v.must(listed, path+".tenant", h.Tenant, "is no tenant of keys; name one of them")
+			v.must(listed, path+".tenant", h.Tenant, "is not a tenant of keys; use a tenant of the list")
 		default:
-			v.must(h.Tenant != "", path+".tenant", "", "is missing; say whose sessions the webhook rates")
+			v.must(h.Tenant != "", path+".tenant", "", "is missing; name the tenant whose sessions the webhook rates")
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (v *validator) place(path, value string) {
 		v.fault(path, kind+"://", scheme)
 	case bank && strings.Contains(rest, "@"):
 		v.fault(path, kind+"://",
-			"holds a password, which would be shown; write redis:// alone, which is the Redis of store.url")
+			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")
 	case bank && rest == "" && kind == "redis":
 		v.must(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
 			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
@@ -261,7 +261,7 @@ func (v *validator) tokens(key string, tokens []Secret) {
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
 		switch {
 		case text == "":
-			v.fault(path, "", "is empty; an empty token would open the door to everyone")
+			v.fault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
 			v.must(isSHA256(hash), path, "", "is not SHA-256 in hex behind sha256:")
 		case strings.Contains(strings.ToLower(text), "sha256"):

@@ -14,7 +14,7 @@ func (v *validator) addresses() {
 		return
 	}
 	v.must(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
-		"is the data listener's address too; give it a port of its own")
+		"is also the address of the data listener; use another port")
 	v.must(loopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
@@ -59,7 +59,7 @@ func loopback(address string) bool {
 // upstreams checks the upstreams and the targets of the routes.
 func (v *validator) upstreams() {
 	c := v.config
-	v.must(len(c.Upstreams) > 0, "upstreams", "", "names none; write a name with its url, or set --upstream")
+	v.must(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
 	for name, u := range c.Upstreams {
 		path := "upstreams." + name + ".url"
 		if name == defaultUpstream && c.Upstream != "" {

@@ -196,7 +196,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 	got := needless(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf(`got %q, want len(got) = 3 and got[2] with "tsv:3"`, got)
+		t.Errorf(`got %q, want three entries in got and got[2] with "tsv:3"`, got)
 	}
 }
 

@@ -172,7 +172,7 @@ func (r *reading) resume(line []byte) {
 	r.broken(r.open.start, errCut)
 }
 
-var errCut = errors.New("the value does not end")
+var errCut = errors.New("the JSON value ends early")
 
 // split reads a line, or a part of a long line.
 func (r *reading) split(part []byte) error {
@@ -184,7 +184,7 @@ func (r *reading) split(part []byte) error {
 			return nil
 		case r.open.inString:
 			if k = r.stringEnd(part, k); r.open.inString && part[len(part)-1] == '\n' {
-				r.broken(r.open.start, errors.New("a text does not end on its line"))
+				r.broken(r.open.start, errors.New("a JSON string contains a line break"))
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case r.open.depth > 0:
@@ -340,7 +340,7 @@ func (r *reading) end() error {
 		r.broken(r.open.start, errCut)
 	}
 	if r.list != nil {
-		r.broken(r.list.start, errors.New("the array does not end"))
+		r.broken(r.list.start, errors.New("the JSON array ends early"))
 	}
 	if !r.any {
 		return errEmpty

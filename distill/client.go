@@ -216,16 +216,16 @@ func readReply(raw []byte) (string, Usage, error) {
 		return "", Usage{}, fmt.Errorf("%w: the text is longer than %d bytes", ErrUnusable, maxReply)
 	}
 	if err := json.Unmarshal(raw, &reply); err != nil {
-		return "", Usage{}, fmt.Errorf("%w: it is not a chat completion: %w", ErrUnusable, err)
+		return "", Usage{}, fmt.Errorf("%w: the answer is not a chat completion: %w", ErrUnusable, err)
 	}
 	used := Usage{reply.Usage.Input, reply.Usage.Output}
 	switch {
 	case len(reply.Choices) == 0:
-		return "", used, fmt.Errorf("%w: it has no choices", ErrUnusable)
+		return "", used, fmt.Errorf("%w: the answer has no choices", ErrUnusable)
 	case reply.Choices[0].Message.Refusal != "":
 		return "", used, fmt.Errorf("%w: the model refused", ErrUnusable)
 	case reply.Choices[0].Finish == "length" || reply.Choices[0].Finish == "content_filter":
-		return "", used, fmt.Errorf("%w: it was cut (%s)", ErrUnusable, reply.Choices[0].Finish)
+		return "", used, fmt.Errorf("%w: the answer is truncated (%s)", ErrUnusable, reply.Choices[0].Finish)
 	}
 	return reply.Choices[0].Message.Content, used, nil
 }

@@ -146,7 +146,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("got waits %+v, error %v, want no error, len(waits) = 2, waits[0] = 0 and waits[1] <= time.Minute + 15*time.Second", waits, err)
+			t.Fatalf("got waits %+v, error %v, want no error, two entries in waits, waits[0] = 0 and waits[1] <= time.Minute + 15*time.Second", waits, err)
 		}
 		seen[waits[1]] = true
 	}

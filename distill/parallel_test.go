@@ -81,11 +81,11 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	four := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := judged(t, b, s, four)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.asked) != 2*sum.Judged {
-		t.Errorf("got sum %+v, error %v, want no error, a non-empty sum.Stopped, sum.Tokens <= 20_000 + 4*2000, int64(sum.Judged) * 2000 = %d and len(s.asked) = %d", sum, err, sum.Tokens, 2*sum.Judged)
+		t.Errorf("got sum %+v, error %v, want no error, a non-empty sum.Stopped, sum.Tokens <= 20_000 + 4*2000, int64(sum.Judged) * 2000 = %d and %d entries in s.asked", sum, err, sum.Tokens, 2*sum.Judged)
 	}
 	before := sum.Judged
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.asked) != 40 {
-		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = %d and len(s.asked) = 40", sum, err, 20-before)
+		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = %d and 40 entries in s.asked", sum, err, 20-before)
 	}
 
 	b = newBench(t)

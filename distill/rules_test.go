@@ -383,7 +383,7 @@ func TestInjectedWordsInErrorsReachNoLesson(t *testing.T) {
 		b.distil()
 		list := b.lessons()
 		if len(list) != 1 {
-			t.Errorf("%d: got %v, want len(list) = 1", i, b.slugs())
+			t.Errorf("%d: got %v, want one entry in list", i, b.slugs())
 		}
 		for _, l := range list {
 			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
@@ -402,7 +402,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	b.distil()
 	list := b.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("got %v, want len(list) = 2, list[0].Scope.Tenant other than list[1].Scope.Tenant and len(list[0].Evidence) = 1", b.slugs())
+		t.Errorf("got %v, want two entries in list, list[0].Scope.Tenant other than list[1].Scope.Tenant and one entry in list[0].Evidence", b.slugs())
 	}
 }
 

@@ -32,7 +32,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("got r.rec.Lessons.Loops %+v, r.rec.Assignment %+v, want r.rec.Lessons.Loops.Count = 1, len(r.rec.Assignment.Picks) = 1 and r.rec.Assignment.Picks[0].Arm = %q", r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
+				t.Errorf("got r.rec.Lessons.Loops %+v, r.rec.Assignment %+v, want r.rec.Lessons.Loops.Count = 1, one entry in r.rec.Assignment.Picks and r.rec.Assignment.Picks[0].Arm = %q", r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
 			}
 		})
 	}
@@ -49,7 +49,7 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 	for range 3 {
 		if p := r.send(); p.Loops != 0 || len(p.Edits) != 1 {
-			t.Errorf("got %+v, want Loops = 0 and len(Edits) = 1", p)
+			t.Errorf("got %+v, want Loops = 0 and one entry in Edits", p)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
-			t.Errorf("%s: got %+v, want len(Edits) = 2, both of one item, and Edits[0].Text with the prefix %q", form, p.Edits, loopMark)
+			t.Errorf("%s: got %+v, want two entries in Edits, both of one item, and Edits[0].Text with the prefix %q", form, p.Edits, loopMark)
 			continue
 		}
 		r.replied()
@@ -100,7 +100,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 					t.Errorf("failure %d: %+v", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("got %+v, want i other than 1 or len(Lessons) = 1 and Lessons[0].State = %q", p.Lessons, c.state)
+					t.Errorf("got %+v, want i other than 1 or one entry in Lessons and Lessons[0].State = %q", p.Lessons, c.state)
 				}
 			}
 		})
@@ -143,6 +143,6 @@ func TestParallelLoopNamesTheFailingCall(t *testing.T) {
 		}
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
-		t.Errorf("got %v, want len(warned) = 1, warned[0] with `\"tool_call_id\":\"call_3\"` and warned[0] with \"make\"", warned)
+		t.Errorf("got %v, want one entry in warned, warned[0] with `\"tool_call_id\":\"call_3\"` and warned[0] with \"make\"", warned)
 	}
 }

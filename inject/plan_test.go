@@ -35,13 +35,13 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 			r.a.user("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(present(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
-				t.Fatalf(`got %+v, want Injected = []string{"deploy"}, present(&p) = %q, empty Skip and len(Edits) = 1`, p, p.Injected)
+				t.Fatalf(`got %+v, want Injected = []string{"deploy"}, present(&p) = %q, empty Skip and one entry in Edits`, p, p.Injected)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
 				t.Errorf("got %+v, want Text = %q and Block = -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf(`got %+v, want len(l) = 1, State = "injected", Propensity = 1 and Arm = %q`, l, string(p.Picks[0].Arm))
+				t.Errorf(`got %+v, want one entry in l, State = "injected", Propensity = 1 and Arm = %q`, l, string(p.Picks[0].Arm))
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestLessonFiresOncePerSession(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"deploy"}) {
-		t.Errorf(`got %+v, want empty Matched, len(Edits) = 1 and present(&p) = []string{"deploy"}`, p)
+		t.Errorf(`got %+v, want empty Matched, one entry in Edits and present(&p) = []string{"deploy"}`, p)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	r.a.user("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
-		t.Fatalf(`got %+v, want len(Edits) = 2 and Injected = []string{"on-error", "on-words"}`, p)
+		t.Fatalf(`got %+v, want two entries in Edits and Injected = []string{"on-error", "on-words"}`, p)
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
@@ -101,7 +101,7 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 	r.a.result(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("got %+v, want len(Edits) = 1 and Edits[0].Item = 4", p.Edits)
+		t.Fatalf("got %+v, want one entry in Edits and Edits[0].Item = 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
 		t.Errorf("got %s, want r.sent[4] with `\"tool_call_id\":\"call_2\"`, r.sent[4] with \"on-error\" and r.sent[3] without \"on-error\"", r.upstream())
@@ -286,7 +286,7 @@ func TestInjectOff(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("got %+v, want len(Edits) = 1 and Edits[0].Item = 3", p)
+		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 3", p)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want p.Skip = %q, an empty p.Edits, r.rec.Assignment.Excluded = false, r.rec.Assignment.Refused = true and len(r.rec.Assignment.Picks) = 1", p, SkipRefused)
+		t.Errorf("got %+v, want p.Skip = %q, an empty p.Edits, r.rec.Assignment.Excluded = false, r.rec.Assignment.Refused = true and one entry in r.rec.Assignment.Picks", p, SkipRefused)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.user("Go on.", false)
 	p := r.send()
 	if !slices.Equal(present(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
-		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, len(Edits) = 2 and empty Picks`, p)
+		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, two entries in Edits and empty Picks`, p)
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
@@ -357,7 +357,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.replied()
 	r.callOnce("make", "x", false)
 	if p := r.send(); len(p.Edits) != 2 {
-		t.Errorf("got %+v, want len(Edits) = 2", p)
+		t.Errorf("got %+v, want two entries in Edits", p)
 	}
 	r.withinBounds(certain())
 }
@@ -379,7 +379,7 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r.a.says("ok")
 	r.a.user("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("got %+v, want len(Edits) = 1 and Edits[0].Item = 1", p.Edits)
+		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 1", p.Edits)
 	}
 }
 
@@ -397,14 +397,14 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"b"}) {
-			t.Fatalf(`got %+v, want Kind = %v, len(Edits) = 1 and present(&p) = []string{"b"}`, p, want)
+			t.Fatalf(`got %+v, want Kind = %v, one entry in Edits and present(&p) = []string{"b"}`, p, want)
 		}
 		r.restart()
 	}
 	r.rec.Done(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
-			t.Fatalf("got %+v, want Kind = %v and len(Edits) = 1", p, want)
+			t.Fatalf("got %+v, want Kind = %v and one entry in Edits", p, want)
 		}
 	}
 	r.rec.Done(&wire.Reply{Complete: true})

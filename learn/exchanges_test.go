@@ -123,7 +123,7 @@ func killed(r *rig) *rig {
 	dir := r.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(files) < 2 {
-		r.t.Fatalf("got files %q, error %v, want no error and len(files) >= 2", files, err)
+		r.t.Fatalf("got files %q, error %v, want no error and at least two entries in files", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)

@@ -72,7 +72,7 @@ func (t *turn) repeat() {
 		if t.in.body.beyond == label.UninspectedItems {
 			limit = "limits.items"
 		}
-		t.log().Warn("a conversation exceeds a limit of inspection; it keeps its lessons and gets no new ones; raise the limit for more", "limit", limit, "session", rec.Identity.ID.String())
+		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
 	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
 	if !side { // no section is cut in a side request

@@ -260,7 +260,7 @@ func (l *limitedBody) Read(b []byte) (int, error) {
 	l.idle.Stop()
 	l.of.observer.see(b[:n], err)
 	if err != nil && !errors.Is(err, io.EOF) {
-		l.of.log().Debug("a reply broke off", "upstream", l.of.out.target.name, "why", brokenBy(err, l.of.r.Context().Err() != nil))
+		l.of.log().Debug("a reply ended early", "upstream", l.of.out.target.name, "why", brokenBy(err, l.of.r.Context().Err() != nil))
 	}
 	return n, err
 }

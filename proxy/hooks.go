@@ -108,7 +108,7 @@ func (p *Proxy) hook(c echo.Context) error {
 		return c.JSON(http.StatusAccepted, a)
 	}
 	count(label.HookRated)
-	log.Info("a webhook rated sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(a.Events[0].Sessions), "runs", len(a.Events[0].Runs))
+	log.Info("a webhook gave feedback on sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(a.Events[0].Sessions), "runs", len(a.Events[0].Runs))
 	return c.JSON(http.StatusAccepted, a)
 }
 

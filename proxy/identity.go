@@ -110,7 +110,7 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 func (s *settings) asker(r *http.Request) (identity, error) {
 	who, err := s.authenticate(r, wire.None)
 	if err == nil && s.nameless {
-		err = refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
+		err = refusal(wire.None, http.StatusServiceUnavailable, "the store is not available yet; try again")
 	}
 	return who, err
 }

@@ -185,7 +185,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`got %v, want len(all) = 1, values(all[0])["error.type"] = %q and (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) = %v`, all, tc.want, (tc.want != ""))
+				t.Errorf(`got %v, want one entry in all, values(all[0])["error.type"] = %q and (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) = %v`, all, tc.want, (tc.want != ""))
 			}
 		})
 	}

@@ -72,7 +72,7 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}
 	in.r = w.receive(r, int64(set.cfg.Limits.BodyBytes))
 	if strings.HasSuffix(path, "/responses") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return in, out, refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
+		return in, out, refusal(wire.Responses, http.StatusUpgradeRequired, "precept does not support websockets; use HTTP")
 	}
 	if !p.inFlight.enter(set.cfg.Limits.Requests) {
 		return in, out, refuseOverLimit(w, in.r, api)

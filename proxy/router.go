@@ -111,7 +111,7 @@ func (p *Proxy) withOwnLessons(do func(lessonsRequest, echo.Context) error) echo
 		who.claims(&claim)
 		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
 		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
-			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
+			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, so no lesson of the agent is stored")
 		}
 		return do(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
 	}
@@ -131,7 +131,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 		}
 		paths{p.set.Load().bases, p.opts.Bank != nil}.normalise(r)
 		if r.Method == http.MethodConnect {
-			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels").write(w)
+			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and does not support CONNECT; use precept as the base URL").write(w)
 			return
 		}
 		next.ServeHTTP(w, r)

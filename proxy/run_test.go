@@ -285,7 +285,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		t.Error("the second agent of the run got no lesson")
 	}
 	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want Assignment.Refused = true and len(Assignment.Picks) = 1", unit.Assignment)
+		t.Errorf("got %+v, want Assignment.Refused = true and one entry in Assignment.Picks", unit.Assignment)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				res, answer := r.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("got status %s, answer %s, want no error and len(Choices) = 1", res.Status, answer)
+					t.Errorf("got status %s, answer %s, want no error and one entry in Choices", res.Status, answer)
 					return
 				}
 				k.list = append(k.list, reply.Choices[0].Message)

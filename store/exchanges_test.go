@@ -53,7 +53,7 @@ func TestExchangesAreReadOnce(t *testing.T) {
 	for range 10 {
 		list, err := r.store.Exchanges(t.Context(), us, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
-			t.Fatalf("got list %+v, error %v, want no error, len(list) = 1, Turn = 1 and non-empty New", list, err)
+			t.Fatalf("got list %+v, error %v, want no error, one entry in list, Turn = 1 and non-empty New", list, err)
 		}
 	}
 	same(t, "reads of the backend", cache.Misses(), misses)

@@ -192,7 +192,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	r.age()
 	list, err := r.backend.NewestSamples(r.t.Context(), us, session.Stretch{Most: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("got len(List) %d, error %v, want no error and len(List) = 1", len(list.List), err)
+		t.Fatalf("got len(List) %d, error %v, want no error and one entry in List", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{

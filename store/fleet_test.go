@@ -239,7 +239,7 @@ func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	readsEnv(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`got %+v, want len(list) = 1, SessionName = "kept" and Reply.Text = "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`got %+v, want one entry in list, SessionName = "kept" and Reply.Text = "ask [REDACTED:email:1]"`, list)
 	}
 	same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 2)
 }

@@ -33,7 +33,7 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	case len(body) == 0:
 		return nil, nil, false, errors.New("the body is empty: send one feedback object or an array of them")
 	case !utf8.Valid(body):
-		return nil, nil, false, errors.New("the body is not UTF-8")
+		return nil, nil, false, errors.New("the body is not UTF-8; encode the feedback as UTF-8")
 	case body[0] == '[':
 		return parseBulk(body)
 	}

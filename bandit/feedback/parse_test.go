@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("got posts %v, errs %v, error %v, want no error, len(posts) = 1, no error and bulk = false", posts, errs, err)
+				t.Fatalf("got posts %v, errs %v, error %v, want no error, one entry in posts, no error and bulk = false", posts, errs, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -92,7 +92,7 @@ func TestParse(t *testing.T) {
 func TestParseBulk(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
-		t.Fatalf("got posts %v, errs %v, error %v, want no error, bulk = true, len(posts) = 5 and len(errs) = 5", posts, errs, err)
+		t.Fatalf("got posts %v, errs %v, error %v, want no error, bulk = true, five entries in posts and five entries in errs", posts, errs, err)
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {

@@ -69,7 +69,7 @@ func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}
 	got := feedback.Missing([]feedback.Entry{e("new", "1"), e("same", "1"), e("corrected", "2")}, set)
 	if len(got) != 2 || got[0].ID != "new" || got[1].ID != "corrected" {
-		t.Errorf(`got %+v, want len(got) = 2, got[0].ID = "new" and got[1].ID = "corrected"`, got)
+		t.Errorf(`got %+v, want two entries in got, got[0].ID = "new" and got[1].ID = "corrected"`, got)
 	}
 	if got := feedback.Missing(nil, set); len(got) != 0 {
 		t.Errorf("of nothing: %+v", got)

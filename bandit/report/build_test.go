@@ -370,7 +370,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, math.Abs(*g.Global.Effect - 0.5) <= 1e-4 and Global.Verdict = %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf(`got %+v, want len(Global.Days) = 1, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
+		t.Errorf(`got %+v, want one entry in Global.Days, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.ToldControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
@@ -405,7 +405,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	r := only(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
-		t.Fatalf(`got %+v, want len(Days) = 30 and Days[0].Date = "2026-01-30"`, r.Days)
+		t.Fatalf(`got %+v, want 30 entries in Days and Days[0].Date = "2026-01-30"`, r.Days)
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {

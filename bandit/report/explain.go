@@ -190,4 +190,4 @@ func number(format string, x *float64, units float64) string {
 }
 
 // ErrNoLesson is the error for a lesson without a row.
-var ErrNoLesson = errors.New("the report has no lesson")
+var ErrNoLesson = errors.New("the report has no row of the lesson")

@@ -138,7 +138,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
-			t.Errorf(`got %q, want len(line) <= 60 and a text without the suffix " "`, line)
+			t.Errorf(`got %q, want at most 60 entries in line and a text without the suffix " "`, line)
 		}
 	}
 	if err := r.Explain(

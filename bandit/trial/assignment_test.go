@@ -166,11 +166,11 @@ func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
 	a := one("a@old")
 	a.Merge(one("a@new"), true)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
-		t.Errorf(`got %+v, want len(Matched) = 1, len(Picks) = 1 and Picks[0].Arm = "a@old"`, a)
+		t.Errorf(`got %+v, want one entry in Matched, one entry in Picks and Picks[0].Arm = "a@old"`, a)
 	}
 	a = one("a@old")
 	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
-		t.Errorf(`got %+v, want len(Matched) = 1, len(Picks) = 1 and Picks[0].Arm = "a@new"`, a)
+		t.Errorf(`got %+v, want one entry in Matched, one entry in Picks and Picks[0].Arm = "a@new"`, a)
 	}
 }
 

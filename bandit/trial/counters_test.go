@@ -71,7 +71,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		loaded.Add(d)
 	}
 	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf(`got %v, want len(got) = 3, got[0].Key.Field = "emax+", got[1].Key.Field = "proven_at" and got[2].Key.Field = "out+"`, got)
+		t.Errorf(`got %v, want three entries in got, got[0].Key.Field = "emax+", got[1].Key.Field = "proven_at" and got[2].Key.Field = "out+"`, got)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, len(Days) = 1 and Days[0].N1 = 1", s)
+		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, one entry in Days and Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("got %+v, want len(Strata) = 1, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Told[1][2] = 1 and Strata[0].ToldOn(1) = 1", s.Strata)
+		t.Errorf("got %+v, want one entry in Strata, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Told[1][2] = 1 and Strata[0].ToldOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)

@@ -321,7 +321,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
-		t.Fatalf("got %+v, want len(days) = 2, days[0].Added = 42 and days[1].Added = 5", days)
+		t.Fatalf("got %+v, want two entries in days, days[0].Added = 42 and days[1].Added = 5", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
 		t.Errorf("%+v, want %+v", got, want)

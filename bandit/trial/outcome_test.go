@@ -212,7 +212,7 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.Looked("0123456789", math.NaN()))
 	looks := c.Looks()
 	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf(`got %+v, want len(looks) = 1, Outcome = "recurrence", Planned = 60 and math.Abs(Z + 0.5/0.2) <= 1e-6`, looks)
+		t.Errorf(`got %+v, want one entry in looks, Outcome = "recurrence", Planned = 60 and math.Abs(Z + 0.5/0.2) <= 1e-6`, looks)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.Looked("0123456789", 1); len(ds) != 0 {

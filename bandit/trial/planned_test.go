@@ -267,7 +267,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf(`got %v, want len(ds) = 1, Value other than 0 and len(Key.Field) <= len("0.") + 8`, ds)
+			t.Fatalf(`got %v, want one entry in ds, Value other than 0 and len(Key.Field) <= len("0.") + 8`, ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
@@ -288,7 +288,7 @@ func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.Looked("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
-		t.Errorf("got %v, want len(got) = 1 and Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
+		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
 	}
 	if got := a.Looked("s", math.NaN()); got != nil {
 		t.Errorf("no number: %v", got)

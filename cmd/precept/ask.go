@@ -43,7 +43,7 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 		}
 	}
 	return fmt.Errorf(
-		"%w: %s; start the server with `precept serve`, or give its --data-dir", errNoServer, cfg.DataDir,
+		"%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir,
 	)
 }
 

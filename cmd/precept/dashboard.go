@@ -66,7 +66,7 @@ func (l dashboardLink) page() string {
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil || !alive(ctx, at.Admin) {
-		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or give its --data-dir", errNoServer, cfg.DataDir)
+		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir)
 	}
 	link := dashboardLink{URL: at.Admin + cfg.Admin.BasePath}
 	if token, err := adminToken(cfg); err == nil {
@@ -85,7 +85,7 @@ func browse(ctx context.Context, url string) error {
 		command = []string{"rundll32", "url.dll,FileProtocolHandler", url}
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		return errors.New("the program " + command[0] + " is missing")
+		return errors.New("the program " + command[0] + " is not installed")
 	}
 	return exec.CommandContext(ctx, command[0], command[1:]...).Run() //nolint:gosec // the address of the user's own server
 }

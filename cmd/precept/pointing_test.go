@@ -88,7 +88,7 @@ func TestPointCodex(t *testing.T) {
 	}
 	p, notes := pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Errorf(`got p.args %q, notes %+v, want len(p.args) = 3 and notes.String() with "not an upstream of precept"`, p.args, notes)
+		t.Errorf(`got p.args %q, notes %+v, want three entries in p.args and notes.String() with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPointOpencode(t *testing.T) {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
 	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
-		t.Errorf(`got %+v, want Provider["my.own"].Options.BaseURL = named + "/v1", Provider["openai"].Options.BaseURL = pathed + "/v1" and len(Provider) = 3`, got)
+		t.Errorf(`got %+v, want Provider["my.own"].Options.BaseURL = named + "/v1", Provider["openai"].Options.BaseURL = pathed + "/v1" and three entries in Provider`, got)
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
 		t.Errorf(`got %+v, want notes.String() with "far uses http://elsewhere.test"`, notes)
@@ -141,7 +141,7 @@ func TestPointContinueAndQwen(t *testing.T) {
 	}
 	p, _ = pointed(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
-		t.Errorf("got %q, want len(p.args) = 4", p.args)
+		t.Errorf("got %q, want four entries in p.args", p.args)
 	}
 }
 

@@ -60,7 +60,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	defer cancel()
 	res, err := request(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
-		r.Says = "no server answers; start the server with `precept serve`, or give its --data-dir"
+		r.Says = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
 		return r
 	}
 	defer res.Body.Close() //nolint:errcheck // only read

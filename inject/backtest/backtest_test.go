@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	}
 	r := run.Of("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
-		t.Errorf(`got %+v, want Fired = 10, Sessions = 40, len(Examples) = 10, Words = []backtest.Word{{Word: "load more", Sessions: 10}} and Silent = []string{"never"}`, r)
+		t.Errorf(`got %+v, want Fired = 10, Sessions = 40, 10 entries in Examples, Words = []backtest.Word{{Word: "load more", Sessions: 10}} and Silent = []string{"never"}`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("got %+v, want *w.Fired = 1, ToldFired = 10, *w.Rest = 0.5 and ToldRest = 10", w)
@@ -116,10 +116,10 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf(`%s: got %+v, want len(qs) = 2, Words = []string{"user words"}, Agent = "coder" and Tools = []string{"shell"}`, c.dialect, qs)
+			t.Fatalf(`%s: got %+v, want two entries in qs, Words = []string{"user words"}, Agent = "coder" and Tools = []string{"shell"}`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf(`%s: got %+v, want empty Words, len(Errors) = 1, Errors[0].Tool = "shell" and Errors[0].Text with "no rule"`, c.dialect, qs[1])
+			t.Errorf(`%s: got %+v, want empty Words, one entry in Errors, Errors[0].Tool = "shell" and Errors[0].Text with "no rule"`, c.dialect, qs[1])
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 		run.Add(&s)
 	}
 	if r := run.Of("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
-		t.Errorf("got %+v, want Fired = 2001 and len(Examples) = 10", r)
+		t.Errorf("got %+v, want Fired = 2001 and 10 entries in Examples", r)
 	}
 }
 

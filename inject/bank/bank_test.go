@@ -179,7 +179,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Fatalf("got %v, want hasCode(err, lesson.CodeConfidence) = true", err)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("got %+v, want len(c) = 1, empty Edits, Index nil and len(Log) = 1", c)
+		t.Errorf("got %+v, want one entry in c, empty Edits, Index nil and one entry in Log", c)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	after.Lesson.Supersedes = []string{"first"}
 	rs, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), after, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
 	if err != nil || len(rs) != 5 {
-		t.Fatalf("got len(rs) %d, error %v, want no error and len(rs) = 5", len(rs), err)
+		t.Fatalf("got len(rs) %d, error %v, want no error and five entries in rs", len(rs), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if (rs[i].Err == nil) != (code == "") || code != "" && !hasCode(rs[i].Err, code) || (rs[i].Lesson == nil) != (code != "") {

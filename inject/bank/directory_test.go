@@ -26,10 +26,10 @@ func TestDirectorySkipsTornLogLines(t *testing.T) {
 	}
 	events, err := bank.Directory(dir).Tail(t.Context(), 10)
 	if err != nil || len(events) != 2 || events[1].Action != "edit" {
-		t.Errorf(`got error %v, events %+v, want no error, len(events) = 2 and Action = "edit"`, err, events)
+		t.Errorf(`got error %v, events %+v, want no error, two entries in events and Action = "edit"`, err, events)
 	}
 	if events, _ := bank.Directory(dir).Tail(t.Context(), 1); len(events) != 1 || events[0].Action != "edit" {
-		t.Errorf(`got %+v, want len(events) = 1 and Action = "edit"`, events)
+		t.Errorf(`got %+v, want one entry in events and Action = "edit"`, events)
 	}
 	long := strings.Repeat(`{"action":"create","slug":"a"}`+"\n", 50_000)
 	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(long), 0o600); err != nil {

@@ -22,7 +22,7 @@ func TestDirectoryOpensNoPipe(t *testing.T) {
 	}
 	r, err := d.Read(t.Context())
 	if err != nil || len(r.Texts) > 0 || len(r.Problems) != 1 {
-		t.Fatalf("got r %+v, error %v, want no error, empty Texts and len(Problems) = 1", r, err)
+		t.Fatalf("got r %+v, error %v, want no error, empty Texts and one entry in Problems", r, err)
 	}
 	_, log := d.Tail(t.Context(), 1)
 	write := d.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "a.md", New: []byte("a")}}})

@@ -160,7 +160,7 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	} {
 		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
 		if len(got) != c.n {
-			t.Errorf("%s: got %+v, want len(got) = %d", name, got, c.n)
+			t.Errorf("%s: got %+v, want %d entries in got", name, got, c.n)
 		}
 		for _, e := range got {
 			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {

@@ -29,7 +29,7 @@ func ExampleFailures() {
 func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
-		t.Fatalf("got len(outputs) %d, error %v, want no error and len(outputs) >= 25", len(outputs), err)
+		t.Fatalf("got len(outputs) %d, error %v, want no error and at least 25 entries in outputs", len(outputs), err)
 	}
 	for _, file := range outputs {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: got %+v, want len(found) = 1 and Subject = %q", text, found, subject)
+			t.Errorf("%q: got %+v, want one entry in found and Subject = %q", text, found, subject)
 			continue
 		}
 		l := at(t, "")
@@ -144,7 +144,7 @@ func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	}
 	results, untraced, err := l.Record(t.Context(), entry(1))
 	if err != nil || untraced == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, error %v, error %v, want no error, an error, len(results) = 1 and Status = %q", results, untraced, err, ledger.Recorded)
+		t.Errorf("got results %+v, error %v, error %v, want no error, an error, one entry in results and Status = %q", results, untraced, err, ledger.Recorded)
 	}
 }
 

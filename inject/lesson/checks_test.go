@@ -103,7 +103,7 @@ func TestInjectionInHiddenTextIsAWarningForPeople(t *testing.T) {
 	}
 	l.Approval.Source = "distill"
 	if got := Refusal(lint(NewBook([]*Lesson{l}))); len(got) != 2 {
-		t.Errorf("got %v, want len(got) = 2", got)
+		t.Errorf("got %v, want two entries in got", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestChecksWithHooks(t *testing.T) {
 	}
 	c.Backtest = func(*Lesson) (int, int) { return 19, 19 } // too few to say
 	if got := codes(c.Book(NewBook([]*Lesson{l}))); len(got) != 1 {
-		t.Errorf("got %q, want len(got) = 1", got)
+		t.Errorf("got %q, want one entry in got", got)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 	if len(lines) != 3 {
-		t.Fatalf("got %q, want len(lines) = 3", lines)
+		t.Fatalf("got %q, want three entries in lines", lines)
 	}
 	var e Event
 	if err := json.Unmarshal([]byte(lines[2]), &e); err != nil || e.Action != "approve" || e.By != "ann\n{}" || !e.Time.Equal(at) {

@@ -19,7 +19,7 @@ func Format(l *Lesson) ([]byte, error) {
 	}
 	orig, faults := parse(l.Path, l.Raw)
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("the lesson's own bytes cannot be read, so they cannot be edited: %w", faults)
+		return nil, fmt.Errorf("the text of the lesson has faults, so the text cannot be edited: %w", faults)
 	}
 	head := strings.TrimSuffix(l.Raw, orig.Body)
 	for _, e := range diff(orig, l, orig.Form) {

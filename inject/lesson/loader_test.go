@@ -156,7 +156,7 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 	}
 	for range 2 { // the second time the bad file is not even read again
 		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].Kept || problems[0].Slug != "one-a" {
-			t.Fatalf(`got title %q, problems %v, want title = "One", len(problems) = 1, Kept = true and Slug = "one-a"`, title, problems)
+			t.Fatalf(`got title %q, problems %v, want title = "One", one entry in problems, Kept = true and Slug = "one-a"`, title, problems)
 		}
 	}
 	if title, problems := load(titled("one-a", "Two!")); title != "Two!" || len(problems) != 0 {
@@ -223,7 +223,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	put(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
-		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, Quarantined = true and Slug = "evil"`, err, problems)
+		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, Quarantined = true and Slug = "evil"`, err, problems)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Error("it is in force")
@@ -257,7 +257,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	asked := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, keys)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(asked)) > 0 {
-		t.Fatalf(`got error %v, problems %v, want no error, len(problems) = 1, problems[0].Quarantined = true, problems[0].Error() with "it holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
+		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, problems[0].Quarantined = true, problems[0].Error() with "it holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

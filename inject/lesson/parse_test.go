@@ -51,7 +51,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = []string{"old-one"}, ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, len(Evidence) = 1 and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
+		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = []string{"old-one"}, ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, one entry in Evidence and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
 		t.Errorf("advice %q", l.Advice)
@@ -136,7 +136,7 @@ metadata:
 	for _, f := range faults {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("got %+v, want Line other than 0, Line <= %d and len(Message) >= 10", f, strings.Count(raw, "\n"))
+			t.Errorf("got %+v, want Line other than 0, Line <= %d and at least 10 entries in Message", f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{

@@ -368,7 +368,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	put(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
-		t.Fatalf("got error %v, problems %v, want no error, book.Len() = 2 and len(problems) = 1", err, problems)
+		t.Fatalf("got error %v, problems %v, want no error, book.Len() = 2 and one entry in problems", err, problems)
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))

@@ -287,7 +287,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	} {
 		found := lesson.Checks{}.Lesson(c.l, book)
 		if len(found) != len(c.want) {
-			t.Errorf("%s: got %v, want len(found) = %d", name, found, len(c.want))
+			t.Errorf("%s: got %v, want %d entries in found", name, found, len(c.want))
 			continue
 		}
 		for i, want := range c.want {

@@ -224,7 +224,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			link(t, filepath.Base(path), path)
 			u := await(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
-				t.Errorf("%s: got %v, want len(u.problems) = 1, u.problems[0].Kept = true and u.problems[0].Path = %q", name, u.problems, path)
+				t.Errorf("%s: got %v, want one entry in u.problems, u.problems[0].Kept = true and u.problems[0].Path = %q", name, u.problems, path)
 			}
 			silent(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
@@ -343,7 +343,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	watched(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: reading it made precept panic") {
-			t.Errorf(`got %v, want len(u.problems) = 1 and u.problems[0].Error() with "bad.md: internal: reading it made precept panic"`, u.problems)
+			t.Errorf(`got %v, want one entry in u.problems and u.problems[0].Error() with "bad.md: internal: reading it made precept panic"`, u.problems)
 		}
 		put(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
 		await(t, updates, "Cured", "Good")

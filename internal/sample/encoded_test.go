@@ -22,7 +22,7 @@ func TestSealKeepsTheFirstEncoding(t *testing.T) {
 	}
 	back, err := first.Decode()
 	if err != nil || back.ID != "a" || len(back.New) != 1 || string(back.New[0]) != "{ }" {
-		t.Errorf(`got back %+v, error %v, want no error, ID = "a", len(New) = 1 and string(New[0]) = "{ }"`, back, err)
+		t.Errorf(`got back %+v, error %v, want no error, ID = "a", one entry in New and string(New[0]) = "{ }"`, back, err)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
 	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
-		t.Errorf(`got %+v, want len(got) = 1, Role = %q and Text = "Observation: a.go"`, got, sample.EventUser)
+		t.Errorf(`got %+v, want one entry in got, Role = %q and Text = "Observation: a.go"`, got, sample.EventUser)
 	}
 }
 

@@ -110,7 +110,7 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Identity.Name != "X@example.org" || back.Unit.RunName != "run of X" || len(back.Thread.Calls) != 2 || back.Thread.Calls["b"].Args != "open X.txt" || len(back.Thread.CallOrder) != 2 {
-		t.Errorf(`got %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", len(Thread.Calls) = 2, Thread.Calls["b"].Args = "open X.txt" and len(Thread.CallOrder) = 2`, back)
+		t.Errorf(`got %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
 		t.Error("the record in memory was cleaned as well")

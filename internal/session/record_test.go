@@ -323,7 +323,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 		t.Error("an incomplete reply is not a reply")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
-		t.Errorf(`got %+v, want len(Thread.Calls) = 3, Thread.Calls["a"].Args = %q, Thread.Calls["a"].Args other than %q and json.Valid([]byte(Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
+		t.Errorf(`got %+v, want three entries in Thread.Calls, Thread.Calls["a"].Args = %q, Thread.Calls["a"].Args other than %q and json.Valid([]byte(Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
 	}
 }
 

@@ -93,7 +93,7 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			}
 			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
-				b.Fatalf("got error %v, edits %+v, want no error and len(edits) = 2", err, edits)
+				b.Fatalf("got error %v, edits %+v, want no error and two entries in edits", err, edits)
 			}
 		}
 	})

@@ -89,7 +89,7 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 	} {
 		it := Kept[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
 		if len(it.Calls) != 1 || it.Calls[0].ID != "c" || it.Calls[0].Name != "f" {
-			t.Errorf(`%s: got %+v, want len(Calls) = 1, Calls[0].ID = "c" and Calls[0].Name = "f"`, d, it)
+			t.Errorf(`%s: got %+v, want one entry in Calls, Calls[0].ID = "c" and Calls[0].Name = "f"`, d, it)
 		}
 		if DialectNamed(d.String()) != d {
 			t.Errorf("%s is not known by its name", d)

@@ -52,7 +52,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	if err != nil {
 		return classify(errors.Join(damage, err))
 	}
-	b.damaged(fmt.Errorf("%w; it was set aside as %s, and %s in it are lost", damage, filepath.Base(aside), lost))
+	b.damaged(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
 	return nil
 }
 

@@ -211,7 +211,7 @@ func (b *Outbox) load() error {
 		b.shares.bytes, err = b.shares.sum(b.writer, "true")
 	}
 	if err == nil && wrong {
-		b.damaged(fmt.Errorf("%w: its rows and its account differ; %s are lost", errDamaged, lost))
+		b.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
 	}
 	return err
 }

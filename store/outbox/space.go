@@ -104,7 +104,7 @@ func (b *Outbox) trim() error {
 func (b *Outbox) checkpoint(mode string) error {
 	busy, err := number(b.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
-		err = errors.New("outbox: another program is reading the file; its write-ahead log is written back later")
+		err = errors.New("outbox: another program is reading the file; the write-ahead log is written back later")
 	}
 	return err
 }

@@ -95,7 +95,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
-		return a, fmt.Errorf("%w: a mark does not parse: %w", ErrCorrupt, err)
+		return a, fmt.Errorf("%w: the record of a skipped exchange does not parse: %w", ErrCorrupt, err)
 	}
 	a.Tenant, a.ID, a.Exchange = tenant, toID(field), field[size:]
 	a.Tries, _ = strconv.Atoi(value[1:asideHead])

@@ -29,7 +29,7 @@ func packEntry(e *feedback.Entry) (string, error) {
 
 func unpackEntry(v string) (e feedback.Entry, err error) {
 	if len(v) < feedback.RankSize {
-		return e, fmt.Errorf("%w: a feedback is cut", ErrCorrupt)
+		return e, fmt.Errorf("%w: a feedback is truncated", ErrCorrupt)
 	}
 	if err := json.Unmarshal([]byte(v[feedback.RankSize:]), &e); err != nil {
 		return e, fmt.Errorf("%w: a feedback does not parse: %w", ErrCorrupt, err)

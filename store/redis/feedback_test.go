@@ -27,7 +27,7 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 	t.Helper()
 	rows, said, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(said) {
-		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and len(rows) = %d", len(rows), len(said), err, len(said))
+		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and %d entries in rows", len(rows), len(said), err, len(said))
 	}
 	var list []string
 	for i, r := range rows {
@@ -108,7 +108,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	// An unreadable entry does not block other entries.
 	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
 	if len(keys) != 1 {
-		t.Fatalf("got %+v, want len(keys) = 1", keys)
+		t.Fatalf("got %+v, want one entry in keys", keys)
 	}
 	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), batch(3)); err != nil {

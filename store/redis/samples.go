@@ -34,7 +34,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (li
 
 func toExchange(v string) (sample.Exchange, error) {
 	if len(v) < placeSize {
-		return sample.Exchange{}, fmt.Errorf("%w: an exchange is cut", ErrCorrupt)
+		return sample.Exchange{}, fmt.Errorf("%w: an exchange is truncated", ErrCorrupt)
 	}
 	return unpackExchange(v[placeSize:])
 }

@@ -36,7 +36,7 @@ func packApplied(a session.Applied) string {
 func toApplied(text string) (a session.Applied, err error) {
 	version, rest, _ := strings.Cut(text, " ")
 	if a.Version, err = strconv.ParseInt(version, 10, 64); err != nil || len(rest) < 17 {
-		return session.Applied{}, fmt.Errorf("%w: a settled session is cut", ErrCorrupt)
+		return session.Applied{}, fmt.Errorf("%w: a settled session is truncated", ErrCorrupt)
 	}
 	b := []byte(rest)
 	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // bits

@@ -106,7 +106,7 @@ func (a *address) options(scheme string, values url.Values) error {
 		} else if flag, ok := flags[name]; ok {
 			on, err := strconv.ParseBool(v)
 			if err != nil {
-				return fmt.Errorf("%w: %s is true or false", ErrURL, name)
+				return fmt.Errorf("%w: %s must be true or false", ErrURL, name)
 			}
 			*flag = on
 		} else {
@@ -123,7 +123,7 @@ func (a *address) options(scheme string, values url.Values) error {
 func (a *address) check(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
-		return fmt.Errorf("%w: the prefix is a word", ErrURL)
+		return fmt.Errorf("%w: the prefix must be one word", ErrURL)
 	case scheme == "redis-sentinel" && a.MasterName == "":
 		return fmt.Errorf("%w: a Sentinel address names its group, as master=NAME", ErrURL)
 	case a.IsClusterMode && a.MasterName != "":
@@ -149,15 +149,15 @@ func (a *address) places(list []string) error {
 			host, p = strings.Trim(h, "[]"), port
 		}
 		if host == "" {
-			return fmt.Errorf("%w: it names no host", ErrURL)
+			return fmt.Errorf("%w: the host is missing", ErrURL)
 		}
 		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
-			return fmt.Errorf("%w: a port is a number", ErrURL)
+			return fmt.Errorf("%w: the port must be a number", ErrURL)
 		}
 		a.Addrs = append(a.Addrs, net.JoinHostPort(host, p))
 	}
 	if len(a.Addrs) == 0 {
-		return fmt.Errorf("%w: it names no host", ErrURL)
+		return fmt.Errorf("%w: the host is missing", ErrURL)
 	}
 	if len(a.Addrs) > 1 && !a.IsClusterMode && a.MasterName == "" {
 		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)

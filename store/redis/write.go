@@ -259,7 +259,7 @@ func packExchange(enc sample.Encoded) string {
 
 func unpackExchange(doc string) (sample.Exchange, error) {
 	if len(doc) < 4 || int64(binary.BigEndian.Uint32([]byte(doc[:4]))) > int64(len(doc)-4) {
-		return sample.Exchange{}, fmt.Errorf("%w: an exchange is cut", ErrCorrupt)
+		return sample.Exchange{}, fmt.Errorf("%w: an exchange is truncated", ErrCorrupt)
 	}
 	n := binary.BigEndian.Uint32([]byte(doc[:4]))
 	enc := sample.Encoded{Data: []byte(doc[4 : 4+n])}

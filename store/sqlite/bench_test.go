@@ -182,7 +182,7 @@ func BenchmarkFindEcho(b *testing.B) {
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("got found %+v, error %v, want no error and len(found) = 1", found, err)
+			b.Fatalf("got found %+v, error %v, want no error and one entry in found", found, err)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func BenchmarkCounters(b *testing.B) {
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
 		if err != nil || len(list) != 1000*(29+180) {
-			b.Fatalf("got len(list) %d, error %v, want no error and len(list) = 1000 * (29 + 180)", len(list), err)
+			b.Fatalf("got len(list) %d, error %v, want no error and 1000 entries in list * (29 + 180)", len(list), err)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func lookUp(b *testing.B, s *sqlite.Store, all int) time.Duration {
 		}
 		keys[19] = benchKey(n * 7919 % all)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("got found %+v, error %v, want no error and len(found) = 1", found, err)
+			b.Fatalf("got found %+v, error %v, want no error and one entry in found", found, err)
 		}
 	}
 	return time.Since(begun) / rounds

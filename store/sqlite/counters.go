@@ -169,13 +169,13 @@ func eachCell(b []byte, fn func(cell)) error {
 	for len(b) > 0 {
 		n, w := binary.Uvarint(b)
 		if w <= 0 || n > uint64(len(b)-w) {
-			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
+			return fmt.Errorf("%w: a counter row is truncated", ErrCorrupt)
 		}
 		field := string(b[w : w+int(n)])
 		b = b[w+int(n):]
 		v, w := binary.Varint(b)
 		if w <= 0 {
-			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
+			return fmt.Errorf("%w: a counter row is truncated", ErrCorrupt)
 		}
 		b = b[w:]
 		fn(cell{field, v})

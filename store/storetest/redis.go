@@ -243,7 +243,7 @@ func readReply(r *bufio.Reader) (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 {
-		return nil, fmt.Errorf("a reply that is not a reply: %q", line)
+		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
 	}
 	kind, text := line[0], line[1:len(line)-2]
 	if kind == '+' {
@@ -254,7 +254,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("a reply that is not a reply: %q", line)
+		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
 	}
 	switch {
 	case kind == ':':
@@ -274,6 +274,6 @@ func readReply(r *bufio.Reader) (any, error) {
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("a reply that is not a reply: %q", line)
+		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
 	}
 }

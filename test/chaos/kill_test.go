@@ -86,7 +86,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	have := harness.InFile(t, dir)
 	for id, list := range have {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
-			t.Errorf(`%s: got %+v, want len(list) = 1, Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
+			t.Errorf(`%s: got %+v, want one entry in list, Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
 		}
 	}
 	if len(have) != streams {

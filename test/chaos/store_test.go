@@ -269,7 +269,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 	for id, list := range harness.InFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf(`%s: got %+v, want len(list) = 1, Outcome = "complete" and non-empty Reply.Text`, id, list)
+			t.Errorf(`%s: got %+v, want one entry in list, Outcome = "complete" and non-empty Reply.Text`, id, list)
 		}
 	}
 

@@ -49,7 +49,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]
 		if len(row.Looks) != 1 || !row.Looks[0].Taken || row.Looks[0].NInjected+row.Looks[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf(`got %+v, want len(Looks) = 1, Looks[0].Taken = true, Looks[0].NInjected + Looks[0].NWithheld = 80 and Trial = "ended"`, row)
+			t.Fatalf(`got %+v, want one entry in Looks, Looks[0].Taken = true, Looks[0].NInjected + Looks[0].NWithheld = 80 and Trial = "ended"`, row)
 		}
 		look, err := json.Marshal(row.Looks)
 		if err != nil {

@@ -121,7 +121,7 @@ func (a *crewAgent) says(t *testing.T, base, words string, inPath bool) {
 		Choices []struct{ Message map[string]any }
 	}
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
-		t.Fatalf("got status %q, error %v, want no error, status 200 and len(Choices) = 1", res.Status, err)
+		t.Fatalf("got status %q, error %v, want no error, status 200 and one entry in Choices", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
 	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {

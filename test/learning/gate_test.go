@@ -72,7 +72,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 					t.Errorf("got out %s, state %s, want empty Waiting and state with `\"trial\"`", out, state)
 				}
 			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waits) || !strings.Contains(state, `"quarantined"`) || strings.Contains(state, `"trial"`):
-				t.Errorf("got out %s, state %s, want len(Waiting) = 1, Waiting[0].Reason with %q, state with `\"quarantined\"` and state without `\"trial\"`", out, state, c.waits)
+				t.Errorf("got out %s, state %s, want one entry in Waiting, Waiting[0].Reason with %q, state with `\"quarantined\"` and state without `\"trial\"`", out, state, c.waits)
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
-				t.Fatalf("got code %d, out %s, complaints %s, want exit code 0, no error and len(Lessons) = 1", code, out, complaints)
+				t.Fatalf("got code %d, out %s, complaints %s, want exit code 0, no error and one entry in Lessons", code, out, complaints)
 			}
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
 				t.Errorf("got %+v, want o not nil and *o = %+v", o, (report.Opinions{Ignored: 2}))

@@ -107,7 +107,7 @@ func deploy(t *testing.T, data string, n int) {
 			Choices []struct{ Message struct{ Content string } }
 		}
 		if err := json.Unmarshal([]byte(answer), &of); err != nil || status != http.StatusOK || len(of.Choices) != 1 {
-			t.Errorf("got status %d, answer %s, error %v, want no error, status 200 and len(Choices) = 1", status, answer, err)
+			t.Errorf("got status %d, answer %s, error %v, want no error, status 200 and one entry in Choices", status, answer, err)
 			return ""
 		}
 		return of.Choices[0].Message.Content

@@ -64,7 +64,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		_, body := owns(base).do("GET", "?q=number+3", nil)
 		var page struct{ Lessons []lessonAnswer }
 		if json.Unmarshal(body, &page) != nil || len(page.Lessons) != 1 {
-			t.Fatalf("got %s, want no error and len(Lessons) = 1", body)
+			t.Fatalf("got %s, want no error and one entry in Lessons", body)
 		}
 		return page.Lessons[0].HitCount
 	}

@@ -420,9 +420,9 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	}
 	second, third := results(asked[1]), results(asked[2])
 	if len(second) != 1 || !strings.HasPrefix(second[0], "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n") || !strings.HasSuffix(second[0], "[END LESSON]\n\nok") {
-		t.Fatalf("got %q, want len(second) = 1, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
+		t.Fatalf("got %q, want one entry in second, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf(`got %q, want len(third) = 2, third[0] = second[0] and third[1] with "says so already"`, third)
+		t.Errorf(`got %q, want two entries in third, third[0] = second[0] and third[1] with "says so already"`, third)
 	}
 }

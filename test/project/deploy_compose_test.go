@@ -123,7 +123,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	}
 	slices.Sort(targets)
 	if len(targets) != 3 {
-		t.Fatalf("got %v, want len(targets) = 3", targets)
+		t.Fatalf("got %v, want three entries in targets", targets)
 	}
 	nginx := deployed(t, "deploy/nginx.conf")
 	for _, u := range upstreams {

@@ -218,7 +218,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	s := unit(t, text)["Service"]
 	one := func(key string) string {
 		if len(s[key]) != 1 {
-			t.Fatalf("%s: got %q, want len(s[key]) = 1", key, s[key])
+			t.Fatalf("%s: got %q, want one entry in s[key]", key, s[key])
 		}
 		return s[key][0]
 	}

@@ -63,7 +63,7 @@ func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(loose, []int{12, 13}) {
-		t.Errorf("got blocks %+v, loose %v, want len(blocks) = 2, blocks[0] = %+v, an empty blocks[1].kind and loose = []int{12, 13}", blocks, loose, (docBlock{4, "sh", "x\ny\n", "why"}))
+		t.Errorf("got blocks %+v, loose %v, want two entries in blocks, blocks[0] = %+v, an empty blocks[1].kind and loose = []int{12, 13}", blocks, loose, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }
 

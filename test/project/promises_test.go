@@ -84,7 +84,7 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 	} {
 		got := p.faults("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
-			t.Errorf("%q: got %q, want len(got) = 1 and got[0] with %q", tc.text, got, tc.want)
+			t.Errorf("%q: got %q, want one entry in got and got[0] with %q", tc.text, got, tc.want)
 		}
 	}
 	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +

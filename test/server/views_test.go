@@ -44,7 +44,7 @@ func lived(t *testing.T, flags []string) {
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf(`got %+v, want Name = "one", Turns = 1, len(Injected) = 1 and Found not nil`, one)
+		t.Errorf(`got %+v, want Name = "one", Turns = 1, one entry in Injected and Found not nil`, one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
 		t.Errorf("got the facts %+v, want the first words, 0 errors, the output and a duration", one)
@@ -161,7 +161,7 @@ func health(t *testing.T, p *harness.Process) {
 		return h.Account.Stored > 0
 	})
 	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
-		t.Errorf("got Account %+v, Store %+v, want Account.Balanced = true, Account.Admitted >= 1, PID = %d, empty Account.Trouble + Store.Trouble, Store.Healthy = true and len(Config) >= 50", h.Account, h.Store, p.PID)
+		t.Errorf("got Account %+v, Store %+v, want Account.Balanced = true, Account.Admitted >= 1, PID = %d, empty Account.Trouble + Store.Trouble, Store.Healthy = true and at least 50 entries in Config", h.Account, h.Store, p.PID)
 	}
 	changed := map[string]string{}
 	for _, s := range h.Config {

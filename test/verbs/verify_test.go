@@ -130,6 +130,6 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		Failures []any `json:"failures"`
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.ExitCode != 5 || len(v.Failures) != 1 {
-		t.Errorf("got out %q, error %v, want no error, ExitCode = 5 and len(Failures) = 1", out, err)
+		t.Errorf("got out %q, error %v, want no error, ExitCode = 5 and one entry in Failures", out, err)
 	}
 }

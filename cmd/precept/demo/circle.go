@@ -177,7 +177,7 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 		}
 		list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: tool(m.ToolCalls[0].Function.Arguments, n)})
 	}
-	return fmt.Errorf("demo: booking %d does not end", n)
+	return fmt.Errorf("demo: the agent of booking %d made too many calls", n)
 }
 
 // wording returns the user's request in one of four wordings.

@@ -65,7 +65,7 @@ func TestParquetExportHasBoundedRowGroups(t *testing.T) {
 	}
 	rows, err := parquet.Read[lake.Row](bytes.NewReader(out.Bytes()), int64(out.Len()))
 	if err != nil || len(rows) != 40 {
-		t.Fatalf("got len(rows) %d, error %v, want no error and len(rows) = 40", len(rows), err)
+		t.Fatalf("got len(rows) %d, error %v, want no error and 40 entries in rows", len(rows), err)
 	}
 	for i, row := range rows {
 		if row.SampleID != fmt.Sprint("s-", i) || row.CreatedAt != int64(i) || len(row.Input) < 1<<20 || row.Turns != 2 || row.QualityScore != 0.5 || row.QualityLabel != nil {

@@ -170,7 +170,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	m := hears(t)
 	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
 	l := starts(t, source)
-	if !l.console.says("lessons cannot be read; nothing is injected until they can") {
+	if !l.console.says("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log does not say that there are no lessons")
 	}
 	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }

@@ -89,12 +89,12 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	}, Keys)
 	watcher.Events = l.events
 	watcher.Polling = func(why error) {
-		l.log.Warn("changes of the lesson directory are not reported; the directory is read every second", "lessons", l.source, "error", why)
+		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
 	}
 	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 	l.load(watcher.Load())
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the lesson directory does not exist; its lessons take effect when it appears", "lessons", l.source)
+		l.log.Warn("the lesson directory does not exist; create the directory, or correct lessons", "lessons", l.source)
 	}
 	return watcher.Run
 }
@@ -102,7 +102,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 // load puts the first book into force, or an empty book when the lessons cannot be read.
 func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
-		l.log.Warn("lessons cannot be read; nothing is injected until they can", "lessons", l.source, "error", err)
+		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.source, "error", err)
 		b = lesson.NewBook(nil)
 	}
 	l.use(b, problems)

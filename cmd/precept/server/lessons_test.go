@@ -171,7 +171,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) != 1 {
-		t.Fatalf("got aside %q, error %v, want no error and len(aside) = 1", aside, err)
+		t.Fatalf("got aside %q, error %v, want no error and one entry in aside", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != garbage {
 		t.Errorf("%d bytes, %v", len(b), err)

@@ -54,11 +54,11 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 		return r, fmt.Errorf("%s: %w", RunFilePath(dataDir), err)
 	}
 	if !isAlive(r.PID) {
-		return RunFile{}, fmt.Errorf("%s names process %d, which does not run; start the server", RunFilePath(dataDir), r.PID)
+		return RunFile{}, fmt.Errorf("%s names process %d, which is not running; start the server", RunFilePath(dataDir), r.PID)
 	}
 	for _, url := range []string{r.Data, r.Admin} {
 		if !isLocal(url) {
-			return RunFile{}, fmt.Errorf("%s names %q, which is no address of this machine; name the server with --url", RunFilePath(dataDir), url)
+			return RunFile{}, fmt.Errorf("%s names %q, which is not an address of this machine; name the server with --url", RunFilePath(dataDir), url)
 		}
 	}
 	return r, nil

@@ -26,7 +26,7 @@ import (
 )
 
 // ErrCut reports that a stop cut streams that did not end within limits.drain_timeout.
-var ErrCut = errors.New("streams were cut")
+var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
 // CutWait is the maximum time that a stop waits for the handlers of cut streams; idleConn is the
 // time after which an idle connection is closed.

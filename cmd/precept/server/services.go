@@ -221,7 +221,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	now := s.tools.Now()
 	w, ok := s.backend.(Walker)
 	if !ok {
-		return nil, errors.New("the store keeps nothing: precept runs from memory")
+		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	survey := report.NewSurvey(now)
 	survey.Whole = true
@@ -256,7 +256,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, error) {
 	e, ok := s.evidence()
 	if !ok {
-		return nil, errors.New("the store keeps nothing: precept runs from memory")
+		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	return ScanRules(ctx, e, tenant, s.tools.Now())
 }
@@ -318,7 +318,7 @@ func (n *nearby) of(key nearKey, compute func() ([]backtest.Miss, error)) ([]bac
 func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
 	e, ok := s.evidence()
 	if !ok {
-		return backtest.Result{}, errors.New("the store keeps nothing: precept runs from memory")
+		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	run, cfg := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.similar.config()
 	if cfg.Match.Like != configs.LikeOff {

@@ -27,7 +27,7 @@ func (s *Server) stop() error {
 		last := s.cleanups[len(s.cleanups)-1]
 		s.cleanups = s.cleanups[:len(s.cleanups)-1]
 		if err := last.stop(); err != nil {
-			s.log.Debug("a step of the stop failed", "step", last.name, "error", err)
+			s.log.Debug("a step of the shutdown failed", "step", last.name, "error", err)
 			all = errors.Join(all, err)
 		}
 	}

@@ -173,7 +173,7 @@ func shared[T any](backend any) (role T) {
 func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(w.Random, replica[:]); err != nil {
-		return store.Options{}, fmt.Errorf("name the replica: %w", err)
+		return store.Options{}, fmt.Errorf("read random bytes for the name of the replica: %w", err)
 	}
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{

@@ -44,7 +44,7 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
 		if err := json.Unmarshal(a.Frozen, &as); err != nil {
-			return nil, fmt.Errorf("read what session %s was assigned: %w", r.ID, err)
+			return nil, fmt.Errorf("read the coins of session %s: %w", r.ID, err)
 		}
 		return &as, nil
 	}

@@ -21,11 +21,11 @@ func citations(t *testing.T, d *desk) {
 	for range 2 {
 		l, err := d.Bank.Cite(t.Context(), "one", more, 0, "distill")
 		if err != nil || len(l.Evidence) != 2 || l.State != lesson.Active {
-			t.Fatalf("got error %v, l %+v, want no error, len(l.Evidence) = 2 and l.State = %q", err, l, lesson.Active)
+			t.Fatalf("got error %v, l %+v, want no error, two entries in l.Evidence and l.State = %q", err, l, lesson.Active)
 		}
 	}
 	if got := d.events(t); len(got) != 2 || got[1] != "cite one active>active" {
-		t.Errorf(`got %q, want len(got) = 2 and got[1] = "cite one active>active"`, got)
+		t.Errorf(`got %q, want two entries in got and got[1] = "cite one active>active"`, got)
 	}
 	_, err := d.Bank.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, 0, "distill")
 	d.expect(t, err, lesson.CodeInvalid)
@@ -65,7 +65,7 @@ func archive(t *testing.T, d *desk) {
 	}
 	old, problems, err := d.Bank.Archived(t.Context())
 	if err != nil || len(problems) > 0 || len(old) != 1 || old[0].Slug != "one" || old[0].State != lesson.Archived || old[0].Category != "deep/down" {
-		t.Fatalf(`got error %v, problems %v, old %+v, want no error, an empty problems, len(old) = 1, old[0].Slug = "one", old[0].State = %q and old[0].Category = "deep/down"`, err, problems, old, lesson.Archived)
+		t.Fatalf(`got error %v, problems %v, old %+v, want no error, an empty problems, one entry in old, old[0].Slug = "one", old[0].State = %q and old[0].Category = "deep/down"`, err, problems, old, lesson.Archived)
 	}
 	// An archived lesson can be superseded.
 	heir := draft("heir")
@@ -284,7 +284,7 @@ func replace(t *testing.T, d *desk) {
 	texts := map[string][]byte{"a/one.md": person("one"), "two.md": person("two")}
 	changed, _, err := d.Bank.Replace(t.Context(), texts, "ann")
 	if err != nil || len(changed) != 2 || d.state(t, "one") != lesson.Active {
-		t.Fatalf(`got error %v, changed %+v, want no error, len(changed) = 2 and d.state(t, "one") = %q`, err, changed, lesson.Active)
+		t.Fatalf(`got error %v, changed %+v, want no error, two entries in changed and d.state(t, "one") = %q`, err, changed, lesson.Active)
 	}
 	if _, err := d.Bank.Act(t.Context(), "two", bank.Decision{Action: lesson.Retire, By: "ann"}); err != nil {
 		t.Fatal(err)
