@@ -61,9 +61,9 @@ func (s *Server) apiSamples(c echo.Context) error {
 // apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
 
-// apiExport handles GET /api/export with a file: the selection of the samples' page, or the
-// sessions of the selection. The file is written while it is read. A failing store aborts the
-// connection, so that an incomplete file is not taken for a complete one.
+// apiExport answers GET /api/export with a file: the selection of the samples' page, or the
+// sessions of the selection. The file is sent while the samples are read. A failing store aborts
+// the connection, so that an incomplete file is not taken for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p)
@@ -84,7 +84,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	if e.Format == "parquet" {
 		kind, name = "application/vnd.apache.parquet", "precept.parquet"
 	}
-	w := &late{c.Response(), kind, name}
+	w := &lateHeader{c.Response(), kind, name}
 	switch err := s.options.Read.Export.Export(c.Request().Context(), w, e); {
 	case err == nil:
 		w.start()
@@ -97,14 +97,14 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// late sends the response header with the first byte, so that an earlier error can have its own
+// lateHeader sends the response header with the first byte, so that an earlier error can have its own
 // status.
-type late struct {
+type lateHeader struct {
 	*echo.Response
 	kind, name string
 }
 
-func (l *late) start() {
+func (l *lateHeader) start() {
 	if !l.Committed {
 		l.Header().Set(echo.HeaderContentType, l.kind)
 		l.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
@@ -112,7 +112,7 @@ func (l *late) start() {
 	}
 }
 
-func (l *late) Write(b []byte) (int, error) {
+func (l *lateHeader) Write(b []byte) (int, error) {
 	l.start()
 	return l.Response.Write(b)
 }

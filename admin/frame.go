@@ -16,18 +16,18 @@ import (
 	"precept/inject/lesson"
 )
 
-// shown is the result of a handler.
+// shown is the page that a handler returns.
 type shown struct {
 	Title   string
-	Main    func(frame) g.Node // the page's own part
+	Main    func(frame) g.Node // the content of the page
 	Head    g.Node             // scripts and style sheets of this page alone; nil: none
 	Live    bool               // the page refreshes itself
 	Counted counted
 	Problem string // reason for missing parts
-	Err     error  // reason for a missing page, with its status
+	Err     error  // reason for a missing page, with the status of the response
 }
 
-// counted returns the time at which a page's figures were counted.
+// counted holds the time at which the figures of a page were counted.
 type counted struct {
 	At  time.Time
 	Old bool // newer figures are being computed
@@ -38,9 +38,9 @@ type frame struct {
 	page   shown
 	Nav    []link
 	Tenant string
-	CSRF   string // empty for a program with a token, which gets no forms
-	Acts   bool   // a browser with the permission to act: forms are shown
-	Viewer bool   // a viewer, who gets no links to operators' pages
+	CSRF   string // empty for a program with a token, whose pages have no forms
+	Acts   bool   // true for a browser whose user may act; the page then has forms
+	Viewer bool   // true for a viewer, whose pages have no links to operators' pages
 	Notice notice // result of the last action
 
 	path  string

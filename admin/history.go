@@ -82,7 +82,7 @@ type decisions struct {
 	list map[string]decision
 }
 
-// decision is a lesson as a decision left it.
+// decision holds a lesson after a decision.
 type decision struct {
 	lesson *lesson.Lesson
 	at     time.Time
@@ -97,7 +97,7 @@ func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.list[l.Slug] = decision{l, now}
 }
 
-// recent returns the lesson as a decision of the last seconds left it; nil without one.
+// recent returns the lesson after a decision of the last seconds, or nil without such a decision.
 func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 	"precept/store"
 )
 
-// stored holds facts from single sessions.
+// stored holds the figures of a lesson that come from the stored sessions, not from the counters.
 type stored struct {
-	survey *report.Survey // nil: they were not read
-	old    bool           // they are being read, and the page is worth another look in a moment
+	survey *report.Survey // nil: the sessions were not read
+	old    bool           // newer sessions are being read, and the page will refresh itself
 	err    error
 }
 
@@ -89,7 +89,7 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// tried is the backtest of a lesson on captured sessions, on request.
+// tried holds the backtest of a lesson on captured sessions, if the request asks for a backtest.
 type tried struct {
 	result *backtest.Result // nil: not requested, or see note
 	note   string

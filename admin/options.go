@@ -105,7 +105,8 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor reads stored sessions for facts that the counters do not hold.
+// Surveyor computes figures that need the stored sessions, because the counters do not contain
+// them.
 type Surveyor interface {
 	// Survey reads the newest sessions of a tenant. A survey may take seconds; pages share the
 	// result.

@@ -68,8 +68,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read fills in the bank's data. The arm of matches by likeness has the file of its lesson. decided is
-// the lesson as a decision of the last seconds left it; nil without one.
+// read fills in the bank's data. The arm of matches by likeness has the file of its lesson. decided is the lesson
+// after a decision of the last seconds, or nil without such a decision.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {

@@ -69,8 +69,8 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, fresh, err := EnsureToken(filepath.Join(file, "data"), &counting{})
-	if token == "" || !fresh || err == nil || !strings.Contains(err.Error(), "another one at the next start") {
-		t.Fatalf(`got token %q, fresh %v, error %v, want a non-empty token, fresh = true, an error with "another one at the next start"`, token, fresh, err)
+	if token == "" || !fresh || err == nil || !strings.Contains(err.Error(), "the next start makes a new token") {
+		t.Fatalf(`got token %q, fresh %v, error %v, want a non-empty token, fresh = true, an error with "the next start makes a new token"`, token, fresh, err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {

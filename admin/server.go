@@ -19,8 +19,8 @@ import (
 	"precept/store"
 )
 
-// Server is the handler of the admin listener. A Server starts nothing: the caller serves it and
-// runs its Workers.
+// Server is the handler of the admin listener. A Server starts no goroutine: the caller serves the
+// handler and runs its Workers.
 type Server struct {
 	options  Options
 	echo     *echo.Echo
@@ -71,8 +71,8 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
 }
 
-// render writes a page, rendered completely before the first byte, so that an error never gives
-// half a page.
+// render renders a whole page before the first byte is written, so that an error never leaves half
+// a page.
 func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	var b bytes.Buffer
 	if err := page.Render(&b); err != nil {

@@ -34,7 +34,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after and limit")
 	}
 	q.Limit = store.MaxRows
-	w := &late{c.Response(), "application/x-ndjson", "precept-sessions.jsonl"}
+	w := &lateHeader{c.Response(), "application/x-ndjson", "precept-sessions.jsonl"}
 	write := s.writeSessions(c, w, format)
 	if format == "csv" {
 		w.kind, w.name = "text/csv; charset=utf-8", "precept-sessions.csv"

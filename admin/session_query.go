@@ -110,7 +110,7 @@ func (s *Server) price(list []store.SessionItem) {
 	}
 }
 
-// recentKey identifies the sessions that facets are counted from. A named range has no bounds, so
+// recentKey identifies the sessions from which facets are counted. A named range has no bounds, so
 // that all pages of the range share the sessions.
 type recentKey struct {
 	Tenant, Range string

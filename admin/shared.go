@@ -51,7 +51,7 @@ const (
 	unusedAfter = time.Hour              // a value that no page asked for in this time is not renewed
 )
 
-// errBeingMade is the error of a key whose first computation takes longer than the caller waits.
+// errBeingMade reports that the first computation of a key takes longer than the caller waits.
 var errBeingMade = errors.New("the first computation is not finished yet; reload the page")
 
 func newShared[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *shared[K, V] {

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// truths returns the demo's true effects; nil elsewhere.
+// truths holds the true effects of the demo's lessons by slug; nil outside of the demo.
 type truths func(slug string) (float64, bool)
 
 // of returns the true effect of a lesson, or nil.

@@ -77,7 +77,7 @@ func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 }
 
 // MeanAt returns the posterior mean effect from the sessions that started before a day. The buckets
-// show how long a lesson has had no promise, so no history needs to be stored.
+// by day show since when the mean has not been positive, so no history needs to be stored.
 func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

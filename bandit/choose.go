@@ -25,9 +25,9 @@ const ranking = 0.15
 const seasoned = 200
 
 // benched reports whether a lesson is expected to harm. A lesson with few picks is benched only
-// below the spread of the draw. A line at 0 for all lessons lost three points of the attainable
-// gain, because helpful lessons with an unlucky start returned through the probe budget only. No
-// line at all injected a tenth more harmful lessons.
+// below the spread of the draw. A threshold of 0 for all lessons lost three points of the
+// attainable gain, because helpful lessons with an unlucky start returned through the probe budget
+// only. Without any threshold, a tenth more harmful lessons were injected.
 func (b belief) benched() bool {
 	if b.picks >= seasoned {
 		return b.m < 0
@@ -99,7 +99,7 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	}
 	z := math.Sqrt(max(k.belief.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
 	k.score = k.belief.Mean + ranking*z
-	if k.onTrial() { // the operator requested data, so neither the threshold nor the bench applies
+	if k.onTrial() { // the operator asked for data, so the lesson is picked for any score and even when benched
 		return true
 	}
 	return !k.belief.Probe && k.belief.Mean+temper*z > float64(k.action.Tokens)*c.TokenCost

@@ -5,7 +5,8 @@ import (
 )
 
 // Half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount, half of the
-// attainable gain is lost after a change of the world. A shorter half-life forgets valid evidence.
+// attainable gain is lost after a change of the true effects. A shorter half-life forgets valid
+// evidence.
 const (
 	halfLifeSessions = 30_000
 	minHalfLife      = 7

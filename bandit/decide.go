@@ -22,13 +22,13 @@ func Decide(
 	}
 	best := choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-spent(a)))
 	chosen := cfg.fit(slices.Clone(best))
-	pass(a, cfg, b, session, added, best, chosen)
+	recordPassed(a, cfg, b, session, added, best, chosen)
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// pass records for each fresh action that is not chosen why the action was not picked. best are the
+// recordPassed records for each fresh action that is not chosen why the action was not picked. best are the
 // actions before the check of the room.
-func pass(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []considered) {
+func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []considered) {
 	in := func(list []considered, slug string) bool {
 		return slices.ContainsFunc(list, func(k considered) bool { return k.action.Slug == slug })
 	}

@@ -23,7 +23,7 @@ func Share(
 ) (given, fresh []trial.Pick) {
 	open(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
-	given = again(a, &cfg, actions, slots)
+	given = earlierPicks(a, &cfg, actions, slots)
 	news, forced := match(a, b, unknown(a, actions))
 	if a.Control || len(news)+len(forced) == 0 {
 		return given, nil
@@ -34,7 +34,7 @@ func Share(
 	}
 	best := choose(cfg, b, unit, news, slots-len(given))
 	chosen := cfg.fit(slices.Clone(best))
-	pass(a, cfg, b, unit, news, best, chosen)
+	recordPassed(a, cfg, b, unit, news, best, chosen)
 	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
@@ -54,9 +54,9 @@ func unknown(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// again returns the unit's picks among the actions, as far as slots and room last. A withheld pick
+// earlierPicks returns the unit's picks among the actions, as far as slots and room last. A withheld pick
 // takes a slot, too.
-func again(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
+func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		at := slices.IndexFunc(actions, func(c Action) bool { return c.Arm == p.Arm })

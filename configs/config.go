@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Config holds every key of precept.yaml. The tags are the rules: yaml is the key, enum the allowed
-// words, min and max the bounds. restart marks a key whose change needs a restart; "on" limits this
-// to switching on.
+// Config holds every key of precept.yaml. The struct tags hold the rules: yaml is the key, enum
+// lists the allowed words, min and max are the bounds. restart marks a key whose change needs a
+// restart; restart:"on" marks a key that needs a restart only to be switched on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -105,8 +105,8 @@ type Embeddings struct {
 // Values of match.like.
 const (
 	LikeOn      = "on"      // lessons with like: true are injected, all others are suggested
-	LikeSuggest = "suggest" // nothing is injected by likeness
-	LikeOff     = "off"     // nothing is compared
+	LikeSuggest = "suggest" // lessons that match by likeness are shown and not injected
+	LikeOff     = "off"     // lessons match exactly only
 )
 
 // SystemAgents returns the patterns of the agents whose system prompts are searched: true means

@@ -13,7 +13,7 @@ import (
 func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	lines := []struct{ line, key, says string }{
 		{"listen: 8080", "listen", "write host:port"},
-		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write it like /precept"},
+		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write for example /precept"},
 		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
 		{"upstreams: {b: {url: ftp://x}, c: {}, d: {url: 'https://user:pw@x/v1'}}", "upstreams.b.url", "must begin with http:// or https://"},
 		{"tenancy: many", "tenancy", "is none of single, by-credential, keys"},
@@ -29,7 +29,7 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 		{"reward: {close_after: 0s, sentiment: 2, tiers: [nobody]}", "reward.close_after", "it must be more than 0s"},
 		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with its unit"},
 		{"writ: {enabled: x, trust: all}", "writ.trust", "is none of quarantined, own"},
-		{"ledger: {trust: own}", "ledger.agent", "name it, or set ledger.trust to quarantined"},
+		{"ledger: {trust: own}", "ledger.agent", "set ledger.agent, or set ledger.trust to quarantined"},
 		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, outbox_bytes: 1}", "limits.outbox_bytes", "at least 1MiB"},
 		{"log: {level: loud, format: xml}", "log.level", "is none of debug, info, warn, error"},
 		{"metrics: {pubic: true}", "metrics.pubic", "did you mean public?"},

@@ -14,7 +14,7 @@ type Setting struct {
 	Value   string `json:"value"`   // as YAML; a secret is hidden
 	Default string `json:"default"` // default as YAML; a secret is hidden
 	Changed bool   `json:"changed"` // Value is not Default
-	Restart bool   `json:"restart"` // a running server does not take a change over
+	Restart bool   `json:"restart"` // a change takes effect after a restart
 	Usage   string `json:"usage"`
 }
 

@@ -171,8 +171,8 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	for file, says := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
 		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
-		"listen: [a]":                                                   "wants one value, not a list",
-		"listen: {a: b}":                                                "wants one value, not a list",
+		"listen: [a]":                                                   "must be one value, not a list",
+		"listen: {a: b}":                                                "must be one value, not a list",
 		"upstreams: [a]":                                                "must contain further keys (key: value)",
 		"distill: {every: 1ms}":                                         "it must be at least 1s",
 		"inject: {budget_bytes: 100000000000000000000}":                 "is not a size",
@@ -183,8 +183,8 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
 		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not SHA-256 in hex behind sha256:",
-		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is the data listener's address too",
-		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "holds a password",
+		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the address of the data listener",
+		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), says) {
 			t.Errorf("%s: %v, want %q", file, faults, says)

@@ -93,8 +93,8 @@ func showURL(text string) string {
 }
 
 // upstreamProblem returns the fault of an upstream's URL, empty for none. The most likely mistake
-// is an upstream that is precept itself: the variable that points agents to precept is also the
-// variable that names the upstream.
+// is an upstream that is precept itself, because OPENAI_BASE_URL both points agents to precept and
+// names the upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -47,7 +47,7 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	}
 }
 
-// manyAttempts reports whether the newest call is one attempt too many.
+// manyAttempts reports whether the newest call completes a loop of attempts.
 func manyAttempts(steps func(int) *step) bool {
 	count, budgets, warned := attempts(steps)
 	now := steps(0)

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Requests that continue a conversation of the provider hold only the new items. A checkpoint in
-// the record of the session then holds the last answered calls, a few bytes each.
+// Some providers store the conversation, and a request contains only the new items. For such
+// requests, the record of the session has a checkpoint: the last answered calls, a few bytes each.
 const (
 	checkpointVersion = 4
 	checkpointSteps   = 64
@@ -25,13 +25,13 @@ func (s *step) flags(failed, skipped *bool) [11]*bool {
 }
 
 // LoopsSince is like Loops, for requests without their history. checkpoint is the result of the
-// last call (nil at first), next is the checkpoint to store. A retry gets the checkpoint of its
-// first attempt. mem returns the calls of the replies.
+// previous request (nil for the first request), and next is the checkpoint to store. A retry gets
+// the same checkpoint as its first attempt. recall returns calls of earlier replies.
 func LoopsSince(
-	checkpoint []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
 	old := readCheckpoint(checkpoint)
-	h := &history{req: req, next: req.Len(), visits: maxVisits, warned: warned, mem: mem}
+	h := &history{req: req, next: req.Len(), visits: maxVisits, warned: warned, recall: recall}
 	for h.fill() {
 	}
 	batch := uint16(1)

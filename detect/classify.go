@@ -237,8 +237,8 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readJudgement judges the result of a reading tool. Content is never a failure. A result that consists of
-// one error message is a failure.
+// readJudgement judges the result of a reading tool. Content of a file is never a failure. A result that consists of
+// only an error message is a failure.
 func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -278,8 +278,8 @@ func (p *phrases) editJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// otherJudgement judges a tool of a domain, an API or a page by the first words, the title of the
-// page, and an error on a line of its own.
+// otherJudgement judges the result of a tool of a domain, of an API or of a page by the first
+// words, by the title of the page, and by a line that holds only an error.
 func otherJudgement(text string, call *toolCall) Judgement {
 	p := call.phrases
 	if r := p.unframe(text); r.hasCode {

@@ -14,7 +14,7 @@
 //
 // All wordings are data: phrases.tsv and calls.tsv (phrases.go).
 //
-// Contract: each judgement names the rule behind the judgement, for an audit. Structure (flags,
+// Contract: each judgement names its rule, so that the judgement can be checked. Structure (flags,
 // exit codes, fields) goes before text. Text is read at anchored places only. Each function depends
 // on its arguments only: no clock, no I/O, no hidden state. Inspect reads the given reader.
 //

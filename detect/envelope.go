@@ -8,8 +8,8 @@ import (
 
 // envelope judges a result that is JSON or a Python literal, by the fields for success, error, exit
 // code and status of the object and of the places where APIs wrap an answer. Fields of the data
-// inside are data. said is false where the structure decides nothing.
-func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, said bool) {
+// inside are data. decided is false if the structure does not decide.
+func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return arrayJudgement(v, call, depth)
 	}

@@ -21,7 +21,7 @@ type history struct {
 	tries    int             // number of searches of hasEarlierCall
 	before   map[uint64]bool // index of the calls before first, built after too many searches
 	warned   map[string]bool
-	mem      func(string) (wire.Call, bool)
+	recall   func(string) (wire.Call, bool)
 }
 
 // at returns the i-th step back; nil before the first step and at the end of the budget.
@@ -109,7 +109,7 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 				call = order[n]
 			}
 		case !ok:
-			call, ok = callOf(h.req, s.callID, h.mem)
+			call, ok = callOf(h.req, s.callID, h.recall)
 		}
 		n++
 		if !ok {
@@ -122,11 +122,12 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 	}
 }
 
-// callOf returns a call of the list or of the memory of the session, which may be nil.
-func callOf(req *wire.Request, id string, mem func(string) (wire.Call, bool)) (wire.Call, bool) {
+// callOf returns a call of the request, or a call of an earlier request from recall, which may be
+// nil.
+func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
-	if !ok && mem != nil {
-		return mem(id)
+	if !ok && recall != nil {
+		return recall(id)
 	}
 	return call, ok
 }

@@ -146,7 +146,7 @@ func (t *kindTable) index(rows []kindRow) error {
 // Steps of one search. maxKindSteps bounds the search to some milliseconds.
 const (
 	maxKindSteps = 1 << 19
-	lineSteps    = 32      // to prepare a line; a comparison is one step
+	lineSteps    = 32      // cost of the preparation of a line; a comparison costs one step
 	statusSteps  = 1 << 10 // kept for the line of an exception, a status or an exit code
 )
 

@@ -170,15 +170,15 @@ func (f *loopFinder) judge(s *step, hasEarlier func(*step) bool, steps func(back
 
 // Loops returns the loops among the new tool results of a request with its whole history. warned
 // reports the call ids with a warning in this session (or with a warning that the coin withheld).
-// mem returns the calls of earlier replies, for results whose call is not in the list.
+// recall returns calls of earlier replies, for results whose call is not in the request.
 //
 // Loops is cheap for turns without a repetition: Loops searches the raw bytes of the history for
 // words of the call and decodes only the matches.
 func (r *Results) Loops(
-	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {
 	from := req.New()
-	h := &history{req: req, res: r, firstNew: from, next: req.End(), visits: maxVisits, warned: warned, mem: mem}
+	h := &history{req: req, res: r, firstNew: from, next: req.End(), visits: maxVisits, warned: warned, recall: recall}
 	h.fill()
 	h.first = h.next
 	return h.findLoops(len(h.steps), func(s *step) bool {

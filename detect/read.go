@@ -19,7 +19,7 @@ import (
 type Transcript struct {
 	Source, ID string
 	Request    *wire.Request // the list, as the last request of the conversation
-	Reward     *float64      // how the conversation went, 0 to 1; nil: unknown
+	Reward     *float64      // reward of the conversation, 0 to 1; nil: unknown
 }
 
 // Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare
@@ -67,11 +67,11 @@ type reading struct {
 // openValue is a JSON value whose end is not read yet.
 type openValue struct {
 	depth    int  // open brackets
-	inString bool // the end so far is inside of a JSON string
+	inString bool // the bytes so far end inside of a JSON string
 	escaped  bool
 	raw      []byte // the value so far
 	start    int    // line on which the value begins
-	starts   []int  // later lines that look like the begin of another value
+	starts   []int  // offsets of later lines that look like the start of another value
 }
 
 // fileSize returns the size of a file, 0 for another reader.

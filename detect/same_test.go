@@ -117,7 +117,7 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 
 // The memory of the session holds the call of a result that is not in the list.
 func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
-	mem := func(id string) (wire.Call, bool) {
+	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
 	}
 	items := []any{
@@ -144,10 +144,10 @@ func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 		},
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
-	if got := new(detect.Results).Loops(req, nil, mem); len(got) != 1 {
+	if got := new(detect.Results).Loops(req, nil, recall); len(got) != 1 {
 		t.Errorf("got %+v, want one loop of three", got)
 	}
-	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, mem); len(got) != 0 {
+	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
 		t.Errorf("the streak was warned of already: %+v", got)
 	}
 }

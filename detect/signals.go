@@ -21,10 +21,9 @@ const (
 	TierImplicit = 3 // the traffic: words, refusals and interrupts of a person
 )
 
-// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds,
-// refusals and interrupts of a person, and the sentiment of a person's words. mem returns the calls
-// that are not in the list.
-func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
+// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
+// interrupts of a person, and the sentiment of a person's words. recall returns calls of earlier requests.
+func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
 	for i := req.New() - 1; i >= 0 && previous == ""; i-- {
@@ -39,7 +38,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		}
 		it := req.Item(i)
 		for _, res := range it.Results {
-			s, ok := r.signal(req, res, mem)
+			s, ok := r.signal(req, res, recall)
 			if ok && !r.isAutomatic(req, i, s.Rule, res.Text) {
 				out = append(out, s)
 			}
@@ -58,9 +57,9 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 
 // signal reads one tool result.
 func (r *Results) signal(
-	req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool),
+	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
-	made, _ := callOf(req, res.CallID, mem)
+	made, _ := callOf(req, res.CallID, recall)
 	j := r.entry(callResult{made.Name, made.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {

@@ -157,7 +157,7 @@ func (s *step) outcome() Judgement {
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
 		s.memo.call.repeats = false
-	case call.kind == kindWait && v.Outcome == Error: // an error of the wait itself, or its time was up
+	case call.kind == kindWait && v.Outcome == Error: // the wait failed, or timed out
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.kind == kindWait || call.shell.waits

@@ -192,7 +192,7 @@ func stories(t *rapid.T) []did {
 func playSince(tb testing.TB, story []did) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
-	mem := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
+	recall := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
 	var state []byte
 	var out []int
 	var pending []any
@@ -204,13 +204,13 @@ func playSince(tb testing.TB, story []did) []int {
 		id := fmt.Sprintf("c%d", i)
 		if len(pending) > 0 { // the user's turn comes before the answer with calls
 			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
-			_, state = detect.LoopsSince(state, req, warned, mem)
+			_, state = detect.LoopsSince(state, req, warned, recall)
 			pending = nil
 		}
 		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
 		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
 		var loops []detect.Loop
-		loops, state = detect.LoopsSince(state, req, warned, mem)
+		loops, state = detect.LoopsSince(state, req, warned, recall)
 		for _, l := range loops {
 			warned[l.CallID] = true
 			out = append(out, i)

@@ -16,12 +16,12 @@ const (
 )
 
 // Work returns the commits, branches and pull requests that the new tool results of a request show.
-// A result counts if its call made the commit, pushed the branch, or made, merged or showed the pull
-// request: a hash in a listing, in a file or in the words of a person is no work of the agent. mem
-// returns the calls that are not in the list.
-func (r *Results) Work(req *wire.Request, mem func(callID string) (wire.Call, bool)) (refs []work.Ref) {
+// A result counts if its call made the commit, pushed the branch, or made, merged or showed the
+// pull request. A hash in a listing, in a file or in the words of a person does not count. recall
+// returns calls of earlier requests.
+func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
-		call, ok := callOf(req, item.Result.CallID, mem)
+		call, ok := callOf(req, item.Result.CallID, recall)
 		if !ok || !namesWork(&call) || item.Result.Text == "" {
 			continue
 		}

@@ -130,7 +130,7 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings, d.mark = []Ref{layOut(q.session, w.open).ref}, 1, &q.next
+		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.open).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank accepts no more lessons for now; the rest is read next time"

@@ -143,7 +143,8 @@ const (
 	editContext = "context" // give a longer text to replace, or ask for all occurrences
 )
 
-// kindRedone is the kind of the fix of a refused edit. The known failure words the lesson.
+// kindRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known
+// failure.
 const kindRedone = "redone"
 
 // redoneEdit returns the next edit of the same file after the refused edit i: whether the session

@@ -72,7 +72,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
-	if ruled && w.open { // an error that names a program and calls for the program may be written by anyone
+	if ruled && w.open { // anyone can write an error that names a program and demands the program
 		words = []string{unquoted(l.Title), unquoted(l.Advice)}
 	}
 	var known []Ref // sightings whose sessions are stored

@@ -7,7 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Judge reads a session and returns what can be learned. A Judge is safe for concurrent use.
+// Judge reads a session and returns drafts of lessons, and opinions about existing lessons. A Judge
+// is safe for concurrent use.
 type Judge interface {
 	Name() string // kind and model, for the notes
 	Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error)

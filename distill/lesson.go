@@ -18,7 +18,7 @@ const source = "distill"
 // approved text stays approved while the evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // two tenants may learn the same lesson, and must not learn about each other
+	if tenant != "default" && tenant != "" { // two tenants may get the same lesson, and neither may see that the other tenant has the lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}

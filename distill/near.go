@@ -72,8 +72,8 @@ type captured struct {
 // Limits of the captured sessions on which the triggers of a model are tested.
 const (
 	maxTraffic   = 400 // sessions
-	minTraffic   = 20  // fewer sessions do not show that a trigger is broad
-	minTriage    = 40  // a judge reads all sessions of a smaller store, which costs little
+	minTraffic   = 20  // minimum number of sessions for the decision that a trigger is too broad
+	minTriage    = 40  // minimum number of sessions for triage; a judge reads all sessions of a smaller store
 	maxFireShare = 0.2
 )
 

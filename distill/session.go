@@ -103,9 +103,9 @@ type reading struct {
 	open  bool // a lesson may use the words of the organisation
 }
 
-// layOut prepares a session for the rules. open: a lesson may use the words of the organisation.
+// prepare prepares a session for the rules. open: a lesson may use the words of the organisation.
 // Calls without a result are dropped.
-func layOut(s *Session, open bool) *reading {
+func prepare(s *Session, open bool) *reading {
 	r := &reading{open: open, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -127,7 +127,7 @@ func layOut(s *Session, open bool) *reading {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.Synthetic(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // an agent that only calls tools: the words refer to its actions
+					previous = "…" // an agent that only calls tools: the person's words refer to these calls
 				}
 				r.turns = append(r.turns, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}

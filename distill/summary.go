@@ -18,7 +18,7 @@ type Summary struct {
 	Failed         int            `json:"failed"`               // sessions with an error
 	Candidates     int            `json:"candidates"`           // drafted lessons
 	Proposed       int            `json:"proposed"`
-	Merged         int            `json:"merged"`  // said already: their sessions were added as evidence
+	Merged         int            `json:"merged"`  // equal to existing lessons, which got their sessions as evidence
 	Refused        map[string]int `json:"refused"` // by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"` // opinions about lessons

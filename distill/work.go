@@ -173,7 +173,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 			w.reportFailure(s, &panicError{v, debug.Stack()})
 		}
 	}()
-	r := layOut(s, w.open)
+	r := prepare(s, w.open)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.personSightings()...) {
 		w.note(&c.failure, m)

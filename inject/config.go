@@ -19,7 +19,7 @@ type Placement string
 
 // The placements.
 const (
-	InMessage Placement = "message" // before the user's own words: the prompt cache stays
+	InMessage Placement = "message" // before the user's own words, so that the prompt cache stays valid
 	InSystem  Placement = "system"  // at the end of the system prompt, which then differs per session and defeats the prompt cache
 )
 

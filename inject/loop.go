@@ -38,7 +38,7 @@ func (w *work) findLoops() (fresh int64) {
 			state.Warned = make(map[string]bool)
 		}
 		state.Warned[l.CallID], w.rec.State.Dirty = true, true
-		if warned { // by another precept, on the way here
+		if warned { // another precept between the agent and this one has inserted the warning
 			continue
 		}
 		if !l.Again {
@@ -66,15 +66,15 @@ func (w *work) warn() {
 // detected returns the loops in the new content. If the provider keeps the history, the detector's
 // state replaces the history.
 func (w *work) detected(state *session.LoopState) []detect.Loop {
-	mem := func(id string) (wire.Call, bool) {
+	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
 		return c, ok
 	}
 	if !w.input.Request.Delta {
 		state.Delta = nil
-		return w.input.Results.Loops(w.input.Request, state.Warned, mem)
+		return w.input.Results.Loops(w.input.Request, state.Warned, recall)
 	}
-	loops, next := detect.LoopsSince(state.Delta, w.input.Request, state.Warned, mem)
+	loops, next := detect.LoopsSince(state.Delta, w.input.Request, state.Warned, recall)
 	state.Delta, w.rec.State.Dirty = next, true
 	return loops
 }

@@ -73,11 +73,11 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 
 // corrections returns the number of corrections and rejections of a person in the new content.
 func (w *work) corrections() (n int64) {
-	mem := func(id string) (wire.Call, bool) {
+	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
 		return c, ok
 	}
-	for _, s := range w.input.Results.Signals(w.input.Request, mem) {
+	for _, s := range w.input.Results.Signals(w.input.Request, recall) {
 		if s.Tier == detect.TierImplicit && (s.Feeling == detect.Correction || s.Feeling == detect.Rejection) {
 			n++
 		}

@@ -78,7 +78,7 @@ type Input struct {
 	Rules   *rules.Registry      // sections under measurement; nil: none
 	Now     time.Time
 
-	Unlearned bool // nothing is learned from the request: no coin of a section is flipped
+	Unlearned bool // the session is not learned from, so no coin of a section is flipped
 }
 
 // Plan decides the insertions into the main request of a turn, and starts the turn in the record.

@@ -23,7 +23,7 @@ type builder struct {
 	alarm    float64 // e-value at which a check of the coins fails
 }
 
-// States of rows whose arm no lesson of the bank has any more.
+// States of rows whose arm belongs to no current lesson of the bank.
 const (
 	stateEdited   = "edited"          // an older text of a lesson in the bank
 	stateArchived = "archived"        // the lesson is in the archive

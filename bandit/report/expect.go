@@ -73,7 +73,8 @@ func (s sums) reach(arm, eps float64) int64 {
 
 func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// A way to a faster verdict is suggested if it saves at least a quarter of the time.
+// A change that leads to a faster verdict is suggested if the change saves at least a quarter of
+// the time.
 const worthSaying = 0.75
 
 // A lesson that fires in a smaller share of the sessions needs triggers rather than traffic.

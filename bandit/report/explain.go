@@ -14,7 +14,7 @@ import (
 // explain collects the values that a row is derived from.
 func (b *builder) explain(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
-	e.ProofBar = takes(trial.PValue(max(s.Proof.LogUp, s.Proof.LogDown)), b.proof, b.nextProof)
+	e.ProofBar = requiredP(trial.PValue(max(s.Proof.LogUp, s.Proof.LogDown)), b.proof, b.nextProof)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
@@ -34,13 +34,13 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 		e.Half, e.OneLook, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion())
 	}
 	e.Smallest = math.Exp(-math.Max(excluded(s)))
-	e.ClaimBar = takes(e.Smallest, b.claim, b.nextClaim)
+	e.ClaimBar = requiredP(e.Smallest, b.claim, b.nextClaim)
 	r.Explain = e
 }
 
-// takes returns the p-value that a row needs: the bar for a row below the bar, else the p-value at
+// requiredP returns the p-value that a row needs: the bar for a row below the bar, else the p-value at
 // which the row would be one more discovery.
-func takes(p, bar, next float64) float64 {
+func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
 	}

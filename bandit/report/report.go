@@ -151,7 +151,7 @@ type Row struct {
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions
 	NWithheld      int64          `json:"n_withheld"`   //
 	Rewarded       int64          `json:"told"`         // sum of both
-	Late           int64          `json:"late_rewards"` // of told: sessions without a reward at the closing that got a reward later
+	Late           int64          `json:"late_rewards"` // part of told: sessions that had no reward at the closing and got a reward later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison

@@ -30,11 +30,11 @@ func (a *Assignment) Closing() []Delta {
 	} else if a.Considered() {
 		d.Add("", fBeside, 0, 1)
 	}
-	if some, p := a.anything(); p > 0 {
+	if some, p := a.anyInjected(); p > 0 {
 		d.Add("", ofAny+ofCoin(fAssigned, some, p), 0, 1)
 	}
 	a.refusals(&d)
-	a.listen(&d)
+	a.countReporting(&d)
 	for i := range a.Matched {
 		d.Add(string(a.Matched[i].Arm), fMatched, 0, 1)
 	}
@@ -61,17 +61,17 @@ func (a *Assignment) Closing() []Delta {
 	return d
 }
 
-// listen counts the sessions with a reward at the closing. Later feedback does not change this
+// countReporting counts the sessions with a reward at the closing. Later feedback does not change this
 // count, so a session stays rewarded or unrewarded in the checks of reporting, and the e-values of
 // the checks stay valid.
-func (a *Assignment) listen(d *Deltas) {
+func (a *Assignment) countReporting(d *Deltas) {
 	if a.First == nil {
 		return
 	}
 	if a.Enters() {
 		d.Add("", ofTier(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
-	if some, p := a.anything(); p > 0 {
+	if some, p := a.anyInjected(); p > 0 {
 		d.Add("", ofAny+ofTier(fAtClose, some, a.First.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
@@ -131,7 +131,7 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	d.Add("", n, a.Day, 1)
 	d.Add("", s, a.Day, y)
 	d.Add("", ofTier(FieldRewarded, treated, tier, a.ControlP), 0, 1)
-	if some, p := a.anything(); p > 0 {
+	if some, p := a.anyInjected(); p > 0 {
 		d.Add("", ofAny+ofTier(FieldRewarded, some, tier, p), 0, 1)
 	}
 	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
@@ -141,10 +141,10 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anything reports whether one of the first picks was injected, and returns the probability that
+// anyInjected reports whether one of the first picks was injected, and returns the probability that
 // none was; 0 without a coin. Later picks are left out, because the first coins may decide whether
 // later picks exist.
-func (a *Assignment) anything() (some bool, none float64) {
+func (a *Assignment) anyInjected() (some bool, none float64) {
 	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]

@@ -1,6 +1,6 @@
 // Package trial implements the experiment: the decisions by coins, and the conclusions from them.
-// The package uses nothing but the coin flips of the holdout, and knows nothing of package bandit,
-// which chooses the lessons.
+// The package uses only the coin flips of the holdout, and does not import package bandit, which
+// chooses the lessons.
 //
 // The contract: every coin is a pure function of salt, session and slug (Coin). An Assignment holds
 // all decisions about a session. The contribution of the session to the counters is a pure function

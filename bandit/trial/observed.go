@@ -119,8 +119,8 @@ func outcomeStats(v *[ofOutcome]int64) OutcomeStats {
 // with.
 const pseudoPicks = 10
 
-// startOf returns the mean of an outcome before any session: the centre only decides how narrow an
-// interval is.
+// startOf returns the assumed mean of an outcome before the first session. A wrong mean makes an
+// interval wider, not wrong.
 func startOf(o Outcome) float64 {
 	switch o {
 	case Recurrence:

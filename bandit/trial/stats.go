@@ -5,7 +5,7 @@ import "math"
 // Stats is the input of the report for one scope: counts of sessions, sums, and the coins by
 // propensity. Stats contains no belief of the chooser.
 type Stats struct {
-	N, Z, ZZ        float64 // randomised sessions with a reward: count, sum of z, sum of z squared
+	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
 	Rewards         RewardSums
 	Proof           Proof
 	All             AllSessions // zero for one arm

@@ -134,9 +134,10 @@ func (s *SurrogateStats) Effect() (effect, variance float64) {
 	return d + g, max(sum/n*share, leastVariance)
 }
 
-// Alike returns the difference between the mean g of the rewarded and of the other picks, in standard
-// errors. A large difference means that the lesson acts otherwise on the sessions with a reward, so
-// that the other sessions say nothing about the rewarded ones.
+// Alike returns the difference between the mean g of the rewarded and of the other picks, in
+// standard errors. A large difference means that the lesson has another effect on rewarded sessions
+// than on unrewarded sessions, so that unrewarded sessions carry no information about rewarded
+// sessions.
 func (s *SurrogateStats) Alike() float64 {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	rest := n - m

@@ -30,8 +30,9 @@ const maxAnswer = 64 << 20
 // errNoServer reports that no server runs on the data directory, or that none answers.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin gets an answer from the admin listener that run.json names. The error is errNoServer when
-// no server answers. A verb must report every other error: reading the store instead would hide it.
+// askAdmin gets an answer from the admin listener that run.json names. The error is errNoServer
+// when no server answers. A verb must report every other error and not read the store instead,
+// because the store would hide the error.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
@@ -63,7 +64,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 		return fmt.Errorf("the server at %s did not answer in time: %w", a.base, ctx.Err())
 	}
 	if err != nil {
-		return errNoServer // a crash leaves run.json behind
+		return errNoServer // a crashed server leaves run.json in the directory
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	if res.StatusCode != http.StatusOK {

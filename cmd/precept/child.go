@@ -19,8 +19,8 @@ const (
 	exitSignalled   = 128
 )
 
-// leftOpen bounds the wait for a child's output after the end of the child: a process that the
-// child left running may hold the output open for ever.
+// leftOpen is the maximum wait for a child's output after the end of the child, because a process
+// that the child started may keep the output open for ever.
 const leftOpen = 2 * time.Second
 
 // child is a program that runs in the foreground. The child has the terminal and receives precept's
@@ -42,7 +42,7 @@ type outcome struct {
 // run runs the child to its end and passes signals on. A signal that a terminal sends to all
 // foreground processes is not passed on, because a second ^C has another meaning in most programs.
 func (c *child) run() outcome {
-	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // to run it is what the user asked for; the command ends, or a signal ends the command
+	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // the user's command; the command ends itself, or a signal ends the command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
 	cmd.WaitDelay = leftOpen
 	signals := make(chan os.Signal, 8)

@@ -27,8 +27,8 @@ const (
 	circleBad    = "send-the-key-first" // slug of the harmful lesson that an agent proposes
 )
 
-// runCircle shows the whole way of a rule: agents fail, a lesson is distilled, approved, injected,
-// measured.
+// runCircle shows the life of one lesson: agents fail, and a lesson is distilled, approved,
+// injected and measured.
 func (w *invocation) runCircle(ctx context.Context, f demoFlags) error {
 	play := demo.NewCircle(f.seed)
 	more := map[string]string{

@@ -45,10 +45,10 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets the share now and after each collection, which clears an unreachable mark. A
-// mark that was made during a collection is cleared by the next collection, so the share may be one
-// collection late. A measurement showed that a timer in addition bounds a burst no better. was is the share
-// that was set last; a share that a verb sets stays.
+// afterCollection sets the share now and after each collection, which clears an unreachable mark. A mark that was
+// made during a collection is cleared by the next collection, so the share may be one collection late. An additional
+// timer did not limit a burst of allocations any better. was is the share that was set last; a share that a verb sets
+// stays.
 func (b collectorBounds) afterCollection(was int) {
 	now, ok := b.followHeap(was)
 	if !ok {

@@ -49,8 +49,8 @@ func (v value) Type() string {
 }
 
 // configured adds the configuration's flags to a verb, of which help shows those in shown, and runs
-// the verb with the configuration. Keys that only a server needs may be faulty: the verb works on
-// files.
+// the verb with the configuration. Faults of keys that only a server needs are ignored, because the
+// verb works on files.
 func (w *invocation) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -123,7 +123,8 @@ func (f *configFlags) path(w *invocation) string {
 	return path
 }
 
-// find returns path, and whether the verb has found the file, because nothing named a file.
+// find returns path, and reports whether the file is precept.yaml of the working directory, which
+// no flag and no variable named.
 func (f *configFlags) find(w *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -137,8 +138,8 @@ func (f *configFlags) find(w *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the configuration file in use on standard error. Next to JSON output, announce prints only a file
-// that nothing named.
+// announce prints the configuration file in use on standard error. With JSON output, announce prints the name only if
+// no flag and no variable named the file.
 func (f *configFlags) announce(w *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
 	if path, found := f.find(w); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
@@ -146,8 +147,8 @@ func (f *configFlags) announce(w *invocation) {
 	}
 }
 
-// source returns the source of the configuration; offline accepts faults in keys of the server alone. A file that
-// nothing named needs trust, at the start and at each reload.
+// source returns the source of the configuration; offline accepts faults in keys of the server alone. A file that no
+// flag and no variable named needs trust, at the start and at each reload.
 func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 	path, found := f.find(w)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {

@@ -163,7 +163,7 @@ type stage struct {
 type speeds struct {
 	recurrence int64 // closed picks
 	reward     int64 // rewarded picks
-	told       int64 // rewarded picks so far
+	rewarded   int64 // rewarded picks so far
 }
 
 // look reads the proofs in the rows of a report.
@@ -173,7 +173,7 @@ func (s *speeds) look(rows []report.Row) {
 		return
 	}
 	r := &rows[i]
-	s.told = r.Rewarded
+	s.rewarded = r.Rewarded
 	if s.reward == 0 && r.Verdict == report.ProvenHelps {
 		s.reward = r.Rewarded
 	}
@@ -186,7 +186,7 @@ func (s *speeds) look(rows []report.Row) {
 
 // sentence describes the two speeds.
 func (s *speeds) sentence() string {
-	recurrence, reward := "is not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.told)
+	recurrence, reward := "is not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewarded)
 	if s.recurrence > 0 {
 		recurrence = fmt.Sprintf("was proven after %d picks, rewarded or not", s.recurrence)
 	}
@@ -230,7 +230,7 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 	return errors.Join(played, <-failed)
 }
 
-// play runs the fleet on a server, and then prints the truth next to the report.
+// play runs the fleet on a server, and then prints the true effects next to the report.
 func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL string) error {
 	out := d.outside.out
 	fmt.Fprintf(

@@ -23,7 +23,7 @@ import (
 const (
 	rulesShare  = 0.5
 	rulesMargin = 0.05
-	rulesSpare  = 1.07 // control sessions do not count
+	rulesSpare  = 1.07 // additional share of sessions, because control sessions do not count
 	rulesLeast  = 40   // sessions of a round
 	rulesMore   = 50   // further sessions when a round needs them
 	rulesWait   = 6 * time.Second

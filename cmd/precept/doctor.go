@@ -17,8 +17,8 @@ import (
 	"precept/store"
 )
 
-// diagnosis is the answer of doctor --json: the results of all exchanges over the life of the data
-// directory. The identity is admitted = stored + spooled + incomplete + dropped.
+// diagnosis is the answer of doctor --json: the results of all exchanges since the data directory
+// was created. The identity is admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
 	store.Account
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
@@ -38,12 +38,13 @@ const missing = "%d stored exchanges are missing in the store and in the outbox.
 
 // setAside counts and lists the data at which a step of learning panicked.
 type setAside struct {
-	Total  int         `json:"total"`
-	Latest []asideMark `json:"latest"`
+	Total  int          `json:"total"`
+	Latest []deadLetter `json:"latest"`
 }
 
-// asideMark is a session, or one exchange of a session, that was set aside.
-type asideMark struct {
+// deadLetter is a session, or one exchange of a session, that is skipped because a step of learning
+// panicked.
+type deadLetter struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`
 	Exchange string    `json:"exchange,omitempty"`
@@ -58,7 +59,7 @@ const asideShown = 20
 
 // losses adds the rows of the store that no learning used to a diagnosis.
 func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
-	d.SetAside.Latest = []asideMark{}
+	d.SetAside.Latest = []deadLetter{}
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
 	d.SetAside.Total = total
 	for i := range list {
 		a := &list[i]
-		d.SetAside.Latest = append(d.SetAside.Latest, asideMark{
+		d.SetAside.Latest = append(d.SetAside.Latest, deadLetter{
 			a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries,
 		})
 	}

@@ -47,7 +47,7 @@ type feedbackSubject struct {
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is the rating of a feedback; one form is given.
+// feedbackRating is the rating of a feedback. Exactly one of the forms is set.
 type feedbackRating struct {
 	score           float64
 	scored          bool // score is given
@@ -123,8 +123,8 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 	}
 	find := func() (string, error) {
 		base, err := dataListener(ctx, w.env, cfg, &f.at)
-		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // its server may be restarting
-			err = &awayError{err}
+		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server that started this command may be restarting
+			err = &unavailableError{err}
 		}
 		return base, err
 	}
@@ -250,13 +250,12 @@ type posted struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// awayError is the error of a server that does not answer, or answers that it cannot take feedback
-// now: a repetition may succeed.
-type awayError struct{ err error }
+// unavailableError reports that the server does not answer, or cannot store feedback now. A repetition may succeed.
+type unavailableError struct{ err error }
 
-func (e *awayError) Error() string { return e.err.Error() }
+func (e *unavailableError) Error() string { return e.err.Error() }
 
-func (e *awayError) Unwrap() error { return e.err }
+func (e *unavailableError) Unwrap() error { return e.err }
 
 // postFeedback posts one feedback to the server that find returns. While the server is away,
 // postFeedback repeats the post within limit. The feedback has an id, so that a repetition after a
@@ -282,7 +281,7 @@ func (w *invocation) postFeedback(
 		if err == nil {
 			answer, err = postOnce(ctx, base, key, text)
 		}
-		if _, away := errors.AsType[*awayError](err); !away {
+		if _, away := errors.AsType[*unavailableError](err); !away {
 			return answer, err
 		}
 		if pause == retryPause {
@@ -308,12 +307,12 @@ func postOnce(ctx context.Context, base, key string, body []byte) (posted, error
 	defer cancel()
 	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, body)
 	if err != nil {
-		return answer, &awayError{fmt.Errorf("precept at %s does not answer: %w", base, err)}
+		return answer, &unavailableError{fmt.Errorf("precept at %s does not answer: %w", base, err)}
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return answer, &awayError{fmt.Errorf("precept at %s: %w", base, err)}
+		return answer, &unavailableError{fmt.Errorf("precept at %s: %w", base, err)}
 	}
 	if res.StatusCode != http.StatusAccepted {
 		err := fmt.Errorf(
@@ -322,7 +321,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (posted, error
 		)
 		switch res.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			err = &awayError{err}
+			err = &unavailableError{err}
 		}
 		return answer, err
 	}
@@ -343,7 +342,7 @@ func dataListener(
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !alive(ctx, run.Data) { // a crash leaves the file behind
+	if err != nil || !alive(ctx, run.Data) { // a crashed server leaves the file in the directory
 		return "", errNotRunning
 	}
 	return run.Data, nil

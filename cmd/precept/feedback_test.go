@@ -41,7 +41,7 @@ func TestFeedbackIsRepeatedWhileTheServerIsAway(t *testing.T) {
 	asked := 0
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
 		if asked++; asked == 1 {
-			return "", &awayError{errNotRunning}
+			return "", &unavailableError{errNotRunning}
 		}
 		return base, nil
 	}, "", map[string]any{"session_id": "s"})
@@ -76,7 +76,7 @@ func TestRefusedFeedbackIsNotRepeated(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.postFeedback(ctx, time.Minute, func() (string, error) { return "", &awayError{errNotRunning} }, "", map[string]any{}); !errors.Is(err, errNotRunning) {
+	if _, err := w.postFeedback(ctx, time.Minute, func() (string, error) { return "", &unavailableError{errNotRunning} }, "", map[string]any{}); !errors.Is(err, errNotRunning) {
 		t.Errorf("after an interrupt: %v", err)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {

@@ -71,7 +71,7 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 	if err := missingStore(cfg); err != nil {
 		return err
 	}
-	if err := sure(w.in, w.err, f, report.Printable(what)); err != nil {
+	if err := confirm(w.in, w.err, f, report.Printable(what)); err != nil {
 		return err
 	}
 	n, err := forgetOffline(ctx, w.tools, cfg, f)
@@ -94,8 +94,8 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 	return err
 }
 
-// sure asks the person for confirmation unless --yes is set. An empty answer means no.
-func sure(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
+// confirm asks the person for confirmation unless --yes is set. An empty answer means no.
+func confirm(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
 	if f.yes {
 		return nil
 	}

@@ -66,7 +66,7 @@ func (w *invocation) importVerb() *cobra.Command {
 			return err
 		}
 		ctx := c.Context()
-		s, err := openOffline(ctx, w.tools, cfg, offlineUse{create: true, beside: true})
+		s, err := openOffline(ctx, w.tools, cfg, offlineUse{create: true, sharesRedis: true})
 		if errors.Is(err, errServed) {
 			into, err := importOnline(cfg, &f)
 			if err != nil {
@@ -95,8 +95,8 @@ type importSource struct {
 	client *history.Client // reads the file; nil: the file has a form of detect.Read
 }
 
-// importSources returns the files to import. A file that cannot be opened is an error: a mistyped name
-// makes no store.
+// importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
+// not create a store.
 func (w *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
 	if len(f.from) == 0 {
 		for _, file := range files {

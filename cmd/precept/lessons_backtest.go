@@ -140,7 +140,7 @@ func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lesso
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // the session is not closed yet, or was imported: its feedback counts all the same
+		if !s.Rewarded { // the session is open or imported, and its feedback counts
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err
@@ -187,8 +187,8 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the sessions in which likeness would have fired. Without likeness it prints
-// nothing.
+// printLikeness prints the sessions in which likeness would have fired. Without likeness,
+// printLikeness prints nothing.
 func printLikeness(out io.Writer, l *backtest.Like) {
 	switch {
 	case l.Captured == 0:

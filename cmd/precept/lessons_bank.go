@@ -93,7 +93,7 @@ func (w *invocation) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer place.Close() //nolint:errcheck // it was only read
+		defer place.Close() //nolint:errcheck // the bank was only read
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
 		r, err := place.Read(ctx)

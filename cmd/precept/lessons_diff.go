@@ -113,7 +113,7 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 		out, err := cmd.Output()
 		if err != nil {
 			var stderr []byte
-			if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output gives it as it is
+			if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output returns this type unwrapped
 				stderr = bytes.TrimSpace(e.Stderr)
 			}
 			return nil, fmt.Errorf("git %s: %w %s", args[0], err, stderr)

@@ -192,7 +192,7 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 
 // slugError adds the slug to an error of the bank.
 func slugError(slug string, err error) error {
-	if err == bank.ErrNoLesson { //nolint:errorlint // the bank gives it as it is
+	if err == bank.ErrNoLesson { //nolint:errorlint // the bank returns this error unwrapped
 		return noLesson(slug)
 	}
 	return fmt.Errorf("%s: %w", slug, err)

@@ -117,8 +117,8 @@ func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (session
 	return sessions, traffic, err
 }
 
-// checkJudge reports flags and settings that exclude a question to a judge. The answers of a model may
-// differ, so a number of one answer may name another phrase in the next answer.
+// checkJudge reports flags and settings that exclude a question to a judge. The model may answer differently each
+// time, so a number of an earlier answer may mean another phrase in the next answer.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil

@@ -124,7 +124,7 @@ func (w *invocation) root() *cobra.Command {
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse(fmt.Errorf(
-			"%w; %s`%s --help` lists the flags", plainer(err), suggestedFlag(c, err), c.CommandPath(),
+			"%w; %s`%s --help` lists the flags", plainFlagError(err), suggestedFlag(c, err), c.CommandPath(),
 		))
 	})
 	wrapHelp(w.out, root)

@@ -58,8 +58,9 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	return ""
 }
 
-// plainer names the expected kind of a flag's value where the error names a function of Go.
-func plainer(err error) error {
+// plainFlagError replaces an error that names a Go function by the expected form of the flag's
+// value.
+func plainFlagError(err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err

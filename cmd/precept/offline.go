@@ -28,8 +28,8 @@ var errServed = sqlite.ErrLocked
 
 // offlineUse describes what a verb does with an offline store.
 type offlineUse struct {
-	create bool // make the store where there is none
-	beside bool // may run while a server with this data directory uses the same store in Redis
+	create      bool // make the store where there is none
+	sharesRedis bool // the verb may run while a server with this data directory uses the same store in Redis
 }
 
 // openOffline opens and starts the configured store. An embedded store needs the data directory for
@@ -38,7 +38,7 @@ func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
 	var lock io.Closer = io.NopCloser(nil)
-	claimed := !server.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
+	claimed := !server.IsRedis(cfg.StoreURL()) || !use.sharesRedis && isDirectory(cfg.DataDir)
 	if err := missingStore(cfg); err != nil && !use.create {
 		return nil, err
 	}

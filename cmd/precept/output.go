@@ -51,7 +51,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 }
 
 // beneath is the indent of columns that do not fit in the row.
-const beneath = 4
+const continuationIndent = 4
 
 // columns returns the width of output for people.
 func columns(out io.Writer) int {
@@ -134,9 +134,9 @@ func table(out io.Writer, rows [][]string, columns int) error {
 			continue
 		}
 		for _, part := range broken(
-			[]rune(strings.Join(rows[i][inRow:], "  ")), max(columns-beneath, 1),
+			[]rune(strings.Join(rows[i][inRow:], "  ")), max(columns-continuationIndent, 1),
 		) {
-			b.WriteString(strings.Repeat(" ", beneath) + part + "\n")
+			b.WriteString(strings.Repeat(" ", continuationIndent) + part + "\n")
 		}
 	}
 	_, err := io.WriteString(out, b.String())
@@ -171,9 +171,9 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 
 // folded wraps a sentence; lines after the first are indented.
 func folded(text string, columns int) []string {
-	lines := broken([]rune(text), max(columns-beneath, 1))
+	lines := broken([]rune(text), max(columns-continuationIndent, 1))
 	for i := range lines[1:] {
-		lines[i+1] = strings.Repeat(" ", beneath) + lines[i+1]
+		lines[i+1] = strings.Repeat(" ", continuationIndent) + lines[i+1]
 	}
 	return lines
 }

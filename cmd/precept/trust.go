@@ -36,15 +36,15 @@ func (f *configFlags) checkTrust(w *invocation, text []byte) error {
 			return errForeign
 		}
 	}
-	if f.accepts || !f.reaches(text) || isAccepted(w.env, text) {
+	if f.accepts || !f.sendsAway(text) || isAccepted(w.env, text) {
 		return nil
 	}
 	return errUntrusted
 }
 
-// reaches reports whether the verb sends data to a host or a variable of the file. Only run starts a server; the
+// sendsAway reports whether the verb sends data to a host or a variable of the file. Only run starts a server; the
 // other verbs use the store, the bank and the judge.
-func (f *configFlags) reaches(text []byte) bool {
+func (f *configFlags) sendsAway(text []byte) bool {
 	hosts, variables := configs.Reach(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
 		return f.command.Name() == "run" || slices.Contains([]string{"store.url", "lessons", "distill.judge"}, key)

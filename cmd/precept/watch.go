@@ -94,8 +94,8 @@ type watching struct {
 	waits   bool            // the wait for the session was printed
 }
 
-// poll asks once and prints the new turns. over is true when the session is closed and printed, or
-// after one look with --once.
+// poll asks once and prints the new turns. over is true after the last turn of a closed session is
+// printed, or after the first poll with --once.
 func (x *watching) poll(ctx context.Context) (over bool, err error) {
 	if x.name == "" {
 		if err := x.newest(ctx); err != nil {

@@ -132,7 +132,7 @@ func (p page) entry(e *store.Entry) []string {
 	return p.labelled(i, label, p.short(e, text))
 }
 
-// short leaves out most of a long text, and says so.
+// short cuts a long text and marks the cut.
 func (p page) short(e *store.Entry, text string) string {
 	most := shownLines
 	if e.Kind == sample.MessageSystem {

@@ -51,7 +51,7 @@ type Result struct {
 type Near struct {
 	Sessions int      `json:"sessions"`
 	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
-	Examples []string `json:"examples"` // names of some of them
+	Examples []string `json:"examples"` // names of some of these sessions
 }
 
 // Like holds the sessions in which a lesson would have matched by likeness, without an exact match.

@@ -13,7 +13,7 @@ import (
 
 // write is a change whose caller waits for the commit.
 type write struct {
-	ctx      context.Context //nolint:containedctx // of the caller, who waits
+	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	what     func(*snapshot) (Change, error)
 	err      error
 	panicked any
@@ -91,7 +91,7 @@ func (b *Bank) commit(writes []*write) (n int) {
 	return n
 }
 
-// together returns a context that ends when the callers of all writes have left.
+// together returns a context that ends when the contexts of all writes have ended.
 func together(writes []*write) (context.Context, context.CancelFunc) {
 	if len(writes) == 1 {
 		return context.WithCancel(writes[0].ctx)
@@ -138,8 +138,9 @@ func (w *write) run(s *snapshot) (c Change) {
 	return c
 }
 
-// follow applies a change to the snapshot for the next write of the commit, and reports whether the
-// snapshot is complete: after a large change, or a change of archived texts, the place is read again.
+// follow applies a change to the snapshot, so that the next write of the commit sees the change.
+// follow returns false after a large change, or a change of archived texts: then the place must be
+// read again.
 func (s *snapshot) follow(c Change) bool {
 	const few = 8
 	whole := len(c.Edits) <= few

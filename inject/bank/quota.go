@@ -11,7 +11,7 @@ import (
 // quota is the number of writes that each scope has left.
 type quota struct {
 	limits  Limits
-	agents  map[lesson.Scope]int // writes within the last hour
+	agents  map[lesson.Scope]int // number of writes within the last hour
 	tenants map[string]int
 	waiting map[string]int // lessons in the approval queue, by tenant
 	own     map[string]int // lessons, by tenant

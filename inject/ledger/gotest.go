@@ -61,7 +61,7 @@ type goPackage struct {
 	test   string // test that writes the current lines
 	order  []string
 	failed map[string]int // line number by test
-	said   map[string]goSaid
+	said   map[string]goMessage
 	panics string // panic that ended the process
 	stack  string // first file of the project in the stack of the panic
 	last   string // last line with a text
@@ -70,12 +70,12 @@ type goPackage struct {
 // wordless is the error of a test that printed no message.
 const wordless = "the test failed without a message"
 
-// goSaid is the place and the text of a message of a test. The text is "" until the reader finds
-// the text on a line below the place.
-type goSaid struct{ file, text string }
+// goMessage is a message of a test with its place. The text is empty until the reader finds the
+// text on a line below the place.
+type goMessage struct{ file, text string }
 
 func (r *reading) goPackage() *goPackage {
-	return &goPackage{r: r, failed: map[string]int{}, said: map[string]goSaid{}}
+	return &goPackage{r: r, failed: map[string]int{}, said: map[string]goMessage{}}
 }
 
 func (p *goPackage) line(at int, text string) {
@@ -104,7 +104,7 @@ func (p *goPackage) line(at int, text string) {
 		}
 	case m != nil:
 		if _, more := p.said[p.test]; !more { // later messages follow from the first one
-			p.said[p.test] = goSaid{m[1], m[2]}
+			p.said[p.test] = goMessage{m[1], m[2]}
 		}
 	default:
 		p.below(strings.TrimSpace(text))
@@ -141,9 +141,9 @@ func (p *goPackage) end(at int, name, outcome string) {
 		case output.text != "":
 			output.file = path.Join(dir, output.file)
 		case p.panics != "":
-			output = goSaid{cmp.Or(p.stack, dir), p.panics}
+			output = goMessage{cmp.Or(p.stack, dir), p.panics}
 		default:
-			output = goSaid{dir, wordless}
+			output = goMessage{dir, wordless}
 		}
 		p.r.add(p.failed[test], failedTest("go test", output.file, test, output.text))
 	}

@@ -73,8 +73,8 @@ type Sight struct {
 	State State
 }
 
-// Check returns an error if the lesson differs from the seen version: no text is approved unread,
-// and of two simultaneous decisions the first is carried out.
+// Check returns an error if the lesson differs from the seen version: so that no person approves a
+// text that has changed since, and the second of two simultaneous decisions fails.
 func (s Sight) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:

@@ -73,8 +73,8 @@ func (b *Book) With(lessons []*Lesson) *Book {
 	return next
 }
 
-// And returns an uncompiled book with one more lesson, for checks only. Three hundred lessons that
-// are added one by one take the time of three hundred lessons.
+// And returns an uncompiled book with one more lesson, for checks only. The cost does not depend on
+// the size of the book.
 func (b *Book) And(l *Lesson) *Book {
 	next := b.With(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().and(l) })

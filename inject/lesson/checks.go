@@ -71,7 +71,7 @@ type Checks struct {
 const (
 	broadShare    = 0.6
 	broadSessions = 20
-	deadSessions  = 100 // sessions without a match after which a trigger is reported as silent
+	deadSessions  = 100 // number of sessions without a match after which a trigger is reported as dead
 )
 
 // Book checks every lesson of a book, alone and against the others. The findings are sorted by

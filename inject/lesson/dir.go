@@ -66,8 +66,8 @@ func DirVersion(dir string) (string, error) {
 	return l.version(), nil
 }
 
-// readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file
-// of 100 MB is not read, and opening a named pipe would wait for ever.
+// readFile reads a regular file of at most MaxFile bytes. readFile checks size and kind first: a
+// file of 100 MB is not read, and opening a named pipe would block for ever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
@@ -168,7 +168,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 			l.roots = append(l.roots, root{l.path(name), info})
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
+		case errors.Is(err, fs.ErrNotExist): // removed since the listing, or a dangling link in the middle of a swap
 		case err != nil:
 			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():

@@ -23,12 +23,12 @@ var errNoEvents = errors.New("the file system does not report changes")
 // events reports whether a directory may have changed since the last walk. Walking a directory of
 // 10,000 lessons each second takes 5 % of a core; waiting for the kernel's events takes nothing.
 //
-// The zero value knows nothing, and a directory is walked at each poll.
+// With the zero value, the directory is walked at each poll.
 type events struct {
 	kernel  *fsnotify.Watcher // nil: no events
 	folders map[string]bool   // watched by kernel
 	roots   []root            // compared at each poll
-	dirty   bool              // something was reported, or a folder is watched only since the walk
+	dirty   bool              // the kernel reported a change, or began to watch a folder after the walk
 	quiet   int               // polls since the last walk
 }
 

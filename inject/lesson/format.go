@@ -10,9 +10,9 @@ import (
 
 // Format writes a lesson as a file. An unedited lesson gives its original bytes. An edited lesson
 // gives these bytes with only the lines of the edited fields changed, and comments and unknown
-// metadata untouched. A new lesson (without Raw) is written in the learning/v1 form. Advice follows
-// from Body and is not written separately, except for a new lesson without a body. The result is
-// parsed again: a lesson that the file format cannot express is an error.
+// metadata untouched. A new lesson (without Raw) is written in the learning/v1 form. Advice is a
+// part of Body and is written separately only for a new lesson without a body. The result is parsed
+// again: a lesson that the file format cannot express is an error.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)

@@ -13,10 +13,10 @@ import (
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
-	singleWeight      = 0.6  // of a phrase with one meaningful word
-	coverWeight       = 0.6  // of the covered share of the best part
-	explainedWeight   = 0.4  // of the share of the window that the lesson explains
-	relatedWeight     = 0.65 // of a related stem, relative to an equal stem
+	singleWeight      = 0.6  // weight of a phrase with one meaningful word
+	coverWeight       = 0.6  // weight of the covered share of the best part
+	explainedWeight   = 0.4  // weight of the share of the window that the lesson explains
+	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
 	commonWeight      = 2.31 // weight of a common word: words with at most this weight have no related stems
 
 	leastLike       = 0.55 // least score of a match, whatever the threshold

@@ -26,7 +26,7 @@ type order struct {
 	avoided    bool     // a negated order does not count
 	bySentence bool     // does not cross the end of a sentence
 	words      []string // every match contains one of the words
-	abroad     bool     // or any letter beyond ASCII does
+	abroad     bool     // a text with any letter beyond ASCII can match, too
 	pattern    *regexp.Regexp
 }
 
@@ -154,7 +154,7 @@ func unaccented(s string) string {
 		switch {
 		case r == '_':
 			return ' '
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // beyond, marks are letters of their own
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // higher marks are separate letters
 			return -1
 		}
 		return r

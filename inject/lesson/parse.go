@@ -90,8 +90,8 @@ func (l *Lesson) unseen() bool {
 }
 
 // stale reports whether the approval of the file's state is for another text, or missing for a
-// program's lesson. An approval is bound to the text that the approver read: otherwise a lesson
-// could be approved first and armed afterwards.
+// program's lesson. An approval is bound to the text that the approver read: otherwise an author
+// could change a lesson after its approval.
 func (l *Lesson) stale() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a person's file needs no approval

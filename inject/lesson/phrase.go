@@ -120,7 +120,8 @@ func (p *phrase) behind(text []byte, at int, left *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
-// before does for the pieces before the longest piece what behind does for the pieces after it.
+// before compares the pieces before the longest piece, as behind compares the pieces after the
+// longest piece.
 func (p *phrase) before(text []byte, at int, left *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]

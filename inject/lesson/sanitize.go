@@ -28,7 +28,7 @@ func clean(s string) []string {
 // Quoted makes a foreign text safe inside of a line of a block: cleaned like a lesson, one line,
 // without the brackets of our delimiters, at most n bytes and three dots.
 func Quoted(s string, n int) string {
-	const read = 16 // times n: cleaning removes text, and a call may be as long as a file
+	const read = 16 // multiple of n that is read: cleaning removes text, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
 	s = round(strings.Join(clean(s), " ")) // again: an unusual bracket may have become a plain one

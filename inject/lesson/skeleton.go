@@ -65,7 +65,7 @@ func Plain(s string) string {
 		switch {
 		case r < utf8.RuneSelf:
 			return unicode.ToLower(r)
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // later marks are letters of their own
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // higher marks are separate letters
 			return -1
 		case r == '。' || r == '․' || r == '·':
 			return '.'

@@ -21,10 +21,10 @@ import (
 const (
 	waiting      = 256       // exchanges that wait for embeddings
 	maxItem      = 32 << 10  // bytes of an item with words of the user
-	maxSentences = 8         // of one exchange: half from the start, half from the end
+	maxSentences = 8         // maximum of one exchange: half from the start, half from the end
 	maxSamples   = 400       // captured sentences behind the thresholds
 	maxLessons   = 2000      // lessons that are embedded
-	maxMatches   = 3         // of one session
+	maxMatches   = 3         // maximum of one session
 	vectorBytes  = 32 << 20  // cache of vectors
 	foundCount   = 10_000    // sessions with matches that were not used yet
 	foundFor     = time.Hour // a match is forgotten after this time

@@ -21,10 +21,10 @@ func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
 	agent     string
-	open      *regexp.Regexp // groups: path, folder (of an AGENTS.md), tag (the tag that closes the content), fence (the code fence that does)
-	closers   []string       // the earliest one ends the content; without any, the next opening or the end of the text does
+	open      *regexp.Regexp // groups: path; folder, of an AGENTS.md; tag, whose closing tag ends the content; fence, the code fence that ends the content
+	closers   []string       // the first closer ends the content; without a closer, the next opening or the end of the text ends the content
 	name      string         // name of the file if open has no path
-	mustClose bool           // without a closer, the frame holds no file
+	mustClose bool           // without a closer, the frame contains no file
 	any       bool           // the path needs no known name, because the frame itself is certain
 	within    string         // words of every text with this frame: a search for them is much faster than open
 }

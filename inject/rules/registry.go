@@ -22,8 +22,8 @@ const RegistryName = "_rules.json"
 // State is the place of a registered section in the measurement.
 type State string
 
-// The states. A section without its turn is queued; a section with a verdict, or stopped by a person,
-// stays in the registry for the sessions that cut it.
+// The states. A section that waits for its measurement is queued; a section with a verdict, or
+// stopped by a person, stays in the registry for the sessions that cut it.
 const (
 	Queued    State = "queued"
 	Measuring State = "measuring"

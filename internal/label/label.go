@@ -42,23 +42,23 @@ const (
 	StepWrite    Step = "write"     // a write to the backend
 	StepImplicit Step = "implicit"  // feedback that the user's words imply
 	StepUnpark   Step = "unpark"    // feedback that waited for its session
-	StepOptOut   Step = "opt_out"   // the mark of a session that opted out
+	StepOptOut   Step = "opt_out"   // storing the mark of a session that opted out
 	StepForget   Step = "forget"    // a deletion that a person asked for
 	StepRetain   Step = "retain"    // a deletion by age
 	StepSweep    Step = "sweep"     // sessions out of memory
-	StepSetAside Step = "set_aside" // the mark of a session at which a step panicked
+	StepSetAside Step = "set_aside" // storing the mark of a session at which a step panicked
 	StepReadmit  Step = "readmit"   // sessions that earlier runs set aside
-	StepStop     Step = "stop"      // the last delivery
+	StepStop     Step = "stop"      // delivery to the store at a stop
 	StepStore    Step = "store"     // the backend at the start
 )
 
 // The steps of learning, from an open session to beliefs.
 const (
-	StepFollow  Step = "follow"  // what other replicas learned
+	StepFollow  Step = "follow"  // reading the counters that other replicas changed
 	StepLoad    Step = "load"    // the beliefs of a tenant
 	StepRecall  Step = "recall"  // open sessions of an earlier run
 	StepEarly   Step = "early"   // a verdict before the session closes
-	StepClose   Step = "close"   // sessions that are due
+	StepClose   Step = "close"   // closing sessions at their closing age
 	StepCount   Step = "count"   // exchanges of a session
 	StepSamples Step = "samples" // the samples of a closed session
 	StepLearn   Step = "learn"   // the change of the beliefs
@@ -179,7 +179,7 @@ const (
 	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
 	DroppedQuota    Reason = "quota"     // limits.outbox_bytes is in use
 	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
-	DroppedBad      Reason = "bad"       // the backend can never take the exchange
+	DroppedBad      Reason = "bad"       // the backend refuses the exchange permanently
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
 	DroppedTenant   Reason = "tenant"    // limits.tenant_bytes of the tenant wait in the outbox
 )
@@ -194,7 +194,7 @@ func DropReasons() []Reason {
 const (
 	LateUnknown Reason = "unknown" // no session is known by the subject
 	LateFull    Reason = "full"    // limits.feedback is in use
-	LateBad     Reason = "bad"     // the store can never take the feedback
+	LateBad     Reason = "bad"     // the store refuses the feedback permanently
 	LateExpired Reason = "expired" // the feedback waited for a week, or for learning.retention
 )
 

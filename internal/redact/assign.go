@@ -151,7 +151,7 @@ func (m *matcher) assigns(start, i int, name []byte) bool {
 	return true
 }
 
-// keyOf reports whether the word before "key" says that the key is a secret.
+// keyOf reports whether the word before "key" names a secret key, such as "api".
 func keyOf(before []byte) bool {
 	before, blank := bytes.CutSuffix(before[max(0, len(before)-maxBlanks):], []byte(" "))
 	if !blank {
@@ -203,7 +203,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 // longestName is the maximum length of a name.
 const longestName = 40
 
-// widest is the maximum number of blanks between a name and its value, as in aligned tables.
+// maxBlanks is the maximum number of blanks between a name and its value, as in aligned tables.
 const maxBlanks = 48
 
 // skipMarks skips blanks and marks of bold or coloured text.

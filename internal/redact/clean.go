@@ -9,17 +9,17 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// CleanTexts remembers which texts contain nothing to redact. Agents send the same system prompt and
-// the same rules files at the start of every session; the second session finds them here, and the
-// texts are not scanned again. An entry may be evicted at any time: the text is then scanned again.
-// It is safe for concurrent use.
+// CleanTexts remembers which texts contain nothing to redact. Agents send the same system prompt
+// and the same rules files at the start of every session; the texts of later sessions are not
+// scanned again. An entry may be evicted at any time: the text is then scanned again. CleanTexts is
+// safe for concurrent use.
 type CleanTexts struct {
 	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
 	hits, misses atomic.Int64
 }
 
 const (
-	minCleanText  = 1 << 10 // bytes; a shorter text is scanned faster than it is looked up
+	minCleanText  = 1 << 10 // bytes; for a shorter text the scan is faster than the look-up
 	cleanTextCost = 160     // bytes of memory of an entry: digest, keys, counters
 )
 

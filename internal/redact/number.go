@@ -190,8 +190,8 @@ func luhn(d []byte) bool {
 	return sum%10 == 0
 }
 
-// ssn matches 3-2-4 digits as the Social Security Administration gives them out; without dashes
-// only where the text says so.
+// ssn matches groups of 3, 2 and 4 digits that the Social Security Administration assigns. A number
+// without dashes matches only after words such as "SSN".
 func (m *matcher) ssn(i, end int) hit {
 	var d []byte
 	var digits [9]byte

@@ -36,7 +36,7 @@ func (m *matcher) pair(i int) hit {
 	return h
 }
 
-// property looks at the > of <string>, after <key>Password</key> in a property list.
+// property checks the > of <string>, after <key>Password</key> in a property list.
 func (m *matcher) property(i int) hit {
 	const farthest = 96
 	before, found := bytes.CutSuffix(m.s[max(m.last, i-farthest):i], []byte("<string"))

@@ -16,8 +16,8 @@ import (
 // finalMark is the message with which an agent asks for the result of the ticket.
 const finalMark = "That was the last step. Report the result."
 
-// Upstream is the model: an OpenAI-compatible chat endpoint. The model learns from the text of a
-// request alone which lessons reached the model.
+// Upstream is the model: an OpenAI-compatible chat endpoint. The model finds the lessons in the
+// text of the request; the simulation passes no other information to the model.
 type Upstream struct {
 	w      *World
 	n      atomic.Uint64
@@ -31,7 +31,7 @@ type Upstream struct {
 	done   int
 }
 
-// NewUpstream makes the model of a world.
+// NewUpstream returns the model of a simulation.
 func NewUpstream(w *World) *Upstream {
 	return &Upstream{
 		w: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),

@@ -42,14 +42,14 @@ func truths() []Truth {
 	}
 }
 
-// World is the ground truth of one run.
+// World holds the true effects and the random tickets of one simulation.
 type World struct {
 	Truths []Truth
 	seed   uint64
 	bySlug map[string]int
 }
 
-// NewWorld makes the world of a seed.
+// NewWorld returns the simulation of a seed.
 func NewWorld(seed uint64) *World {
 	w := &World{Truths: truths(), seed: seed, bySlug: map[string]int{}}
 	for i := range w.Truths {

@@ -256,7 +256,7 @@ func readAider(path string) ([]Conversation, error, error) {
 	return append(all, one(chat)...), nil, nil
 }
 
-// one returns a list with the conversation, nil for a conversation without items.
+// one returns a list that contains only the conversation, or nil for a conversation without items.
 func one(c Conversation) []Conversation {
 	if len(c.Messages)+len(c.Input) == 0 {
 		return nil

@@ -24,11 +24,12 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials acts on the planned trials of the automatic gate. A lesson that is proven to help stays.
-// A lesson without a proof in the planned look is retired, and its numbers stay. A lesson that
-// the look finds to harm is left to the chooser, which benches the lesson. A lesson that harms by the
-// interval that is valid at all times is retired before the look, because further sessions would only
-// meet the harm. Trials that a person started are left alone.
+// endTrials acts on the planned trials of the automatic gate. A lesson that the planned evaluation
+// proves to help stays active. A lesson without a proof in the evaluation is retired, and its
+// numbers are kept. A lesson that harms by the evaluation stays in the bank, and the chooser
+// benches the lesson. A lesson that harms by the interval that is valid at any time is retired
+// before the evaluation, because further sessions would only do harm. Trials that a person started
+// are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -69,7 +70,7 @@ func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v r
 		a = lesson.Approve
 	case report.TrialHarms, report.Invalid:
 		return nil
-	default: // the look proved nothing, or the lesson harms
+	default: // the evaluation proved nothing, or the lesson harms
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, bank.Decision{Action: a, By: distill.AutoGate})
 	if errors.Is(err, bank.ErrNoLesson) {

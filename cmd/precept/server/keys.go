@@ -44,7 +44,7 @@ type keyPair struct {
 // keys are the key pair of a server, with the state of the agreement between replicas.
 type keys struct {
 	pair  keyPair
-	known bool // the pair is known to be the one in Redis, or the store is not shared
+	known bool // true if the pair equals the pair in Redis, or if the store is not shared
 
 	fleet bool   // replicas share the keys, and a worker follows the keys
 	path  string // path of the copy in the data directory
@@ -162,8 +162,8 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy writes the copy of the keys. Without a copy the next start needs Redis; that is a line in
-// the log and no reason to stop.
+// writeCopy writes the copy of the keys. If the copy cannot be written, the next start needs Redis:
+// writeCopy logs a warning, and the program continues.
 func (k *keys) writeCopy(log *slog.Logger) {
 	b, err := json.Marshal(k.pair) //nolint:gosec // the file is for this program alone
 	if err == nil {

@@ -51,9 +51,9 @@ type library struct {
 // history is the state of the worker that writes the audit log of the lessons.
 type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
-	book     *lesson.Book      // book in force at the last pass
+	book     *lesson.Book      // active book at the last pass
 	left     bool              // the last pass left edits for the next pass
-	cautions map[string]string // text of each lesson that the log calls a caution by its counts; nil: read the log
+	cautions map[string]string // by slug, the text of each lesson that is a caution by its counts according to the audit log; nil: the log is not read yet
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
@@ -181,7 +181,8 @@ func (l *library) noteEdits(ctx context.Context) error {
 	return nil
 }
 
-// noteCautions adds the lessons that the counts turned since the last pass to the audit log.
+// noteCautions adds the lessons that became cautions, or ceased to be cautions, by their counts
+// since the last pass to the audit log.
 func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
 		logged, err := l.writer.Turned(ctx)

@@ -26,7 +26,7 @@ const (
 // book only. Until the first captured sessions are read, lessons match exactly.
 type likeness struct {
 	lessons *library
-	backend any // Evidence, or a store that keeps nothing
+	backend any // an Evidence, or a backend in memory
 	config  func() *configs.Config
 	read    atomic.Pointer[trafficRead] // nil: not read yet
 }
@@ -135,7 +135,7 @@ func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.M
 			URL: cfg.AllUpstreams()[by.Upstream], Model: by.Model, Key: by.APIKey.Reveal(),
 			HTTP: &http.Client{
 				Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment},
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // texts go only to the configured place
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the texts of conversations are sent only to the configured host
 			},
 		},
 		Book: similar.lessons.book.Load, Rate: func() float64 { return similar.config().Match.LikeRate }, Wait: Pause,

@@ -33,7 +33,7 @@ func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
 	}
-	if err := fenced(s.takeOver); err != nil {
+	if err := fenced(s.applyReload); err != nil {
 		s.reload.fault.set(err.Error())
 		s.log.Error("the configuration was rejected; the previous configuration stays in effect", "error", err)
 	}
@@ -45,9 +45,9 @@ var errEmpty = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// takeOver applies the changed keys that need no restart. When one part of the program rejects the
+// applyReload applies the changed keys that need no restart. When one part of the program rejects the
 // new configuration, every part gets the old configuration back.
-func (s *Server) takeOver() error {
+func (s *Server) applyReload() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
 		return err

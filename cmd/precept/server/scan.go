@@ -25,7 +25,7 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 			texts := headTexts(&s.Exchanges[0])
 			rec, err := session.Decode(r.ID, r.Data)
 			if err != nil || len(texts) == 0 {
-				return nil //nolint:nilerr // a session that cannot be read holds no file
+				return nil //nolint:nilerr // a session that cannot be read is skipped
 			}
 			scan.Add(texts, int64(rec.Thread.Turns), rec.Thread.Used.Input)
 			if scan.Sessions >= scanMost {

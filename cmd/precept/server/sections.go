@@ -32,8 +32,8 @@ func RulesPath(cfg *configs.Config) string {
 // Times of the worker of the sections.
 const (
 	sectionsLook  = time.Second // a changed registry is noticed
-	sectionsJudge = time.Minute // longest time between two judgements, which read verdicts and start the next sections
-	sectionsRest  = 100         // the judgements take at most this part of the time, until sectionsJudge
+	sectionsJudge = time.Minute // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
+	sectionsRest  = 100         // a judgement is repeated after this multiple of its duration, at most after sectionsJudge
 )
 
 // sections holds the registered sections of rules files, and ends and starts their measurements.

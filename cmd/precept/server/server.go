@@ -1,8 +1,8 @@
 // Package server is the running program without its command line: setup, reload, drain and stop.
 //
-// New makes a Server, and Run is its life: Run opens the listeners, sets up the program, starts the
-// workers, and waits for the reason to stop. Several servers may live in one process, each on a data
-// directory and on ports of its own. A server runs once.
+// New makes a Server. Run opens the listeners, sets up the program, starts the workers, and waits
+// for the reason to stop. Several servers may live in one process, each on a data directory and on
+// ports of its own. A server runs once.
 //
 // Tools opens the store, the bank of lessons and a distiller for the server and for verbs. The
 // caller closes what Tools opens.
@@ -92,7 +92,7 @@ type openRequests struct {
 	n     atomic.Int64
 }
 
-// New makes a server. New opens and starts nothing.
+// New returns a server. Only Run opens files and listeners and starts goroutines.
 func New(o Options) *Server {
 	log, level := newLogger(o.Console, o.Config.Log)
 	return &Server{options: o, cfg: o.Config, log: log, level: level}

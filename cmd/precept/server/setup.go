@@ -40,9 +40,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	metrics := proxy.NewMetrics(registry)
 	failures := &failures{log: log, metrics: metrics, quiet: newLimiter(tools.Now)}
 
-	// Lock the data directory, so that no second precept writes into the directory. A directory that
-	// cannot be written, on a full disk for example, does not keep precept from starting, because
-	// agents must not suffer from the disk.
+	// Lock the data directory, so that no second precept writes into the directory. precept also
+	// starts with a directory that cannot be written, for example on a full disk, because the
+	// requests of agents do not need the disk.
 	if filepath.IsLocal(cfg.DataDir) {
 		_ = MakeDataDir(cfg.DataDir) // the lock reports a failure
 	}

@@ -76,7 +76,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	running.Go(func() { failed <- serveOn(data, limited) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
-	err := s.untilStopped(ctx, stop, again, changed, failed)
+	err := s.waitForStop(ctx, stop, again, changed, failed)
 
 	if !s.options.Within {
 		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
@@ -89,9 +89,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// untilStopped waits for the reason to stop. Meanwhile untilStopped reloads the configuration and
+// waitForStop waits for the reason to stop. Meanwhile untilStopped reloads the configuration and
 // returns the memory of an idle server. The error is the failure of a worker or of a listener.
-func (s *Server) untilStopped(
+func (s *Server) waitForStop(
 	ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
 	look := time.NewTicker(idleEvery)
@@ -142,7 +142,7 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	}
 }
 
-// notify informs the service manager, where there is one; precept works without a service manager.
+// notify informs the service manager, if one started precept.
 func (s *Server) notify(ctx context.Context, state string) {
 	if s.options.Notify == nil {
 		return

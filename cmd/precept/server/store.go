@@ -142,7 +142,7 @@ func openMemory(why error, f *failures) opened {
 	return opened{backend: store.Volatile{}, notice: why.Error(), absent: true}
 }
 
-// openRedis opens the backend of a fleet and asks Redis, once and briefly, for an answer. A replica
+// openRedis opens the backend of a fleet and waits briefly for one answer of Redis. A replica also
 // starts without Redis.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (opened, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})

@@ -57,10 +57,10 @@ const (
 	idleBytes = 64 << 20
 )
 
-// idle holds the allocated bytes at the last look.
+// idle holds the number of allocated bytes at the last check.
 type idle struct{ allocated uint64 }
 
-// release returns memory to the system when the program allocated little since the last look.
+// release returns memory to the system when the program allocated little since the last check.
 func (i *idle) release() {
 	now := allocated()
 	if now-i.allocated < idleBytes {
