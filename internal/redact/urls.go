@@ -35,7 +35,7 @@ scan:
 	return hit{start, sign, urlCredentials}
 }
 
-// webhooks lists the addresses whose rest is a key.
+// webhooks lists the starts of addresses whose rest is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {

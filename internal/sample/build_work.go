@@ -16,7 +16,7 @@ const (
 )
 
 // openFailures is the maximum number of failed calls that wait for their repair: each later call is
-// held against all of them, and a body may hold ten thousand.
+// compared with all of them, and a body may contain ten thousand calls.
 const openFailures = 64
 
 // corrections finds failed calls that a different call of the same tool, with the same aim,
@@ -40,7 +40,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // else the world changed, not the call
+			case f.Call.Args != s.Call.Args: // with equal arguments, the environment changed and not the call
 				failed = f
 				attempts++
 			}

@@ -35,7 +35,7 @@ type Exchange struct {
 	Model       string            `json:"model"`
 	Status      int               `json:"status"`
 	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
-	New         []json.RawMessage `json:"new"`      // list items since the last turn, as sent by the agent (our text is not in them)
+	New         []json.RawMessage `json:"new"`      // list items since the last turn, as sent by the agent, without the text that precept inserted
 	NewFrom     int               `json:"new_from"` // index of the first of them in the list
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
@@ -84,8 +84,8 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// Verdicts records which tool results of New are errors. The turn has judged the results anyway;
-// judging again at the closing of the session would parse each result a second time. Results
+// Verdicts records which tool results of New are errors. The turn has judged the results already.
+// Another judgement at the closing of the session would parse each result a second time. Results
 // detects that New was cut at its limit after the judgement.
 type Verdicts struct {
 	Results int   `json:"results"`          // tool results in New

@@ -98,7 +98,8 @@ func (o *OptOut) Named(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.Hits(c.Args) }) || slices.ContainsFunc(x.New, o.hitsItem)
 }
 
-// hitsItem looks at the calls of a list item. What cannot be read is looked at whole.
+// hitsItem checks the calls of a list item. If an item cannot be parsed, hitsItem checks the whole
+// text of the item.
 func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -107,8 +108,8 @@ func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.Hits(string(call)) })
 }
 
-// possible dismisses most arguments without decoding them: written files are long. An escape such
-// as \u002e could hide a pattern's text, so those are always decoded.
+// possible returns false for most arguments without decoding them, because written files are long.
+// An escape such as \u002e could hide a pattern's text, so those are always decoded.
 func (o *OptOut) possible(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -146,7 +147,7 @@ func (o *OptOut) hitsValue(v any, depth int) bool {
 	return false
 }
 
-// inText tries the text as one path (names may hold blanks), and its words.
+// inText compares the whole text as one path, because names may contain blanks, and then each word.
 func (p pathPattern) inText(flat string) bool {
 	const longestPath = 4096
 	if len(flat) <= longestPath && p.match(flat) {
@@ -162,8 +163,8 @@ func (p pathPattern) inText(flat string) bool {
 	return false
 }
 
-// mayMatch dismisses a word cheaply. secrets/** matches the bare word "secrets" too, which prose is
-// full of: a pattern of several names wants a word of several names.
+// mayMatch is a cheap test before the match. secrets/** also matches the bare word "secrets", which
+// is frequent in prose. A pattern of several names therefore requires a word of several names.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
@@ -210,7 +211,7 @@ func isShellBreak(r rune) bool {
 
 // literalOf returns the longest run of a glob without meta characters.
 func literalOf(glob string) string {
-	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives: no single text must occur; or what JSON may escape
+	if strings.ContainsAny(glob, "{[\"<>&") { // with alternatives, no single text must occur; JSON may escape the other characters
 		return ""
 	}
 	best := ""

@@ -31,7 +31,7 @@ type Rating struct {
 	Score      float64
 	Label      string // Good, Acceptable, Poor or empty
 	Comment    string
-	Correction json.RawMessage // the answer as it should have been
+	Correction json.RawMessage // the right answer
 	Details    json.RawMessage
 	Turn       int // turn of the rating; 0: the session
 }
@@ -79,8 +79,8 @@ func (s *Session) lay() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn with identical new items. The items of a
-// turn that the program did not live to record are unknown: no retry of such a turn is known.
+// repairs reports whether later is a retry of e: the same turn with identical new items. If the program died before
+// it recorded a turn, the items of the turn are unknown, so a retry of the turn is not recognised.
 func repairs(later, e *Exchange) bool {
 	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })

@@ -171,8 +171,8 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 // maxDetails bounds the details that are compared for sessions that have all continued.
 const maxDetails = 8
 
-// mostLikelyOwner guesses among sessions without a difference: the oldest of the sessions with recent
-// activity, else the newest.
+// mostLikelyOwner selects among sessions that fit the request equally: the oldest of the recently
+// active sessions, else the newest session.
 func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	pick := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest

@@ -54,8 +54,8 @@ func (x *head) extended(req *wire.Request) bool {
 }
 
 // accepts reports whether the request continues the newest request of the session, or repeats the
-// request after a failure. A repeated list with an answer belongs to another conversation with
-// equal first words. A window over the history may have moved.
+// request after a failure. A repeated list that had an answer belongs to another conversation with
+// equal first words. accepts also accepts a list whose oldest items the agent has dropped.
 func (x *head) accepts(req *wire.Request, retry bool) bool {
 	if x.list.items == 0 || req.Delta {
 		return true

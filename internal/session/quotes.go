@@ -166,7 +166,7 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 			continue
 		}
 		if x.system == req.SystemHash && containsPart(words, x.userWords[:]) {
-			continue // the agent got its task again
+			continue // the agent got the same task again
 		}
 		if ok {
 			return id, true, false

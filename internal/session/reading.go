@@ -9,7 +9,7 @@ import (
 // Bounds of the work on a request.
 const (
 	maxTrail = 32 // echoes looked at, newest first
-	maxLook  = 96 // items looked at for them
+	maxLook  = 96 // maximum number of items that are searched
 	maxBack  = 8  // items before the new part that are searched for unknown content
 	maxFront = 16 // items looked at for the first words
 	maxWords = 512

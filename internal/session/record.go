@@ -94,7 +94,7 @@ type Agents struct {
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"`     // slugs that matched, in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`      // inserted text
-	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld ones count, or holdouts would make room for other lessons
+	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld bytes count, because otherwise a withheld lesson would make room for other lessons
 	Spent      int       `json:"picks_spent,omitempty"` // picks of this session, withheld ones included; the bound is 2K for each member of a unit
 	Loops      LoopState `json:"loops,omitzero"`
 }
@@ -123,8 +123,8 @@ type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
 	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
 	Uncut   bool `json:"uncut,omitempty"`    // the upstream accepts the requests of the session only with all sections of rules files; set by Injector.RefusedCuts
-	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, the session counts for nothing
-	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session always wins
+	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and the session is in no figure
+	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
 	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
 
 	// Placeholders are the highest numbers of the placeholders in stored exchanges, by kind. After a

@@ -18,8 +18,8 @@ type Signs struct {
 	Tooled func(product string) bool
 }
 
-// Side reports whether the request is a side request, and why. Side requests are forwarded as they
-// came: no lesson, no replay, no trial, no loop state. Lock the record.
+// Side reports whether the request is a side request, and why. Side requests are forwarded
+// unchanged: no lesson, no replay, no trial, no loop state. Lock the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
 		return label.SideWarmUp, true

@@ -40,7 +40,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	}
 	r.noteAgent(req)
 	if !req.Delta {
-		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the history holds them
+		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
 	if r.Thread.Turns == 0 {
 		r.Thread.FirstWords = firstWords(req)

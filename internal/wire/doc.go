@@ -17,7 +17,7 @@
 //	hash.go, anchor.go         recognise an item in a later request
 //	splice.go, system.go       insert text
 //
-// A reply: sse.go cuts a stream into events, reader.go assembles the events, with one file per
+// A reply: sse.go cuts a stream into events, reader.go assembles the events in slots (slot.go), with one file per
 // dialect, and reply.go holds the result. kept.go and recording.go read lists from the store and
 // from people.
 //

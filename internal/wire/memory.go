@@ -119,7 +119,7 @@ func (k *known) listHash(list []byte) uint64 {
 	return d.Sum64()
 }
 
-// knownItself is the number of entries that a conversation costs in addition to its own.
+// knownItself is the fixed cost of a conversation, in entries.
 const knownItself = 16
 
 // size returns the cost of a conversation in entries.
@@ -214,7 +214,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	}
 	slices.SortFunc(list, func(a, b *known) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
 	m.kept[key] = list
-	for other := range m.kept { // any conversation: the loss costs one full parse
+	for other := range m.kept { // a random conversation is removed: its next request costs one full parse
 		if m.size <= memoryEntries {
 			break
 		}

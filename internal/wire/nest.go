@@ -13,7 +13,7 @@ type nest struct {
 	quoted  bool // inside a string
 	escaped bool // after a backslash
 	sound   int  // number of bytes that were one whole value
-	broken  bool // closed, and no JSON: more bytes do not repair the text
+	broken  bool // true if the text is closed and not JSON; further bytes cannot make the text JSON
 }
 
 func (n *nest) read(piece []byte) {

@@ -11,7 +11,7 @@ type parser struct {
 	list    []entry
 	results []resultAt
 	tools   []span // names
-	odd     bool   // the list holds a value that is not an object
+	odd     bool   // true if the list contains a value that is not an object
 	base    int    // see Request.base
 	ahead   ahead
 

@@ -47,7 +47,7 @@ func (r *Request) content(i int) span {
 }
 
 // parts returns the parts of the content of item i. The last result is cached: one message may hold
-// thousands of results, and many texts may go there.
+// thousands of results, and many texts may be inserted there.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitOf != i+1 {
 		r.memo.split, r.memo.splitOf = contentParts(r.Body, r.content(i)), i+1

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"precept/internal/label"
 )
@@ -31,13 +29,6 @@ type ReplyReader struct {
 	unread   label.Reason // see Unread
 }
 
-// slotTable holds the slots of a reply in the order of their start.
-type slotTable struct {
-	list    []*slot
-	at      map[int]*slot // newest slot per index
-	current *slot         // last used slot
-}
-
 type replyMode uint8
 
 const (
@@ -45,66 +36,6 @@ const (
 	modeSSE
 	modeJSON
 )
-
-// slot is a piece of a reply under construction: a call, a block of the content, an output item.
-type slot struct {
-	index    int
-	isCall   bool
-	done     bool
-	id, name string
-	itemID   string
-	full     [][]byte // full pieces of the text or of the call's arguments
-	taken    int      // memory of full, in bytes
-	text     []byte   // growing piece
-	nest     nest     // nesting of text, up to the last call of whole
-}
-
-// A text grows by doubling from textRoom, because a copy per event would be expensive, and from
-// textPiece on in pieces, because doubling a long text would copy often and leave half of the
-// memory empty.
-const (
-	textRoom  = 1 << 10
-	textPiece = 16 << 10
-)
-
-// room makes room for n more bytes.
-func (s *slot) room(n int) {
-	switch {
-	case cap(s.text)-len(s.text) >= n:
-	case cap(s.text) < textPiece:
-		s.text = slices.Grow(s.text, max(n, textRoom, cap(s.text)))
-	default:
-		s.full, s.taken = append(s.full, s.text), s.taken+cap(s.text)
-		if n < textPiece/2 {
-			n = textPiece
-		}
-		s.text = make([]byte, 0, n)
-	}
-}
-
-// joined returns the whole text and releases the pieces.
-func (s *slot) joined() string {
-	var b strings.Builder
-	b.Grow(s.len())
-	for _, piece := range s.full {
-		b.Write(piece)
-	}
-	b.Write(s.text)
-	s.drop() // text and pieces together would double the bound when many streams end at once
-	return b.String()
-}
-
-// drop releases the text.
-func (s *slot) drop() { s.full, s.taken, s.text = nil, 0, nil }
-
-// len returns the length of the text.
-func (s *slot) len() int {
-	n := len(s.text)
-	for _, piece := range s.full {
-		n += len(piece)
-	}
-	return n
-}
 
 // NewReplyReader returns a reader for a response of the dialect. limit bounds the kept bytes, never
 // the read bytes. size is the announced length of the response, -1 for none. The first byte
@@ -358,70 +289,6 @@ func (r *ReplyReader) fail(b []byte, v span) {
 	if r.rep.Error == "" {
 		r.rep.Error = "unknown error"
 	}
-}
-
-// slotAt returns the slot of an index, a new one if necessary; nil at the limit.
-func (r *ReplyReader) slotAt(index int) *slot {
-	if s := r.slots.at[index]; s != nil {
-		return s
-	}
-	return r.newSlot(index)
-}
-
-// slotCost is the cost of a slot towards the limit without its text.
-const slotCost = 128
-
-func (r *ReplyReader) newSlot(index int) *slot {
-	if r.kept+slotCost > r.limit {
-		r.rep.Cut = true
-		return &slot{index: index} // stray slot: its text is not part of the reply
-	}
-	r.kept += slotCost
-	s := &slot{index: index}
-	if r.slots.at == nil {
-		r.slots.at = make(map[int]*slot)
-	}
-	r.slots.list, r.slots.at[index] = append(r.slots.list, s), s
-	return s
-}
-
-// add appends the string at v to a slot, up to the limit.
-func (r *ReplyReader) add(s *slot, b []byte, v span) {
-	if kindAt(b, v) != '"' {
-		return
-	}
-	r.template.adds++
-	r.template.slot, r.template.at = s, v
-	r.append(s, v.inner().of(b))
-}
-
-// append adds the inside of a JSON string to the text of a slot.
-func (r *ReplyReader) append(s *slot, raw []byte) {
-	s.room(min(len(raw), r.limit-r.kept))
-	before := len(s.text)
-	s.text = r.cutOff(appendPlain(s.text, raw), before)
-}
-
-// set replaces the text of a slot.
-func (r *ReplyReader) set(s *slot, t string) {
-	r.template.adds += 2
-	r.kept -= s.len()
-	s.full, s.taken = nil, 0
-	s.text = r.cutOff(append(s.text[:0], t...), 0)
-}
-
-// cutOff counts the new bytes of text and cuts text at the limit, between two characters.
-func (r *ReplyReader) cutOff(text []byte, before int) []byte {
-	if room := r.limit - r.kept; len(text)-before > room {
-		r.rep.Cut = true
-		n := before + max(room, 0)
-		for n > before && n > before+max(room, 0)-utf8.UTFMax && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		text = text[:n]
-	}
-	r.kept += len(text) - before
-	return text
 }
 
 // short returns the string at v, up to 1,024 bytes: ids, names, reasons, messages.

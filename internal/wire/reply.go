@@ -46,7 +46,7 @@ func number(b []byte, v span, other int) int {
 // tokens is the usage in the spellings of the providers, -1 for an absent number.
 type tokens struct{ input, cached, created, output int }
 
-// read reads a usage object. The larger of two counts is right: a stream reports cumulative counts,
+// read reads a usage object. The larger of two counts is used: a stream reports cumulative counts,
 // and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if kindAt(b, v) != '{' {
@@ -91,8 +91,8 @@ const endOfThought = "</think>"
 
 // EchoReply returns the keys by which a later request is recognised as an answer to this reply (see
 // Request.Echo), plus "r:"+reply id. begun is the beginning of the answer by the client
-// (Request.Prefilled), which comes back or not. The reply must not change afterwards: its texts are
-// hashed once.
+// (Request.Prefilled), which the client may send back or leave out. The reply must not change
+// afterwards: its texts are hashed once.
 func EchoReply(rep *Reply, begun string) []string {
 	if rep.echoes == nil {
 		rep.echoes = rep.keys()

@@ -1,0 +1,112 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"precept/inject/lesson"
+)
+
+// maxLessons bounds a bank, as the reader of a directory does.
+const maxLessons = 50_000
+
+// Replace makes texts the whole active bank; archived lessons stay. If the checks refuse a text,
+// nothing changes.
+func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
+	if len(texts) > maxLessons {
+		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
+	}
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		next := *s
+		var problems []lesson.Problem
+		next.book, problems, _ = lesson.NewTexts(s.where).Load(withArchive(texts, s.texts))
+		if len(problems) > 0 {
+			return Change{}, &Refused{named(problems)}
+		}
+		findings = b.checks(s).Book(next.book)
+		if faults := lesson.Refusal(findings); faults != nil {
+			return Change{}, &Refused{faults}
+		}
+		c := s.toward(&next, texts, by)
+		changed = c.Log
+		return c, nil
+	})
+	return changed, findings, err
+}
+
+// CopyIn copies the texts of another bank, including archived texts, over the texts of the same
+// names, and returns the number of former active lessons. The other bank has checked the texts.
+func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
+	err = b.change(ctx, func(s *snapshot) (Change, error) {
+		next := *s
+		all := maps.Clone(s.texts)
+		maps.Copy(all, texts)
+		next.book, _, _ = lesson.NewTexts(s.where).Load(all)
+		n = 0
+		for name := range texts {
+			if !IsName(name) {
+				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is not a name of a lesson; nothing was written", name)
+			}
+			if !strings.HasPrefix(name, Archive) {
+				n++
+			}
+		}
+		return s.toward(&next, all, by), nil
+	})
+	return n, err
+}
+
+// withArchive adds the archived texts, which other texts may refer to.
+func withArchive(texts, all map[string][]byte) map[string][]byte {
+	out := maps.Clone(texts)
+	for name, text := range all {
+		if strings.HasPrefix(name, Archive) {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+// named adds the file name to the faults of files.
+func named(problems []lesson.Problem) (out lesson.Faults) {
+	for _, p := range problems {
+		for _, f := range p.Faults {
+			f.Message = p.Path + ": " + f.Message
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// toward returns the change from one snapshot to another.
+func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c Change) {
+	for name, text := range texts {
+		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old, New: text})
+		}
+	}
+	for name, old := range s.texts {
+		if _, stays := texts[name]; !stays && !strings.HasPrefix(name, Archive) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old})
+		}
+	}
+	slices.SortFunc(c.Edits, func(x, y Edit) int { return strings.Compare(x.Name, y.Name) })
+	for _, l := range next.book.Lessons() {
+		old, was := s.book.Get(l.Slug)
+		switch {
+		case !was:
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "create", By: by, To: l.State}))
+		case old.Raw != l.Raw:
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "edit", By: by, From: old.State, To: l.State}))
+		}
+	}
+	for _, l := range s.book.Lessons() {
+		if _, stays := next.book.Get(l.Slug); !stays {
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "remove", By: by, From: l.State}))
+		}
+	}
+	return c
+}
