@@ -18,7 +18,7 @@ import (
 // provisional rewards of open sessions (provisional.go).
 type beliefs struct {
 	tools  tools
-	reward string // the definition under which is counted
+	reward string // the definition of reward whose counters are used
 	be     numbers
 
 	// mu is held while counters change in the backend and in memory, and while memory is rebuilt
@@ -191,9 +191,9 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	return nil
 }
 
-// follow rebuilds a tenant from the counters of all replicas, unless memory already has the state
-// stand. settled reports which sessions another replica has closed: provisional rewards of these
-// sessions are removed.
+// follow rebuilds a tenant from the counters of all replicas, unless memory already has that state.
+// settled reports which sessions another replica has closed: provisional rewards of these sessions
+// are removed.
 func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

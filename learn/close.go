@@ -20,8 +20,8 @@ const (
 	// unsampledEvery is the interval between counts of exchanges without a sample. In a shared
 	// backend the count walks over all tenants.
 	unsampledEvery = 5 * time.Second
-	// unitGrace is the time that a due unit waits for data of the members. Without a bound, one
-	// member could always be active.
+	// unitGrace is the time that a due unit waits for data of the members. Without a bound, an
+	// active member could delay the closing for ever.
 	unitGrace = 5 * time.Second
 )
 

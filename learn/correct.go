@@ -116,7 +116,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = at.Tenant, at.ID, old.Version, state
 	st.Settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
-		return st // no counter moves, but the samples get the new rating
+		return st // the counters do not change, but the samples get the new rating
 	}
 	if old.Rewarded {
 		st.Settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))

@@ -38,7 +38,7 @@ const openLimit = 100_000
 // Report builds the report of a tenant from the counters in memory. In a fleet, Report reads the
 // counters of the other replicas first.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
-	if err := l.follower.refresh(ctx); err != nil { // the last read is good enough
+	if err := l.follower.refresh(ctx); err != nil { // after an error, the report uses the counters of the last read
 		l.tools.failed(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {

@@ -66,7 +66,7 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		deltas = map[string][]trial.Delta{}
 		for i, st := range work {
 			of = append(of, st.ref())
-			if !done[i] { // another replica, or an earlier step of ours, was first: look again
+			if !done[i] { // another replica, or an earlier step of this one, has settled the session: read the session again
 				c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)
 				continue
 			}

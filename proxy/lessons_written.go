@@ -44,8 +44,8 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// onto writes the fields of the request into a lesson. The lesson is formatted again: its raw text
-// is dropped.
+// onto writes the fields of the request into a lesson, and drops the raw text, so that the lesson
+// is formatted again.
 func (w *lessonBody) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
 	bounded := func(what string, text *string, most int) error {
 		if text == nil {

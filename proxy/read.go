@@ -47,7 +47,7 @@ type outgoing struct {
 	came     *http.Request // the server's own request, which receives trailers without an announcement
 	identity bool          // ask the upstream for a reply without Content-Encoding
 	idle     time.Duration // limits.stream_idle_timeout
-	span     *trace.Span   // nil: the client's trace headers are forwarded as they came
+	span     *trace.Span   // nil: the client's trace headers are forwarded unchanged
 
 	body     *payload // set by read and splice; nil: the body of the client is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers

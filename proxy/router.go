@@ -142,7 +142,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 // a part of the response gets a closed connection.
 func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
-	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {

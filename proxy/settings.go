@@ -25,7 +25,7 @@ type settings struct {
 	keys       map[string]*configs.Key
 	secret     []byte
 	excluded   bool   // new sessions leave the experiment: at another replica their coins would fall differently
-	nameless   bool   // the tenant of a request cannot be known: requests are forwarded as they came
+	nameless   bool   // the tenant of a request cannot be known: requests are forwarded unchanged
 	hash       string // hash of the configuration, recorded with exchanges
 }
 

@@ -98,7 +98,7 @@ func (c *upstreamConn) answers() bool {
 // request's body at once, also after RoundTrip has returned.
 type attempts struct {
 	open      atomic.Int32 // attempts that may still read the body
-	bodies    []*payload   // given back when no attempt is left
+	bodies    []*payload   // returned to the pool when no attempt is left
 	pool      *pool
 	hasBodies atomic.Bool // bodies is set
 	conn      atomic.Pointer[upstreamConn]

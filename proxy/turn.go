@@ -21,7 +21,7 @@ type turn struct {
 	book     *lesson.Book
 	w        *clientWriter  // holds the id of the request
 	in       incoming       // set by read and parse
-	forward  forwarding     // the way to the upstream and back; uses the buffers of the request until release
+	forward  forwarding     // sends the request and reads the reply; uses the buffers of the request until release
 	out      outgoing       // set by read; splice replaces the body
 	skip     string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
 	heldKeys []session.Echo // keys of the session that are not in the store yet, because the request has no id
@@ -193,7 +193,8 @@ func (t *turn) uninspected(why label.Reason) {
 // isMain reports whether the request is a turn of a session, and not a side request.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
-// clientGone reports whether the client is gone. The remaining work on the request is then in vain.
+// clientGone reports whether the client has closed the connection. Further work on the request is
+// then useless.
 func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }
 
 // runStep runs one step for the turn. See Options.runStep.

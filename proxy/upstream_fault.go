@@ -63,7 +63,7 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hop is a station on the way to the upstream, as an error names the station.
+// hop is the upstream, or the proxy before the upstream, as an error names the two.
 type hop struct {
 	name    string // with its host; never with a credential
 	setting string // the key or the variable with its address
@@ -286,7 +286,7 @@ const logEvery = time.Minute
 // faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
 // and one line when the upstream answers again.
 type faultLog struct {
-	warned atomic.Bool // a warning has no line of recovery yet
+	warned atomic.Bool // true after a warning, until the log has a line of recovery
 
 	mu      sync.Mutex
 	first   time.Time // the first failure since the last line of recovery, or since logEvery without a failure

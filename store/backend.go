@@ -91,7 +91,7 @@ func (Volatile) Join(context.Context, string, map[session.EchoKey]session.ID) (m
 	return nil, nil
 }
 
-// Due finds nothing.
+// Due returns no session.
 func (Volatile) Due(context.Context, time.Time, session.Row, int) ([]session.Row, error) {
 	return nil, nil
 }

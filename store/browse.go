@@ -28,7 +28,7 @@ type SessionQuery struct {
 	Limit        int       // 0: DefaultRows; at most MaxRows
 	Session      string    // name or id of one session; the other fields do not count
 
-	Agent, Model string   // the whole name, in any case
+	Agent, Model string   // the whole name; upper and lower case are equal
 	Lesson       string   // slug of a lesson that matched; with Arm, of a lesson in this arm
 	Arm          string   // one of Arms: the state of Lesson, or of any lesson
 	Run          string   // the whole name of the run or of the parent session
@@ -45,7 +45,7 @@ type SessionQuery struct {
 
 // TextQuery selects sessions by the content of their exchanges.
 type TextQuery struct {
-	Words string // text of the user, the model or a tool, in any case
+	Words string // text of the user, the model or a tool; upper and lower case are equal
 	Tool  string // part of the name of a called tool
 	Error string // text of a failed call or of an upstream error
 }
@@ -102,7 +102,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		if left > 0 { // read the page again, shorter, because only the last session of a page has a place
+		if left > 0 { // read a shorter page, because only the last session of a page has a position
 			of.Most = len(page.List) - left
 			page, err = a.backend.Newest(ctx, q.Tenant, of)
 			b.out.Next = page.Next

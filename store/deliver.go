@@ -16,8 +16,8 @@ const (
 	epochEvery = time.Second
 	syncEvery  = 5 * time.Second
 	keepEvery  = time.Second
-	startLimit = 20 * time.Millisecond  // longest wait of a start for the rows of the last run
-	roundLimit = 150 * time.Millisecond // longest reading in one round of the shipper
+	startLimit = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
+	roundLimit = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
 	stopLimit  = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
 	tailBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
 	readBytes  = 4 << 20                // bytes read back for one delivery
@@ -51,7 +51,7 @@ type shipper struct {
 
 	deliveryMu sync.Mutex
 
-	tail  batch // taken from the handoff, and not delivered
+	tail  batch // rows from the handoff that are not delivered yet
 	err   error // error of the last delivery
 	due   shipperDue
 	safe  safety

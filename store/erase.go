@@ -158,7 +158,7 @@ func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, 
 	case <-ctx.Done():
 		return 0, fmt.Errorf("wait for the recorder: %w", ctx.Err())
 	}
-	r := <-done // the work has begun, and has its own time limit
+	r := <-done // ctx does not end the chore, which has its own time limit
 	return r.n, r.err
 }
 
@@ -178,8 +178,8 @@ func (x *eraser) do(ctx context.Context, c chore) {
 	c.done <- r
 }
 
-// eraseHere removes forgotten sessions from memory, from the batches that wait and from the outbox. It
-// returns the sessions that were in memory, and their number.
+// eraseHere removes forgotten sessions from memory, from the batches that wait and from the outbox. eraseHere returns
+// the sessions that were in memory, and their number.
 func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
 	x.shipper.handoff.mu.Lock()
@@ -225,8 +225,8 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	return err
 }
 
-// watch follows the erasures of other replicas. It runs before each delivery: the outbox may hold a
-// session that was forgotten while this replica was down.
+// watch follows the erasures of other replicas. watch runs before each delivery, because the outbox
+// may contain a session that was forgotten while this replica was down.
 func (x *eraser) watch(ctx context.Context, now time.Time) error {
 	if x.fleet == nil || now.Before(x.replicas.due) {
 		return nil
@@ -322,7 +322,7 @@ func (x *eraser) retain(ctx context.Context) {
 		x.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			pause = time.Second // there is more
+			pause = time.Second // further erasures are waiting
 		case err != nil && ctx.Err() == nil:
 			x.options.Hooks.Failed(label.StepRetain, err)
 		}

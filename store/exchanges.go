@@ -26,8 +26,8 @@ const (
 // be evicted at any time: the exchanges are then read again.
 //
 // The key of an entry contains the number of writes near the session, and the number of deletions.
-// A read that began before a write therefore never serves a reader that begins after the write. It
-// is safe for concurrent use.
+// A read that began before a write therefore never serves a reader that begins after the write.
+// ExchangeCache is safe for concurrent use.
 //
 // Half of the size is for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {

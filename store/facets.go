@@ -107,7 +107,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 				return out, err
 			}
 			if ok {
-				x.Name, x.Task, x.Found = "", "", nil // counts need no words of a client, and pages keep the list
+				x.Name, x.Task, x.Found = "", "", nil // counts need no text of a client, and the list stays in memory
 				out.Sessions = append(out.Sessions, x)
 			}
 		}

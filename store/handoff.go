@@ -46,8 +46,9 @@ const maxSpareDocuments = 2 * pieceBytes
 // isPaused reports whether appends pause. The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
 
-// commit makes next durable, and leaves next to the shipper. begun reports whether the starts of
-// turns are in the outbox; otherwise commit removes the starts from next. The caller holds mu.
+// commit makes next durable, and appends next to ready for the shipper. begun reports whether the
+// starts of turns are in the outbox; otherwise commit removes the starts from next. The caller
+// holds mu.
 func (h *handoff) commit(now time.Time) (begun bool) {
 	if h.next.empty() {
 		return false
@@ -134,7 +135,8 @@ func (h *handoff) dropOver(rows []outbox.Row) (dropped bool, err error) {
 	return full+limited > 0, nil
 }
 
-// dropDurable drops durable rows that the shipper has not taken from memory. The caller holds mu.
+// dropDurable removes the rows from memory that are in the outbox and not yet at the shipper. The
+// caller holds mu.
 func (h *handoff) dropDurable() {
 	h.tools.state.heldBytes.Add(-h.ready.held)
 	h.from, h.since = h.ready.last, h.ready.flush
@@ -205,8 +207,9 @@ func (h *handoff) readAgain() {
 	h.tools.state.blind.Store(true)
 }
 
-// yieldDisk leaves the room of a full disk to the backend: delivered rows can leave the outbox, and
-// nothing else makes room. Meanwhile new rows wait in memory, within the bound.
+// yieldDisk stops appending while the disk is full, so that the backend gets the remaining space:
+// only delivered rows can leave the outbox and free space. Meanwhile new rows wait in memory,
+// within the bound.
 func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

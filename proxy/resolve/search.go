@@ -78,7 +78,7 @@ func (s *search) findLost() bool {
 	}
 	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.begun, s.lookUp)
 	if !ok {
-		return s.lost // the backend is still late
+		return s.lost // the backend has not answered yet
 	}
 	s.r.store.Release(standIn, store.Unchanged)
 	s.res.Thread = thread

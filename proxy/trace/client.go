@@ -109,7 +109,7 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 // busy is the error of a batch that a later attempt may deliver.
 type busy struct {
 	err   error
-	after time.Duration // as the collector asks for, or 0
+	after time.Duration // wait that the collector asks for, or 0
 }
 
 func (b *busy) Error() string { return b.err.Error() }

@@ -31,7 +31,7 @@ func (s *Span) TraceID() string {
 }
 
 // Forward writes the span into the headers for the upstream, in place of its parent. The headers of
-// a client without a trace are forwarded as they came.
+// a client without a trace are forwarded unchanged.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
