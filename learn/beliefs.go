@@ -191,13 +191,13 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	return nil
 }
 
-// follow rebuilds a tenant from the counters of all replicas, unless memory already has that state.
-// settled reports which sessions another replica has closed: provisional rewards of these sessions
-// are removed.
-func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
+// follow rebuilds a tenant from the counters of all replicas, unless memory already has the
+// counters of this position. settled reports which sessions another replica has closed: provisional
+// rewards of these sessions are removed.
+func (b *beliefs) follow(ctx context.Context, name, position string, settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, read := b.positions[name]; read && old == stand {
+	if old, read := b.positions[name]; read && old == position {
 		return nil
 	}
 	loaded, err := b.read(ctx, name)
@@ -205,7 +205,7 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 		return err
 	}
 	b.put(name, loaded)
-	b.positions[name] = stand
+	b.positions[name] = position
 	ids := b.dueBy(name, b.tools.now())
 	if len(ids) == 0 {
 		return nil

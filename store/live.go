@@ -111,8 +111,9 @@ func (l *live) has(id session.ID) bool {
 	return l.of[id] != nil
 }
 
-// put adds and pins a session, or pins the session that another request added before; nil: memory is
-// full. fresh reports that the session begins: the kept places are not for it.
+// put adds and pins a session, or pins the session that another request added before; nil: memory
+// is full. fresh reports that the session is new: a new session may not use the places that are
+// reserved for continued sessions.
 func (l *live) put(rec *session.Record, fresh bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()

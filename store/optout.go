@@ -61,8 +61,8 @@ func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	}
 }
 
-// isSilent reports whether all turns of a session opted out, so that feedback is ignored. A turn that
-// is not judged yet is waited for, a moment.
+// isSilent reports whether all turns of a session opted out, so that feedback is ignored. isSilent
+// waits briefly for the judgement of the newest turn.
 func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bool {
 	const step, most = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)

@@ -23,8 +23,8 @@ import (
 // mostMarks bounds the marks; the oldest mark is deleted first.
 const mostMarks = 100_000
 
-// optOutKeeper is the part of a shared backend that keeps marks, for a time. Of two marks of a
-// session the mark with more items stays.
+// optOutKeeper is the part of a shared backend that keeps marks, for a limited time. Of two marks
+// of a session the mark with more items stays.
 type optOutKeeper interface {
 	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
@@ -65,7 +65,7 @@ func (h *optOutMarks) name(id session.ID) uint64 {
 	return binary.LittleEndian.Uint64(m.Sum(nil))
 }
 
-// set notes a mark. The caller has mu, or is alone.
+// set notes a mark. The caller holds mu, or no other goroutine has the marks yet.
 func (h *optOutMarks) set(m outbox.Mark) (news bool) {
 	old, known := h.of[m.Name]
 	if known && old == m {

@@ -25,8 +25,8 @@ const (
 	firstBytes = 1               // one post
 )
 
-// latePosts holds the posts that the backend could not take. They wait in the outbox, so that a
-// restart does not lose them. The shipper's goroutine delivers them.
+// latePosts holds the posts that the backend could not take. The posts wait in the outbox, so that
+// a restart loses no post. The goroutine of the shipper delivers the posts.
 type latePosts struct {
 	outbox *outbox.Outbox // nil: such a post is refused
 	now    func() time.Time
@@ -206,7 +206,7 @@ func (f *poster) deliverRound(ctx context.Context) error {
 	var gone []int64
 	for i := range list {
 		err = f.postLate(ctx, &list[i])
-		if ctx.Err() != nil && len(gone) > 0 { // the time of the round is over
+		if ctx.Err() != nil && len(gone) > 0 { // the time limit of the round has passed
 			err = nil
 			break
 		}

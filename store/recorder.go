@@ -117,7 +117,7 @@ func (r *recorder) admit(t Turn) {
 	if r.kept != nil {
 		r.kept(x)
 	}
-	x.Seal() // once for outbox and backend; a panic here costs only this exchange
+	x.Seal() // encodes the exchange once for outbox and backend; a panic here drops only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)

@@ -181,8 +181,8 @@ func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.new
 func (s *Store) InUse(of session.Ref) *session.Record { return s.sessions.inUse(of) }
 
 // Begin records that a turn is in progress, and never blocks. If the program dies before the turn
-// ends, the backend gets a stub of the exchange. The identifying fields of x and the decisions must
-// be set and stay as they are; the caller fills in the rest until Offer.
+// ends, the backend gets a stub of the exchange. The identity and the decisions in x must be final;
+// the caller sets the other fields before Offer.
 func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
 // Abandon ends a turn that began and is not offered, because a step failed.
@@ -275,11 +275,11 @@ func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
 // SetRetention replaces the age at which sessions are deleted; 0: never.
 func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
-// ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and keeps
-// out what a request brings that is in progress. Replicas that share the backend follow within
-// seconds. name is the client's name of the session, our name, or the id. The result is the number
-// of deleted sessions: equal names in different headers are different sessions. Counters keep what
-// the sessions added.
+// ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and
+// rejects later content of requests that are in progress. Replicas that share the backend follow
+// within seconds. name is the client's name of the session, our name, or the id. The result is the
+// number of deleted sessions: equal names in different headers are different sessions. Counters
+// keep what the sessions added.
 //
 // ForgetSession needs Run.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {

@@ -61,8 +61,8 @@ func (b *Outbox) shrink() {
 	}
 }
 
-// vacuum gives back up to most unused pages, but for keep, and returns their number. The caller has
-// mu.
+// vacuum frees at most most unused pages, leaves keep unused pages in the file, and returns the
+// number of freed pages. The caller has mu.
 func (b *Outbox) vacuum(keep, most int64) (n int64, err error) {
 	free, err := number(b.writer, "PRAGMA freelist_count")
 	if err != nil || free <= keep {

@@ -99,7 +99,7 @@ func erasure(m goredis.XMessage) session.Erasure {
 	for ; len(ids) >= len(session.ID{}); ids = ids[len(session.ID{}):] {
 		e.IDs = append(e.IDs, session.ID([]byte(ids[:len(session.ID{})])))
 	}
-	if ids != "" { // a part of an id: no erasure rather than one of the whole tenant
+	if ids != "" { // an incomplete id: the entry is skipped, because an erasure without ids would delete the whole tenant
 		e.Tenant, e.IDs = "", nil
 	}
 	return e

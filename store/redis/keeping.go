@@ -95,8 +95,8 @@ func (s *Store) unindexAll(ctx context.Context) error {
 }
 
 // ForgetTenant deletes all sessions of a tenant, as Forget does, and the tenant's parked feedback.
-// It returns the number of sessions. The tenant's name and its counters stay. After an error the
-// rest is still there: repeat the call.
+// ForgetTenant returns the number of sessions. The tenant's name and its counters stay. After an
+// error the rest is still there: repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	parts := func(context.Context, client) ([]part, error) { return s.partsOf(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", parts, "")
@@ -115,7 +115,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 }
 
 // Retain deletes the sessions that were last seen before a time, as Forget does, and returns their
-// number. It works in steps of some milliseconds, at least one, and returns the error of ctx if
+// number. Retain works in steps of some milliseconds, at least one, and returns the error of ctx if
 // sessions are left.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allParts, score(before))

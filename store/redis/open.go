@@ -43,8 +43,7 @@ type Options struct {
 	Shards int
 }
 
-// Store is a store in Redis. It is safe for concurrent use, also by other processes with the same
-// Redis.
+// Store is a store in Redis. Several goroutines and processes may use the same Redis at once.
 type Store struct {
 	opt     Options
 	client  client
@@ -160,7 +159,7 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 // recorder closes the breaker of look-ups as well.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
-	if !errors.Is(err, context.Canceled) { // a caller that gave up says nothing about Redis
+	if !errors.Is(err, context.Canceled) { // the caller cancelled the call, so the call says nothing about Redis
 		b.note(s.opt.Now(), failed)
 		if b == &s.slow && !failed {
 			s.quick.note(s.opt.Now(), false)

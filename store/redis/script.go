@@ -151,7 +151,7 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 		for _, k := range calls[:n] {
 			k.reply = script.EvalSha(ctx, pipe, k.in.keys(), k.args...)
 		}
-		_, _ = pipe.Exec(ctx) // the error is that of a command
+		_, _ = pipe.Exec(ctx) // Exec returns the error of a command, which is read below
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
 				k.reply = script.Eval(ctx, c, k.in.keys(), k.args...)

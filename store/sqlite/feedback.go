@@ -78,8 +78,8 @@ func (t *tx) room(sid int64) room {
 	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-// addEntry adds one entry. It reports whether the entry changed the session, and whether a full
-// session refused the entry.
+// addEntry adds one entry. addEntry reports whether the entry changed the session, and whether a
+// full session refused the entry.
 func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
 	data, k := t.encode(e), key(e.ID)
 	if has.entries > 0 && has.bytes > 0 &&

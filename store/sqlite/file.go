@@ -88,8 +88,8 @@ func prepareDir(path string) error {
 }
 
 // fileIdentity detects that the file was replaced or overwritten while the store had it open.
-// SQLite would write into the unlinked file, or write its pages into the garbage, and the next
-// start would lose all of them.
+// Without this check SQLite would write into the unlinked file or into the foreign content, and the
+// next start would lose these writes.
 type fileIdentity struct {
 	path string
 	f    *os.File
@@ -108,8 +108,8 @@ func openIdentity(path string) (*fileIdentity, error) {
 	return &fileIdentity{path, f, info}, nil
 }
 
-// check compares the path with the open file. It runs before each write transaction and costs two
-// system calls.
+// check compares the path with the open file. check runs before each write transaction and costs
+// two system calls.
 func (g *fileIdentity) check() error {
 	info, err := os.Stat(g.path)
 	if err != nil {

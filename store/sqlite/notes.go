@@ -80,8 +80,8 @@ type claim struct {
 	Until time.Time `json:"until"`
 }
 
-// Claim takes the right to work at a task for a time, or extends the claim of the owner. Claim
-// returns false while another owner has the task. Owners are unique among processes.
+// Claim acquires or renews the lease of owner on a task. Claim returns false while another owner
+// holds the lease. Owners are unique among processes.
 func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(claim{owner, now.Add(ttl)})
@@ -91,7 +91,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
 		_ = json.Unmarshal(t.db.blob(metaByKey, key), &held) // an unreadable claim has no owner
-		// A claim that ends later than a new one would was made before the clock was set back.
+		// A claim that ends later than a new claim was made before the clock was set back, and is
+		// invalid.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}

@@ -105,8 +105,8 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 }
 
 // put writes the row of a session. Of two versions the newer Seen wins, so that a late or repeated
-// batch does not undo a newer one. A stand-in loses against every other row. Closed is only ever
-// set.
+// batch does not undo a newer one. Every other row replaces a stand-in. Closed is set and never
+// cleared.
 func (t *tx) put(r session.Row) {
 	tenant := t.tenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL means that the row was not written

@@ -93,8 +93,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// POSIX locks vanish when the process closes another descriptor of the file, as guard does. OFD
-	// locks stay. A system without OFD locks uses POSIX locks.
+	// POSIX locks vanish when the process closes another descriptor of the file, as fileCheck does.
+	// OFD locks stay. A system without OFD locks uses POSIX locks.
 	_, _ = sqlite.OFDLocking(true)
 	var s *Store
 	if o.ReadOnly {
@@ -371,8 +371,8 @@ func (s *Store) close() error {
 	}
 	if s.fileCheck != nil {
 		all = append(all, <-s.write)
-		// A regular close would write our pages into the file that replaced ours. The connections
-		// stay open instead.
+		// A regular close would write pages into the file that replaced the store's file. The
+		// connections therefore stay open.
 		if err := s.fileCheck.check(); err != nil {
 			return err
 		}

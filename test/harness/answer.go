@@ -143,8 +143,8 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises says whether a summary is asked for although tools are offered, in the words of claude
-// and copilot.
+// summarises reports whether the request asks for a summary and offers tools, in the words of
+// claude or copilot.
 func (a *answer) summarises() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

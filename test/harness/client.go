@@ -98,7 +98,7 @@ func FilesWith(all map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get asks with an admin token ("" none) and gives status and body.
+// Get sends a GET request with an admin token ("": no token) and returns status and body.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

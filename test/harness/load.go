@@ -38,8 +38,8 @@ type Load struct {
 	t       *testing.T
 	pause   time.Duration // of each worker between two requests
 	Client  *http.Client
-	Pick    func() string      // where the next request goes; nil: where start said
-	Streams func(n int64) bool // whether the nth asks for a stream; nil: none does
+	Pick    func() string      // returns the base URL of the next request; nil: the base URL of Start
+	Streams func(n int64) bool // reports whether the nth request asks for a stream; nil: no request does
 	Alone   bool               // each request has a separate session
 	Next    atomic.Int64
 	Mu      sync.Mutex
