@@ -45,7 +45,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	for path, want := range map[string]string{
 		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
-		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "the store keeps nothing",
+		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
 			t.Errorf("%s does not say %q: %.3000s", path, want, body)
