@@ -41,6 +41,9 @@ func (m *matcher) assignment(i int) hit {
 	if !class.isSecret() || !m.assigns(start, i, name) {
 		return hit{}
 	}
+	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), longestName, nameByte)]) {
+		return hit{}
+	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
@@ -102,10 +105,24 @@ func (m *matcher) passValue(start, i, p int) hit {
 		return hit{}
 	}
 	h := m.value(skipMarks(s, p), passwordClass, shape{dotted: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
-	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) {
+	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && namesPass(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
+}
+
+// namesPass reports whether a word names a pass of a compiler or a test that passed: mem2reg,
+// dead-code-elim2, TestFoo2.
+func namesPass(v []byte) bool {
+	if startsFold(v, 0, "test") {
+		return true
+	}
+	word := span(v, 0, alnumByte)
+	if bytes.ContainsFunc(v, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
+		return false
+	}
+	digits := digitRuns(v)
+	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 
 // afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The

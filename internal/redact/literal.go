@@ -76,7 +76,21 @@ func isPlaceholder(v []byte) bool {
 		"nullable", "sometimes", "confirmed", "changeme", "change_me", "change-me", "replaceme", "placeholder", "redacted", "undefined":
 		return true
 	}
-	return bytes.HasPrefix(low, []byte("your")) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
+	return bytes.HasPrefix(low, []byte("your")) && !isOwnPassword(low) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
+}
+
+// isOwnPassword reports whether a text that begins with "your" is a password, such as yourMom1987!, and
+// not a placeholder such as yourStrong(!)Password1: a digit and a sign, and no word for a secret.
+func isOwnPassword(low []byte) bool {
+	if !hasDigit(low) || !bytes.ContainsAny(low, "!@#%&*?+,;^~") {
+		return false
+	}
+	for _, word := range [...]string{"pass", "pwd", "secret", "token", "key", "credential", "here"} {
+		if bytes.Contains(low, []byte(word)) {
+			return false
+		}
+	}
+	return true
 }
 
 // quoteAt returns the position of the quote of a string literal at p, after a mark such as N'...',

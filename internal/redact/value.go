@@ -32,7 +32,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	case basicClass:
 		ok = basicCredentials(v)
 	case keyNameClass, bareKeyClass:
-		ok = isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
+		ok = isUUID(v) && m.inQuery(start) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
 	case secretClass:
 		ok = isRandom(v) || isShortToken(v)
 	default:
@@ -135,7 +136,18 @@ func isID(v []byte) bool {
 	if bytes.ContainsAny(v, ".:") || bytes.IndexByte(v, '/') >= 0 && !slices.ContainsFunc(v, isUpper) {
 		return true
 	}
+	return isUUID(v)
+}
+
+func isUUID(v []byte) bool {
 	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
+}
+
+// inQuery reports whether the value at start is the parameter "key" of a URL. The key of an API may be a
+// UUID there.
+func (m *matcher) inQuery(start int) bool {
+	name := start - len("?key=")
+	return name >= 0 && (m.s[name] == '?' || m.s[name] == '&') && startsWith(m.s, name+1, "key=")
 }
 
 func isBothCases(v []byte) bool {

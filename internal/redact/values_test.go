@@ -44,6 +44,17 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"pwd=read22xyz(x)", // a call
 		"pwd=list22xyz[0]", // an index
 		"AccountKey=Ab1/Cd2+Ef3gHi4j[0]",
+		`password = "<yourMom1987!>"`,
+		`password = "yourStrong(!)Password1"`, // of a manual
+		"https://h.example/m?key=<3f2504e0-4f89-11d3-9a0c-0305e82c3301>&z=1",
+		"find(key=3f2504e0-4f89-11d3-9a0c-0305e82c3301)", // of a row
+		"APP_KEY=<base64:9sF3kPq0LmZx7Vt2Rb8Wc1Yd6Ne4Hg5Ja0Ku3Qi7Oo0=>",
+		"user bob, pass: <hunter22>",
+		"pass: mem2reg", // of a compiler
+		"PromotePass: mem2reg on main",
+		"opt -passes=mem2reg,sroa",
+		"pass: dead-code-elim2",
+		"pass: TestFoo2",
 		"TOKEN:c3D4e5F6",              // short for a token
 		"credential:1iDEndpointsProx", // a name of code
 		"PASSWORD=$HOME/x1",
