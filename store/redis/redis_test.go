@@ -62,11 +62,10 @@ func few(t *testing.T, url string, shards int) *redis.Store {
 
 func TestStoreOfOneShardConforms(t *testing.T) {
 	server := storetest.StartRedis(t)
-	n := 0
+	var n atomic.Int64
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		t.Helper()
-		n++
-		return few(t, fmt.Sprint(server.URL(), "?prefix=t", n), 1)
+		return few(t, fmt.Sprint(server.URL(), "?prefix=t", n.Add(1)), 1)
 	})
 }
 

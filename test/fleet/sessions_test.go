@@ -175,8 +175,8 @@ func prefixOf(t *testing.T, before, after string) {
 // lookups counts the Redis commands that look up a session outside of memory.
 func lookups(lines []string) (n int) {
 	for _, l := range lines {
-		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `}:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
-		echo := strings.Contains(l, `"hget"`) && strings.Contains(l, `}:e:`)
+		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
+		echo := strings.Contains(l, `"hget"`) && strings.Contains(l, `:e:`)
 		if row || echo {
 			n++
 		}
