@@ -65,12 +65,6 @@ func chance(p float64) string {
 
 func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
 
-// money formats a price per million tokens.
-func money(millionth float64) string {
-	x := millionth / 1e6
-	return strconv.FormatFloat(x, 'f', when(x < 1, 4, 2), 64)
-}
-
 // bytesOf formats a size with its unit.
 func bytesOf(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

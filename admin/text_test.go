@@ -17,7 +17,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 		count(9999): "9999", count(10000): "10\u202f000", count(-12345): "-12\u202f345", count(1234567): "1\u202f234\u202f567", count(-123): "-123",
 		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20\u202f000 cells",
 		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1200",
-		percent(0.255): "26%", percent(0): "0%", money(2_500_000): "2.50", money(2_500): "0.0025", money(999_999): "1.0000", money(1_000_000): "1.00",
+		percent(0.255): "26%", percent(0): "0%",
 		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
 		cut("abc", 3): "abc", cut("abcd", 3): "abc…", cut("äöüß", 3): "äöü…", cut("", 3): "",
 		bounded("abc", 3): "abc", bounded("abcd", 3): "abc\n… 1 further bytes", bounded("aé", 2): "a\n… 1 further bytes",

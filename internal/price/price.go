@@ -105,6 +105,3 @@ var Listed = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed 
 	}
 	return t
 })
-
-// Of returns the built-in price of a model.
-func Of(model string) (Price, bool) { return Listed().Of(model) }

@@ -16,7 +16,7 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
 		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
 	} {
-		p, ok := price.Of(model)
+		p, ok := price.Listed().Of(model)
 		if ok != (input > 0) || p.Input != input {
 			t.Errorf("%q: got %v, %t, want input %v", model, p, ok, input)
 		}
