@@ -95,6 +95,14 @@ func (o *openRewards) inherited(name string, old, fresh *tenant) {
 	}
 }
 
+// release notes that a tenant left memory, so that its open rewards do not keep its beliefs.
+func (o *openRewards) release(name string) {
+	for id, r := range o.of[name] {
+		r.in = nil
+		o.of[name][id] = r
+	}
+}
+
 // addTo adds the missing rewards of a tenant to its beliefs.
 func (o *openRewards) addTo(name string, t *tenant) {
 	for id, r := range o.of[name] {

@@ -214,6 +214,7 @@ func (b *beliefs) evict() {
 			delete(b.tenants, name)
 			delete(b.positions, name)
 			delete(b.feedbackPositions, name)
+			b.provisional.release(name)
 		}
 	}
 }

@@ -94,6 +94,17 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	if n := number("four", open(t, server.URL()+"?prefix=four")); n != "4" {
 		t.Errorf("another replica has %s shards, want 4", n)
 	}
+	server.Must(t, "DEL", "four:{precept}:shards")
+	server.Must(t, "SADD", "four:{precept}:tenants", ourTenant)
+	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), ourTenant); err != nil || len(c) != 0 {
+		t.Errorf("got counters %v, error %v from a store that lost the key, want none", c, err)
+	}
+	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
+		t.Errorf("the copy of the number is %v, want 4", n)
+	}
+	if n, _ := server.Must(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
+		t.Error("a replica chose another number of shards for a store that lost the key")
+	}
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
 	eventually(t, "restore the number", func() error {

@@ -203,6 +203,9 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 	if n < 1 || n > mostShards {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
+	if known := s.shards.Load(); known != 0 && known != int64(n) {
+		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, known)
+	}
 	s.shards.Store(int64(n))
 	s.doubt.Store(false)
 	return nil

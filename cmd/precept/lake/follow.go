@@ -113,12 +113,18 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 		f.options.Group, f.options.Place, statePath)
 }
 
-// repeat builds the planned batch again. Samples that were deleted since then are left out, and a
-// planned file without a sample is deleted.
+// repeat writes the planned batch again.
 func (f *Follower) repeat(ctx context.Context) error {
-	planned := f.state.Planned
-	for _, stream := range slices.Sorted(maps.Keys(planned.Streams)) {
-		until, after := planned.Streams[stream], f.state.Streams[stream]
+	f.batch.positions = maps.Clone(f.state.Planned.Streams)
+	return f.commit(ctx)
+}
+
+// reread reads the samples of the batch again: a sample that was deleted while the batch waited must not be
+// written.
+func (f *Follower) reread(ctx context.Context) error {
+	fresh := newBatch()
+	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
+		until, after := f.batch.positions[stream], f.state.Streams[stream]
 		for {
 			list, last, err := f.options.Source.SamplesAfter(ctx, stream, after, until)
 			if err != nil {
@@ -127,14 +133,16 @@ func (f *Follower) repeat(ctx context.Context) error {
 			if last == after {
 				break
 			}
-			if err := f.batch.add(list, f.written, f.options.Now()); err != nil {
+			if err := fresh.add(list, f.written, f.options.Now()); err != nil {
 				return err
 			}
 			after = last
 		}
-		f.batch.positions[stream] = until
+		fresh.positions[stream] = until
 	}
-	return f.commit(ctx)
+	fresh.since = f.batch.since
+	f.batch = fresh
+	return nil
 }
 
 // follow looks for new samples until the end.
@@ -225,10 +233,14 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the batch: the plan, the files, the progress, and then the positions of the group.
+// commit writes the batch without samples that were deleted since: the plan, the files, the progress, and
+// then the positions of the group.
 // After an error commit may be called again.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
+		return err
+	}
+	if err := f.reread(ctx); err != nil {
 		return err
 	}
 	number := f.state.Batch + 1

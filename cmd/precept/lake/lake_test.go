@@ -265,6 +265,32 @@ func TestAPlannedFileOfForgottenSamplesIsDeleted(t *testing.T) {
 	}
 }
 
+// A sample that is forgotten while its batch waits for its age is not written.
+func TestASampleForgottenWhileTheBatchWaitsIsNotWritten(t *testing.T) {
+	t.Parallel()
+	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
+	m.add("s", "default", "id-1", time.Unix(0, 0))
+	m.add("s", "default", "id-2", time.Unix(0, 0))
+	now := time.Unix(0, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := lake.Run(ctx, lake.Options{
+		Source: m, Shared: m, Group: "lake", Owner: "me", Place: out, Bytes: 1 << 20, Age: time.Hour,
+		Now: func() time.Time { return now },
+		Pause: func(context.Context, time.Duration) error { // after the samples were read
+			m.streams["s"][0].Sample.ID = ""
+			cancel()
+			return context.Canceled
+		},
+		Report: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
+		t.Errorf("got ids %v, want only id-2", got)
+	}
+}
+
 // A store writes a sample again after it lost its newest data. The lake has the sample already, also
 // after a restart.
 func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {

@@ -20,7 +20,7 @@ type Source interface {
 }
 
 // Group is the part of a shared store that keeps the positions of a consumer group, for other
-// programs and for learning.hot.
+// programs.
 type Group interface {
 	// SampleGroups returns the streams in which a group has a position behind the beginning.
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
