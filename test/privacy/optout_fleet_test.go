@@ -71,7 +71,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	mid = add(mid, said("assistant", "I found "+canary+"."), said("user", "And mid again "+news+"?"))
 	send(2, "mid", mid, nil)
 	for i := range fleet {
-		fleet[i].Drained(dirs[i])
+		fleet[i].Drained(dirs[i], "--store-url", server.URL())
 		fleet[i].Stops()
 	}
 	all := harness.Dump(t, server)
