@@ -38,6 +38,16 @@ func (l *Learner) Definition() string { return l.reward }
 // OpenRewards returns the number of open sessions with a provisional reward.
 func (l *Learner) OpenRewards() int { return l.beliefs.provisional.n }
 
+// Referenced reports whether an open reward of a tenant refers to beliefs of the tenant.
+func (l *Learner) Referenced(tenant string) bool {
+	for _, r := range l.beliefs.provisional.of[tenant] {
+		if r.in != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Recalled reports whether all open sessions of an earlier run were read.
 func (l *Learner) Recalled() bool { return l.open.recalled }
 

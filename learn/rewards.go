@@ -95,7 +95,8 @@ func (o *openRewards) inherited(name string, old, fresh *tenant) {
 	}
 }
 
-// release notes that a tenant left memory, so that its open rewards do not keep its beliefs.
+// release removes the references from the open rewards of a tenant to its beliefs, so that the beliefs of a
+// tenant that left memory are collected.
 func (o *openRewards) release(name string) {
 	for id, r := range o.of[name] {
 		r.in = nil

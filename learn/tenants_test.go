@@ -72,6 +72,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	if held, _ := r.Holds(us); held {
 		t.Fatal("an idle tenant is in memory")
 	}
+	same(t, "references of open rewards to the evicted beliefs", r.Referenced(us), false)
 	r.Beliefs(us)
 	r.Tidy(r.ctx())
 	same(t, "belief", r.Beliefs(us).Posterior(looked), before)

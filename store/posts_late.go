@@ -92,7 +92,7 @@ func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedba
 	return Posted{Status: Parked}, nil
 }
 
-// keptPost is a post that waits for its write to the outbox.
+// keptPost is a feedback post in the queue of latePosts, before its write to the outbox.
 type keptPost struct {
 	post    outbox.Post
 	written chan error // receives the result of the write

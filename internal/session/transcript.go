@@ -88,8 +88,8 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// fitting returns the conversations that the text continues best. Without such a conversation,
-// fitting returns one whose newest request had an equal list.
+// fitting returns the conversations with the longest prefix of the text. If the text continues no
+// conversation, fitting returns a conversation whose newest request had an equal list.
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
 	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}

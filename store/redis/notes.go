@@ -35,7 +35,7 @@ func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte
 	return data, err
 }
 
-// scanNotes is the approximate number of notes that one scan step reads.
+// scanNotes is the COUNT argument of HSCAN.
 const scanNotes = 500
 
 // EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.

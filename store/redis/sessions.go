@@ -116,7 +116,7 @@ type where struct {
 // then tenant), after the last row of the previous call, or from the zero Row on.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := where{after.Tenant, after.ID, micros(after.Started)}
-	// Sessions that closed meanwhile, or that Redis has lost, make room for the next ones.
+	// A page may have closed and lost sessions, so several pages are read until limit sessions are found.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []where
 		var page []session.Row

@@ -109,7 +109,7 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 
 const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
-// Meta returns a value of the program and whether there is one.
+// Meta returns a value that the program stored under key. ok is false for a missing key.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	v, err := read(ctx, s, func(c *conn) []byte { return c.blob(metaByKey, key) })
 	return v, v != nil, err

@@ -121,7 +121,7 @@ func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agen
 	return inParallel(ctx, agents, from+1, r.played, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
 }
 
-// work plays one session of one or two requests, and rates it.
+// work sends the one or two requests of session n, and posts a score of the session.
 func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", name(n), r.seed))}
 	if n%2 == 0 {

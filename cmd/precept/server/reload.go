@@ -16,7 +16,7 @@ type reloadStatus struct {
 	waiting note // the changed keys that need a restart
 }
 
-// note is a text that one goroutine writes and others read, "" at the start.
+// note is a text for concurrent use; the zero value is the empty text.
 type note struct{ text atomic.Pointer[string] }
 
 func (n *note) set(text string) { n.text.Store(&text) }
