@@ -178,10 +178,14 @@ func (f *Forecast) Text() []string {
 			100*f.Width, 100*f.Anytime,
 		),
 	}
-	days := "no picks arrive at present, so the duration is unknown"
+	duration := "no picks arrive at present, so the duration is unknown"
 	if f.Days != nil {
-		days = fmt.Sprintf(
-			"%.0f days at the present %.0f %s a week", math.Ceil(*f.Days), f.PerWeek, kind,
+		days := "days"
+		if *f.Days <= 1 {
+			days = "day"
+		}
+		duration = fmt.Sprintf(
+			"%.0f %s at the present %.0f %s a week", math.Ceil(*f.Days), days, f.PerWeek, kind,
 		)
 	}
 	cost := fmt.Sprintf(
@@ -195,7 +199,7 @@ func (f *Forecast) Text() []string {
 		)
 	}
 	out = append(out,
-		fmt.Sprintf("The trial takes about %d sessions with a pick: %s.", f.Sessions, days),
+		fmt.Sprintf("The trial takes about %d sessions with a pick: %s.", f.Sessions, duration),
 		fmt.Sprintf(
 			"The lesson is %s, if the chooser's estimate of %+.1f points is right.", cost,
 			100*f.Believed,

@@ -232,7 +232,7 @@ func (t table) notes(r Row) {
 			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.pace())
 		}
 		if r.Expected != "" {
-			n += ", on " + r.Expected
+			n += ", expected on " + r.Expected
 		}
 		notes = append(notes, n)
 		if len(r.Sooner) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {

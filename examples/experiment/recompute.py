@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compute the report of precept from exported coins, without code of precept.
 
-    precept export --format experiment --tenant default | python3 recompute.py [--json]
+    precept export --format experiment --tenant default | python3 recompute.py [--json] [FILE...]
 
 For each lesson and for all together: rewarded sessions with and without, the effect in units of reward (0.05 is +5
 points), the 95% interval that is valid at any time, and the e-values of the two checks: of the coins (srm), and of the
@@ -11,6 +11,7 @@ the interval, and the e-values for a fall and a rise. In the row of a lesson: th
 the coin explain (explained), the estimate from all sessions, rewarded or not (all_sessions), and the effect on each
 model, shrunken (models). docs/EXPERIMENT.md explains the formulas.
 """
+import fileinput
 import json
 import math
 import statistics
@@ -309,7 +310,7 @@ def further(key, row, trials):
     return {"explained": explained(picks, row) if shown else None, "all_sessions": all_sessions(picks, row), "models": models(picks, row)}
 
 
-trials = read(sys.stdin)
+trials = read(fileinput.input([a for a in sys.argv[1:] if a != "--json"]))
 results = [judge(key, row) | checks(key, row["coins"], trials) | further(key, row, trials) for key, row in sorted(collect(trials).items())]
 results += looks(trials)
 results += outcomes(trials)
