@@ -13,7 +13,7 @@ import (
 	"precept/bandit/report"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
 
 // fleet returns a tenant with a row of every kind.
 func fleet() report.Input {
