@@ -1,0 +1,54 @@
+package hooks_test
+
+import (
+	"net/http"
+	"testing"
+
+	"precept/proxy/hooks"
+)
+
+// Recorded deliveries have many fields that precept does not read; the events come from the right ones.
+func TestEventsOfRecordedDeliveries(t *testing.T) {
+	for _, k := range []struct {
+		service     hooks.Service
+		event, file string
+		want        string // events, or the reason for ignoring the delivery
+	}{
+		{hooks.GitHub, "pull_request", "github_pull_request",
+			"closed 0; pull_request 2@codertocat/hello-world commit ec26c3e57ca3a959ca5aad62de7213c562f8c821@codertocat/hello-world branch changes@codertocat/hello-world",
+		},
+		{hooks.GitHub, "check_run", "github_check_run",
+			"check_failed 0.2; commit ec26c3e57ca3a959ca5aad62de7213c562f8c821@codertocat/hello-world; pull_request 2@codertocat/hello-world; branch changes@codertocat/hello-world",
+		},
+		{hooks.GitHub, "check_suite", "github_check_suite",
+			"check_passed 0.7; commit ec26c3e57ca3a959ca5aad62de7213c562f8c821@codertocat/hello-world; pull_request 2@codertocat/hello-world; branch changes@codertocat/hello-world",
+		},
+		{hooks.GitHub, "workflow_run", "github_workflow_run",
+			"check_passed 0.7; commit 3484a3fb816e0859fd6e1cea078d76385ff50625@octo-org/octo-repo",
+		},
+		{hooks.GitHub, "status", "github_status",
+			"check_passed 0.7; commit 6113728f27ae82c7b1a177c8d03f9e96e0adf246@codertocat/hello-world",
+		},
+		{hooks.GitHub, "push", "github_push", "the push reverts nothing"},
+		{hooks.GitLab, "Merge Request Hook", "gitlab_merge_request", "the merge request is neither merged nor closed"},
+		{hooks.GitLab, "Pipeline Hook", "gitlab_pipeline",
+			"check_passed 0.7; commit bcbb5ec396a2c0f828686f14fac9b80b780504f2@gitlab-org/gitlab-test; pull_request 1@gitlab-org/gitlab-test",
+		},
+		{hooks.GitLab, "Push Hook", "gitlab_push", "the push reverts nothing"},
+		{hooks.GitLab, "Job Hook", "gitlab_job", "a job counts with its pipeline; send pipeline events"},
+	} {
+		h := http.Header{"X-Github-Event": {k.event}, "X-Gitlab-Event": {k.event}}
+		events, ignored, err := hooks.Parse(k.service, h, []byte(payload(t, "recorded/"+k.file+".json")))
+		if err != nil {
+			t.Errorf("%s: got %v, want no error", k.file, err)
+		}
+		if got := shown(events) + ignored; got != k.want {
+			t.Errorf("%s: got %q, want %q", k.file, got, k.want)
+		}
+		for i := range events {
+			if events[i].At.IsZero() {
+				t.Errorf("%s: the event has no time, want the time of the service", k.file)
+			}
+		}
+	}
+}
