@@ -85,13 +85,17 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 // erase deletes the stored data of a session or a tenant.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.recent.clear() // a failed deletion may have deleted a part
+	s.Erased() // a failed deletion may have deleted a part
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
 	}
 	return n, err
 }
+
+// Erased empties the caches that may hold deleted sessions. Every deletion calls Erased: here, on another
+// replica, or by age.
+func (s *Server) Erased() { s.recent.clear() }
 
 // health returns the state of precept, for pages and programs.
 func (s *Server) health(c echo.Context) Health {

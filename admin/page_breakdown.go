@@ -134,7 +134,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		lesson = g.Text("all together, against control")
 	}
 	side := func(n int64, arm string) g.Node {
-		if v.by.Key == report.OfLength || x.Value == "" { // the list of sessions has no such filter
+		if x.Value == "" { // the list of sessions has no such filter
 			return g.Text(count(n))
 		}
 		return f.arm(n, x.Slug, arm, v.by.Key, x.Value)

@@ -87,7 +87,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	}
 	return filters(
 		"/sessions", "Filter sessions", clear,
-		g.Map([]string{"range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag"}, func(key string) g.Node {
+		g.Map([]string{"range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"}, func(key string) g.Node {
 			value := f.query.Get(key)
 			return g.If(value != "", hiddenField(key, visible(value)))
 		}),
@@ -225,7 +225,7 @@ func lasting(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d < time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d < time.Hour:

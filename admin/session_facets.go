@@ -31,6 +31,7 @@ func facetsOf(x *store.Facets) []facet {
 		{"tool_name", "Tool", x.Tools},
 		{"run", "Run", x.Runs},
 		{"tag", "Tag", x.Tags},
+		{"length", "Length of the task", x.Lengths},
 	}
 }
 
@@ -71,6 +72,14 @@ func (v *sessionsView) ranges(f frame) g.Node {
 	)
 }
 
+// word returns the text of a value.
+func (x facet) word(value string) string {
+	if text := lengths()[value]; x.key == "length" && text != "" {
+		return text
+	}
+	return value
+}
+
 func (x facet) html(f frame) g.Node {
 	if len(x.values) == 0 {
 		return nil
@@ -80,7 +89,7 @@ func (x facet) html(f frame) g.Node {
 		here := strings.EqualFold(value.Value, chosen)
 		return h.Li(h.A(
 			h.Href(f.With(x.key, when(here, "", value.Value))), g.If(here, h.Aria("current", "true")), h.Title(visible(value.Value)),
-			h.Span(h.Class("value"), quoted(short(value.Value))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+			h.Span(h.Class("value"), quoted(short(x.word(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
 		))
 	}
 	first, rest := x.values[:min(len(x.values), facetMost)], x.values[min(len(x.values), facetMost):]

@@ -12,7 +12,7 @@ import (
 // sessionFilters lists the keys of a query that select sessions, for pages, /api and exports alike.
 func sessionFilters() []string {
 	return []string{
-		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag",
+		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length",
 		"loops", "min_reward", "max_reward", "words", "tool", "error",
 	}
 }
@@ -77,7 +77,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	q := store.SessionQuery{
 		Tenant: p.tenant(), After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
 		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Arm: p.oneOf("arm", store.Arms()),
-		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"),
+		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"), Length: p.text("length"),
 		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
 		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},

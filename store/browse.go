@@ -35,6 +35,7 @@ type SessionQuery struct {
 	ToolName     string   // the whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
 	Tag          string   // a tag that the client sent
+	Length       string   // class of the first task's length: s, m, l or xl
 	Verdict      string   // one of Verdicts
 	Loops        bool     // only sessions with a loop
 	MinReward    *float64 // only rewarded sessions

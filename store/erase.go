@@ -50,7 +50,7 @@ type eraser struct {
 	sessions *sessions
 	waiting  *waiting
 	touched  *touched
-	late     *latePosts
+	posts    *poster
 	tombs    *tombstones
 	shipper  *shipper
 	guard    *guard.Guard
@@ -103,7 +103,7 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		inMemory, _, err := x.eraseHere(&e)
+		inMemory, _, err := x.eraseHere(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
@@ -128,7 +128,7 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		_, inMemory, err := x.eraseHere(&e)
+		_, inMemory, err := x.eraseHere(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
@@ -172,7 +172,7 @@ func (x *eraser) do(ctx context.Context, c chore) {
 		}
 		ctx := context.WithoutCancel(ctx) // half a deletion would be worse than a stop that waits
 		r.n, err = c.run(ctx)
-		x.options.Exchanges.forget()
+		x.forgotten()
 		return errors.Join(err, x.purge())
 	})
 	c.done <- r
@@ -180,8 +180,12 @@ func (x *eraser) do(ctx context.Context, c chore) {
 
 // eraseHere removes forgotten sessions from memory, from the batches that wait and from the outbox. eraseHere returns
 // the sessions that were in memory, and their number.
-func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int, err error) {
+func (x *eraser) eraseHere(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
+	late, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
+	if err != nil {
+		return nil, 0, err
+	}
 	x.shipper.handoff.mu.Lock()
 	defer x.shipper.handoff.mu.Unlock()
 	x.tombs.put(e)
@@ -199,10 +203,10 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 	x.shipper.tail.forget(e.Tenant, of)
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
-	if err = x.late.forget(e.Tenant, of); err != nil {
-		return found, n, err
-	}
 	if box := x.shipper.handoff.outbox; box != nil {
+		if err := box.DropPosts(late); err != nil {
+			return found, n, err
+		}
 		var ids []outbox.SessionID // none: all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)
@@ -210,6 +214,18 @@ func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int
 		err = box.Forget(e.Tenant, ids)
 	}
 	return found, n, err
+}
+
+// forgotten empties the caches that may hold deleted sessions.
+func (x *eraser) forgotten() {
+	x.options.Exchanges.forget()
+	x.erased()
+}
+
+func (x *eraser) erased() {
+	if x.options.Hooks.Erased != nil {
+		x.options.Hooks.Erased()
+	}
 }
 
 // announce publishes the erasure to other replicas before the deletion: a replica that does not
@@ -256,8 +272,8 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 // follow repeats the erasure of another replica, also in the backend, because this replica may have
 // written the session since.
 func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
-	defer x.options.Exchanges.forget()
-	if _, _, err := x.eraseHere(e); err != nil {
+	defer x.forgotten()
+	if _, _, err := x.eraseHere(ctx, e); err != nil {
 		return err
 	}
 	if err := x.purge(); err != nil {
@@ -318,6 +334,7 @@ func (x *eraser) retain(ctx context.Context) {
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
 			x.options.Exchanges.retire(now.Add(-age))
+			x.erased()
 		}
 		x.outlive(n > 0, now.Add(-age))
 		switch {

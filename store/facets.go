@@ -31,6 +31,7 @@ type Facets struct {
 	Kinds     []FacetValue  `json:"error_kind"`
 	Runs      []FacetValue  `json:"run"`
 	Tags      []FacetValue  `json:"tag"`
+	Lengths   []FacetValue  `json:"length"`
 	Lessons   []LessonFacet `json:"lesson"`
 	Controls  int           `json:"control"` // control sessions
 	WithLoops int           `json:"loops"`   // sessions with a loop
@@ -87,6 +88,10 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	{
 		func(q *SessionQuery) string { return q.Tag }, func(x *SessionItem) []string { return x.Tags },
 		func(f *Facets) *[]FacetValue { return &f.Tags },
+	},
+	{
+		func(q *SessionQuery) string { return q.Length }, func(x *SessionItem) []string { return []string{x.Length} },
+		func(f *Facets) *[]FacetValue { return &f.Lengths },
 	},
 }
 
@@ -171,7 +176,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 // without returns the query without the field of a dimension.
 func (q *SessionQuery) without(dimension int) SessionQuery {
 	out := *q
-	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag}[dimension] = ""
+	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag, &out.Length}[dimension] = ""
 	return out
 }
 

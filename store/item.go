@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"precept/internal/sample"
@@ -45,6 +46,7 @@ type SessionItem struct {
 	Tools   []string `json:"tools"`          // names of the called tools
 	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
 	Tags    []string `json:"tags"`           // tags that the client sent
+	Length  string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost    *float64 `json:"cost"`           // by the key prices, for the model; null: the model has no price
 	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
 }
@@ -158,6 +160,9 @@ func (s *items) itemOf(ctx context.Context, l *session.Listed, rec *session.Reco
 		if !applied.Rewarded {
 			applied, x.Closed = u.applied, x.Closed || u.closed || u.applied.Version > 0
 		}
+	}
+	if _, rest, ok := strings.Cut(assignment.Category, "|"); ok { // agent|model|length
+		_, x.Length, _ = strings.Cut(rest, "|")
 	}
 	for i := range assignment.Picks {
 		p := &assignment.Picks[i]

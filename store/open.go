@@ -65,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		limits: shipperLimits{bytes: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
-		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, late: s.poster.late, tombs: tombs, shipper: s.shipper,
+		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, posts: s.poster, tombs: tombs, shipper: s.shipper,
 		guard: s.guard, tally: &s.Tally, options: &o, hurry: s.hurry, chores: make(chan chore),
 	}
 	s.shipper.before = s.eraser.watch

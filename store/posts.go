@@ -139,7 +139,9 @@ func (f *poster) post(ctx context.Context, tenant string, of *subject, e feedbac
 	if err == nil || refusal(err) {
 		return p, err
 	}
-	f.late.skip.Store(f.late.now().Add(latePause).UnixNano())
+	if ctx.Err() == nil { // else the client left, which says nothing about the backend
+		f.late.skip.Store(f.late.now().Add(latePause).UnixNano())
+	}
 	return f.keep(ctx, tenant, of, &e, err)
 }
 

@@ -258,29 +258,55 @@ func (f *poster) countLate(err error) {
 	}
 }
 
-// forget deletes the posts that name a session of a tenant. The caller is the shipper's goroutine.
-func (l *latePosts) forget(tenant string, of func(session.ID) bool) error {
-	if l.outbox == nil || l.outbox.PostCount() == 0 {
-		return nil
+// lateOf returns the numbers of the late posts that name a session of a tenant: by the session's names, by
+// a reply or a request of the session, or by a sample. all: the posts of the tenant. The caller is the
+// shipper's goroutine, and holds no lock: the backend is asked.
+func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(session.ID) bool) (gone []int64, err error) {
+	box := f.late.outbox
+	if box == nil || box.PostCount() == 0 {
+		return nil, nil
 	}
 	for after := int64(0); ; {
-		list, err := l.outbox.Posts(after, lateBytes)
+		list, err := box.Posts(after, lateBytes)
 		if err != nil || len(list) == 0 {
-			return err
+			return gone, err
 		}
-		var gone []int64
 		for i := range list {
 			after = list[i].Number
 			var late latePost
 			if list[i].Tenant != tenant || json.Unmarshal(list[i].Document, &late) != nil {
 				continue
 			}
-			if slices.ContainsFunc(slices.Concat(late.Subject.Candidates, late.Subject.Otherwise), of) {
-				gone = append(gone, list[i].Number)
+			ids, err := f.namedSessions(ctx, tenant, &late.Subject)
+			if err != nil {
+				return gone, err
+			}
+			if all || slices.ContainsFunc(ids, of) {
+				gone = append(gone, after)
 			}
 		}
-		if err := l.outbox.DropPosts(gone); err != nil {
-			return err
+	}
+}
+
+// namedSessions returns the sessions that a subject may mean. Commits and pull requests mean several
+// sessions, and name none.
+func (f *poster) namedSessions(ctx context.Context, tenant string, of *subject) ([]session.ID, error) {
+	ids := slices.Concat(of.Candidates, of.Otherwise)
+	if of.Sample != "" {
+		id, ok, err := f.be.SampleSession(ctx, tenant, of.Sample)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ids = append(ids, id)
 		}
 	}
+	if of.Key == 0 {
+		return ids, nil
+	}
+	if id, ok := f.waiting.find(of.Key); ok {
+		ids = append(ids, id)
+	}
+	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{of.Key})
+	return append(ids, found[of.Key]...), err
 }

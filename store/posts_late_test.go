@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,5 +230,59 @@ func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
 		t.Errorf("%+v, error %v, %d posts wait, want ignored", got, err, r.store.LatePosts())
+	}
+}
+
+// Forgotten late feedback that names a reply of the session, and not the session, is deleted.
+func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprint("stored ", known), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			id := r.played("s", picked(true))
+			r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+			if known {
+				r.deliver()
+			}
+			r.backend.away()
+			e := score("a", 1, .7)
+			e.Comment = word
+			r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
+			r.backend.back()
+			r.backend.refused = id // the post still waits when the session is forgotten
+			r.run()
+			if _, err := r.store.ForgetSession(t.Context(), us, "s"); err != nil {
+				t.Fatal(err)
+			}
+			sameList(t, "files with the comment", r.spooled(word), nil)
+		})
+	}
+}
+
+// A client that leaves says nothing about the backend: the posts of others still go to the backend.
+func TestLeavingClientDoesNotDivertOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.played("s", picked(true))
+	r.deliver()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = r.store.Rate(ctx, us, feedback.Post{SessionID: idOf("s").String(), Entry: score("gone", 1, .7)})
+	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: score("here", 2, .7)})
+	if err != nil || got.Status != store.Joined {
+		t.Errorf("got status %q, error %v, want %s", got.Status, err, store.Joined)
+	}
+}
+
+// Every deletion empties the caches of the pages: on request, and by age.
+func TestDeletionsAreReported(t *testing.T) {
+	t.Parallel()
+	var erased atomic.Int64
+	r := newRig(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
+	r.played("s", picked(true))
+	r.run()
+	if _, err := r.store.ForgetSession(t.Context(), us, "s"); err != nil || erased.Load() == 0 {
+		t.Errorf("a deletion on request: got %d calls, error %v, want a call", erased.Load(), err)
 	}
 }

@@ -102,7 +102,7 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 	}
 	defer e.Close() //nolint:errcheck // only read
 	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
-	if open, err := learn.CountOpen(ctx, e, f.tenant, cfg.Reward.CloseAfter, w.tools.Now()); err == nil && open != nil {
+	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), w.tools.Now()); err == nil && open != nil {
 		fmt.Fprintf(w.err, "precept: %s %s\n", open, f.onOpen())
 	}
 	if f.output == "" {

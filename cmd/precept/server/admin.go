@@ -65,6 +65,13 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	return nil
 }
 
+// erased empties the caches of the dashboard after a deletion. Deletions begin after the setup.
+func (s *Server) erased() {
+	if s.admin != nil {
+		s.admin.Erased()
+	}
+}
+
 // prices returns the prices of the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.shown.Load()

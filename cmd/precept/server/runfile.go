@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"precept/admin"
+	"precept/configs"
 	"precept/internal/file"
 )
 
@@ -24,6 +26,18 @@ type RunFile struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
 	Admin string `json:"admin"`
+	Close string `json:"close_after,omitempty"` // reward.close_after of the server
+}
+
+// CloseAfter returns the age at which a running server of the data directory closes sessions, else the
+// configured age.
+func CloseAfter(cfg *configs.Config) time.Duration {
+	if r, err := ReadRunFile(cfg.DataDir); err == nil {
+		if age, err := time.ParseDuration(r.Close); err == nil && age > 0 {
+			return age
+		}
+	}
+	return cfg.Reward.CloseAfter
 }
 
 // RunFilePath returns the path of run.json.

@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"precept/configs"
 )
 
 // A run file of a foreign repository cannot lead requests to another machine.
@@ -14,13 +17,13 @@ func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 		at   RunFile
 		want bool
 	}{
-		{RunFile{os.Getpid(), own, "http://[::1]:2"}, true},
-		{RunFile{1<<22 + 1, own, own}, false},
-		{RunFile{os.Getpid(), own, "http://203.0.113.7:1"}, false},
-		{RunFile{os.Getpid(), "http://127.0.0.1:1@example.org", own}, false},
-		{RunFile{os.Getpid(), "http://localhost.example.org:1", own}, false},
-		{RunFile{os.Getpid(), "https://127.0.0.1:1", own}, false},
-		{RunFile{os.Getpid(), own, ""}, false},
+		{RunFile{PID: os.Getpid(), Data: own, Admin: "http://[::1]:2"}, true},
+		{RunFile{PID: 1<<22 + 1, Data: own, Admin: own}, false},
+		{RunFile{PID: os.Getpid(), Data: own, Admin: "http://203.0.113.7:1"}, false},
+		{RunFile{PID: os.Getpid(), Data: "http://127.0.0.1:1@example.org", Admin: own}, false},
+		{RunFile{PID: os.Getpid(), Data: "http://localhost.example.org:1", Admin: own}, false},
+		{RunFile{PID: os.Getpid(), Data: "https://127.0.0.1:1", Admin: own}, false},
+		{RunFile{PID: os.Getpid(), Data: own, Admin: ""}, false},
 	} {
 		if err := WriteRunFile(dir, c.at); err != nil {
 			t.Fatal(err)
@@ -52,5 +55,21 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 	}
 	if HoldsData("foreign") || HoldsData("nowhere") {
 		t.Error("a directory without store and token counts as precept's")
+	}
+}
+
+// A verb on the data directory of a running server counts with the server's closing age, not with the age
+// of its own configuration.
+func TestCloseAfterIsTheServers(t *testing.T) {
+	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
+	if got := CloseAfter(cfg); got != 24*time.Hour {
+		t.Errorf("without a server: got %v, want 24h", got)
+	}
+	const own = "http://127.0.0.1:1"
+	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), Data: own, Admin: own, Close: "5m0s"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := CloseAfter(cfg); got != 5*time.Minute {
+		t.Errorf("with a server: got %v, want 5m", got)
 	}
 }

@@ -132,7 +132,7 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
 			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
-		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
+		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
 		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
