@@ -182,10 +182,28 @@ func (x *eraser) do(ctx context.Context, c chore) {
 // the sessions that were in memory, and their number.
 func (x *eraser) eraseHere(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	late, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
+	// Before the tombstones: an unavailable backend stops the erasure without an effect, and the memory still has
+	// the keys of replies.
+	before, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
 	if err != nil {
 		return nil, 0, err
 	}
+	if found, n, err = x.eraseQueued(e, of); err != nil {
+		return found, n, err
+	}
+	// After the tombstones: posts that were kept meanwhile. The tombstones cover the posts that are kept later.
+	after, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
+	if err != nil {
+		return found, n, err
+	}
+	if box := x.shipper.handoff.outbox; box != nil {
+		err = box.DropPosts(append(before, after...))
+	}
+	return found, n, err
+}
+
+// eraseQueued adds the tombstones of an erasure, and removes the sessions from memory and from the outbox.
+func (x *eraser) eraseQueued(e *session.Erasure, of func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	x.shipper.handoff.mu.Lock()
 	defer x.shipper.handoff.mu.Unlock()
 	x.tombs.put(e)
@@ -204,9 +222,6 @@ func (x *eraser) eraseHere(ctx context.Context, e *session.Erasure) (found map[s
 	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
 	x.touched.forget(e.Tenant, of)
 	if box := x.shipper.handoff.outbox; box != nil {
-		if err := box.DropPosts(late); err != nil {
-			return found, n, err
-		}
 		var ids []outbox.SessionID // none: all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)

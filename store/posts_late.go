@@ -18,6 +18,7 @@ import (
 
 const (
 	keepLimit  = 5 * time.Second // longest wait for the disk that keeps a post
+	ownerLimit = postAgain       // longest search for the session of a kept post
 	downLimit  = time.Second     // maximum time for a first attempt on a backend that is down
 	latePause  = time.Second     // pause after a late post that the backend did not take
 	lateLimit  = time.Second     // longest delivery of late posts in one round of the shipper
@@ -69,10 +70,12 @@ func refusal(err error) bool {
 // keep writes a post to the outbox. cause is the error of the backend; nil: the backend was not
 // asked, because it failed a moment ago.
 func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedback.Entry, cause error) (Posted, error) {
-	if f.optedOut(ctx, tenant, of) {
+	kept := *of
+	kept.Otherwise = slices.Concat(of.Otherwise, f.ratedNow(ctx, tenant, of, cause))
+	if f.optedOut(ctx, tenant, &kept) {
 		return Posted{Status: Ignored}, nil
 	}
-	document, err := json.Marshal(latePost{*of, *e})
+	document, err := json.Marshal(latePost{kept, *e})
 	if err != nil {
 		return Posted{}, errors.Join(cause, err)
 	}
@@ -150,13 +153,27 @@ func (f *poster) write(list []*keptPost) error {
 	return f.feedback.guard.Err(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
 }
 
+// ratedNow returns the session of the reply, request or sample that a post names, if the memory or the
+// backend knows the session. An erasure in the meantime covers the post by the session's id.
+func (f *poster) ratedNow(ctx context.Context, tenant string, of *subject, cause error) []session.ID {
+	if id, ok := f.waiting.find(of.Key); ok {
+		return []session.ID{id}
+	}
+	if cause == nil && f.state.down.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownerLimit)
+	defer cancel()
+	ids, err := f.ratedSession(ctx, tenant, of) // a backend that takes no writes may answer reads
+	if err != nil {
+		return nil
+	}
+	return ids
+}
+
 // optedOut reports whether a session in memory that a post names opted out.
 func (f *poster) optedOut(ctx context.Context, tenant string, of *subject) bool {
-	ids := slices.Concat(of.Candidates, of.Otherwise)
-	if id, ok := f.waiting.find(of.Key); ok {
-		ids = append(ids, id)
-	}
-	return slices.ContainsFunc(ids, func(id session.ID) bool { return f.out.isSilent(ctx, tenant, id) })
+	return slices.ContainsFunc(slices.Concat(of.Candidates, of.Otherwise), func(id session.ID) bool { return f.out.isSilent(ctx, tenant, id) })
 }
 
 // deliverLate posts the late posts in the order of their receipt, within lateLimit, if ready. The
@@ -277,10 +294,11 @@ func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(se
 			if list[i].Tenant != tenant || json.Unmarshal(list[i].Document, &late) != nil {
 				continue
 			}
-			ids, err := f.namedSessions(ctx, tenant, &late.Subject)
+			ids, err := f.ratedSession(ctx, tenant, &late.Subject)
 			if err != nil {
 				return gone, err
 			}
+			ids = slices.Concat(late.Subject.Candidates, late.Subject.Otherwise, ids)
 			if all || slices.ContainsFunc(ids, of) {
 				gone = append(gone, after)
 			}
@@ -288,25 +306,23 @@ func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(se
 	}
 }
 
-// namedSessions returns the sessions that a subject may mean. Commits and pull requests mean several
-// sessions, and name none.
-func (f *poster) namedSessions(ctx context.Context, tenant string, of *subject) ([]session.ID, error) {
-	ids := slices.Concat(of.Candidates, of.Otherwise)
+// ratedSession returns the session of the reply, request or sample that a subject names. Commits and pull requests
+// mean several sessions, and name none.
+func (f *poster) ratedSession(ctx context.Context, tenant string, of *subject) ([]session.ID, error) {
 	if of.Sample != "" {
 		id, ok, err := f.be.SampleSession(ctx, tenant, of.Sample)
-		if err != nil {
+		if err != nil || !ok {
 			return nil, err
 		}
-		if ok {
-			ids = append(ids, id)
-		}
+		return []session.ID{id}, nil
 	}
 	if of.Key == 0 {
-		return ids, nil
+		return nil, nil
 	}
 	if id, ok := f.waiting.find(of.Key); ok {
-		ids = append(ids, id)
+		return []session.ID{id}, nil
 	}
 	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{of.Key})
-	return append(ids, found[of.Key]...), err
+	ids := found[of.Key]
+	return ids[:min(len(ids), 1)], err // feedback joins the newest
 }

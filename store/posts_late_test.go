@@ -286,3 +286,55 @@ func TestDeletionsAreReported(t *testing.T) {
 		t.Errorf("a deletion on request: got %d calls, error %v, want a call", erased.Load(), err)
 	}
 }
+
+// Feedback on a reply that arrives while the session of the reply is erased is erased, too. Feedback on other
+// sessions stays.
+func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
+	t.Parallel()
+	var be *losing
+	r := newRig(t, inFleet(&be, "one"))
+	for _, name := range []string{"s", "other"} {
+		r.note(session.EchoKeyOf(us, "r:"+name), r.played(name, picked(true)))
+	}
+	r.deliver()
+	r.backend.failNext("feedback", 1<<30, errDown)
+	r.parked(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
+	var erasing, posted atomic.Bool
+	be.announced = func() { erasing.Store(true) }
+	r.backend.onCall(func(op string) {
+		if op != "echo" || !erasing.Load() || posted.Swap(true) {
+			return
+		}
+		e := score("b", 1, .7)
+		e.Comment = word
+		r.parked(feedback.Post{ResponseID: "s", Entry: e})
+	})
+	r.run()
+	r.forget("s")
+	same(t, "feedback arrived during the erasure", posted.Load(), true)
+	same(t, "waiting", r.store.LatePosts(), 1)
+	sameList(t, "files with the comment", r.spooled(word), nil)
+}
+
+// Feedback waits with the session of its reply: another replica that erased the session has deleted the keys of
+// the reply.
+func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
+	t.Parallel()
+	var be *losing
+	r := newRig(t, inFleet(&be, "one"))
+	id := r.played("s", picked(true))
+	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.deliver()
+	r.backend.failNext("feedback", 1<<30, errDown)
+	e := score("a", 1, .7)
+	e.Comment = word
+	r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
+	if _, err := r.backend.Forget(t.Context(), us, id); err != nil {
+		t.Fatal(err)
+	}
+	be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
+	r.backend.back()
+	r.wait(5 * time.Second)
+	same(t, "waiting", r.store.LatePosts(), 0)
+	sameList(t, "files with the comment", files(t, r.dir, word), nil)
+}
