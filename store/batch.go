@@ -72,6 +72,13 @@ func (b *batch) dropExchanges(reason string, of func(*sample.Exchange) bool) int
 	return n
 }
 
+// dropSignals drops the implicit feedback of tenants, and returns its number.
+func (b *batch) dropSignals(of map[string]bool) int64 {
+	before := len(b.signals)
+	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return of[g.Ref.Tenant] })
+	return int64(before - len(b.signals))
+}
+
 // forget removes the rows, echo keys and signals of sessions of a tenant. Exchanges stay for the
 // account: the tombstones keep the exchanges from the backend.
 func (b *batch) forget(tenant string, of func(session.ID) bool) {

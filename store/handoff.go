@@ -2,7 +2,7 @@ package store
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 	"sync"
 	"time"
 
@@ -108,10 +108,12 @@ func (h *handoff) append() error {
 	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
 	// may exceed the quota.
 	h.next.starts = nil
-	h.tools.tally.DroppedQuota.Add(h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true }))
+	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.tools.state.heldBytes.Add(-h.next.held)
 	h.next.held = 0
-	h.next.signals = h.next.signals[max(0, len(h.next.signals)-queueLen):]
+	surplus := max(0, len(h.next.signals)-queueLen)
+	h.next.signals = h.next.signals[surplus:]
+	h.countDropped("limits.outbox_bytes", exchanges, int64(surplus))
 	return h.append()
 }
 
@@ -125,15 +127,35 @@ func (h *handoff) dropOver(rows []outbox.Row) (dropped bool, err error) {
 	before := int64(len(h.next.exchanges))
 	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return room.Full[x.Tenant] })
 	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return room.Limited[x.Tenant] })
-	h.tools.tally.DroppedQuota.Add(full)
-	h.tools.tally.DroppedTenant.Add(limited)
 	freed := h.next.held * (full + limited) / max(before, 1) // the batch knows no size of a single exchange
 	h.tools.state.heldBytes.Add(-freed)
 	h.next.held -= freed
 	h.full = true // safe rows must be deleted at once
-	h.next.signals = slices.DeleteFunc(h.next.signals, func(g signal) bool { return room.Full[g.Ref.Tenant] || room.Limited[g.Ref.Tenant] })
+	h.countDropped("limits.outbox_bytes", full, h.next.dropSignals(room.Full))
+	h.countDropped("limits.tenant_bytes", limited, h.next.dropSignals(room.Limited))
 	return full+limited > 0, nil
 }
+
+// countDropped counts and logs exchanges and implicit feedback for which the outbox has no room.
+func (h *handoff) countDropped(limit string, exchanges, signals int64) {
+	if exchanges+signals == 0 {
+		return
+	}
+	t := h.tools.tally
+	if limit == "limits.tenant_bytes" {
+		t.DroppedTenant.Add(exchanges)
+		t.Signals.Tenant.Add(signals)
+	} else {
+		t.DroppedQuota.Add(exchanges)
+		t.Signals.Quota.Add(signals)
+	}
+	h.tools.failed(label.StepSpool, fmt.Errorf(
+		"%w: %s is in use, and %d new exchanges and %d ratings of the traffic were dropped; repair the store, or raise %s",
+		errNoRoom, limit, exchanges, signals, limit))
+}
+
+// errNoRoom reports that the outbox drops exchanges.
+var errNoRoom = errors.New("the outbox is full")
 
 // dropDurable removes the rows from memory that are in the outbox and not yet at the shipper. The
 // caller holds mu.

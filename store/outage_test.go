@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"precept/bandit/trial"
+	"precept/detect"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
 )
@@ -377,10 +379,15 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			r.backend.down()
 			const turns = 100
 			for i := range turns {
-				r.large("s", i+1, 16<<10)
+				x := exchange(us, "s", i+1, r.clock.now())
+				x.Reply.Text = noise(i+1, 16<<10)
+				r.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 				r.wait(time.Second)
 			}
 			dropped := r.books(true).Dropped
+			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
+			same(t, "dropped ratings of the traffic: one for each dropped exchange", signals[change.reason], dropped[change.reason])
+			same(t, "the drops are reported", slices.Contains(r.failed(), string(label.StepSpool)), true)
 			if n := dropped[change.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped %v, want %d to %d with the reason %s", dropped, turns/4, turns-5, change.reason)
 			}

@@ -78,6 +78,13 @@ type Tally struct {
 	Retired         atomic.Int64 // sessions deleted by age
 	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked
 	Late            LateTally    // posted feedback that waited in the outbox and was dropped
+	Signals         SignalTally  // implicit feedback that found the outbox at a limit
+}
+
+// SignalTally counts implicit feedback that was dropped, by reason.
+type SignalTally struct {
+	Quota  atomic.Int64 // the outbox was at limits.outbox_bytes
+	Tenant atomic.Int64 // the tenant had limits.tenant_bytes in the outbox
 }
 
 // The reasons for which exchanges are dropped, in metrics and in the account.

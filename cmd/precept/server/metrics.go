@@ -39,6 +39,9 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	count("precept_set_aside_total", "Sessions and exchanges that are skipped because a step of learning panicked; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
 	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackLeft)
+	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback of the traffic for which the outbox had no room, by reason."
+	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.Signals.Quota)
+	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedTenant)}, &t.Signals.Tenant)
 	count("precept_redactions_total", "Secrets and personal data removed from exchanges.", nil, &t.Redactions)
 	gauge := func(name, help string, f func() float64) {
 		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
