@@ -18,7 +18,7 @@ import (
 type breakdownView struct {
 	by      choice
 	survey  *report.Survey // nil: none
-	reading bool           // the sessions are being read for the first time
+	reading bool           // the sessions are being read, and no earlier survey has a cell
 	cells   []report.Cell  // cells with enough data
 	thin    int            // number of cells with too little data
 }
@@ -58,6 +58,7 @@ func (s *Server) breakdown(c echo.Context) error {
 		all, _ := survey.Cells(v.by.Key)
 		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.Enough })
 		v.thin = len(all) - len(v.cells)
+		v.reading = old && len(v.cells) == 0 // the newer survey may have cells
 	}
 	return s.show(c, page)
 }

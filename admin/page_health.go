@@ -46,8 +46,8 @@ func (v *healthView) html(frame) g.Node {
 		h.Div(
 			h.Class("columns"),
 			h.Section(
-				heading("account", "The account of all exchanges"), linesTable("account", accountOf(&v.health.Account)),
-				quiet(g.Text("Exchanges over the life of the data directory. An exchange is one request and its reply.")),
+				heading("account", "All exchanges"), linesTable("account", accountOf(&v.health.Account)),
+				quiet(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
 			),
 			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.health.Since))),
 			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.health.Store.Counts))),
@@ -68,9 +68,9 @@ func (v *healthView) top() []stat {
 		outbox, limit = none, "no outbox"
 	}
 	return []stat{
-		statOf("store-state", when(ill, "failing", "well"), v.health.Store.Kind, when(ill, "bad", "good")),
+		statOf("store-state", when(ill, "failing", "healthy"), v.health.Store.Kind, when(ill, "bad", "good")),
 		statOf("exchanges-kept", count(v.health.Account.Stored), "of "+count(v.health.Account.Admitted)+" admitted", ""),
-		statOf("exchanges-dropped", count(lost), "in the directory's life", when(lost > 0, "bad", "good")),
+		statOf("exchanges-dropped", count(lost), "since the data directory was created", when(lost > 0, "bad", "good")),
 		statOf(
 			"store-lag", fmt.Sprintf("%.1f", v.health.Spool.Lag), "waiting: "+count(v.health.Account.Spooled),
 			when(v.health.Spool.Lag > 60, "bad", ""),
@@ -88,9 +88,9 @@ func (v *healthView) troubles() g.Node {
 	return g.Group{
 		trouble("The store cannot be read: ", store.Trouble),
 		trouble("", store.Notice),
-		trouble("The account is incomplete: ", account.Trouble),
+		trouble("The counts of exchanges are incomplete: ", account.Trouble),
 		g.If(!account.Balanced, h.P(
-			h.Class("problem"), g.Text("The account does not balance: admitted is not stored + spooled + incomplete + dropped. Please report it, with the output of "),
+			h.Class("problem"), g.Text("The counts of exchanges do not balance: admitted differs from stored + spooled + incomplete + dropped. Report this fault with the output of "),
 			code("precept doctor --json"), g.Text("."),
 		)),
 	}
@@ -174,14 +174,14 @@ func accountOf(a *Account) []line {
 		{Name: "Admitted", Value: count(a.Admitted)},
 		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
 		{Name: "In the outbox, or in progress", Value: count(a.Spooled), Indent: "indent"},
-		{Name: "In progress when precept died", Value: count(a.Incomplete), Indent: "indent"},
+		{Name: "In progress at a crash", Value: count(a.Incomplete), Indent: "indent"},
 		{Name: "Dropped", Value: count(sum(a.Dropped)), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
 		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
 	}
 	return append(out,
-		line{Name: "Stored, and in no sample yet", Value: count(a.Unsampled)},
+		line{Name: "Stored, not yet in a sample", Value: count(a.Unsampled)},
 		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: when(a.SetAside > 0, "bad", "")})
 }
 

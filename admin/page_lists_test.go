@@ -67,7 +67,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		says   []string
 	}{
 		"well": {func(*admin.Health) {}, []string{
-			`<div class="good"><dt>`, `<span class="value">well</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
+			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
 			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
 			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
 			`<th scope="row">Late samples</th><td>3</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
@@ -77,9 +77,9 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"revision":  {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
 		"ill":       {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
 		"unread":    {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
-		"notice":    {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">well<"}},
-		"account":   {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The account is incomplete: no answer"}},
-		"unequal":   {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The account does not balance"}},
+		"notice":    {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
+		"account":   {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
+		"unequal":   {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
 		"lost":      {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
 		"one lost":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
 		"lag":       {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},

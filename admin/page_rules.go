@@ -57,6 +57,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 			page.Problem = "The captured sessions cannot be read; the log has the reason. Requests are not affected."
 		default:
 			v.sessions, v.files, page.Live = scan.Sessions, scan.Files(), page.Live || old
+			v.reading = old && len(v.files) == 0 // the newer scan may have files
 		}
 	}
 	return s.show(c, page)

@@ -124,6 +124,7 @@ func onModel(ctx context.Context, name string, f demoFlags, world interface{ Wri
 		"data_dir": filepath.Join(dir, "data"), "lessons": lessons,
 		"reward.close_after": demoClose.String(), "log.level": "error",
 		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
+		"admin.currency": "USD", "admin.session_value": "2", "prices": demo.Prices,
 	}
 	maps.Copy(keys, more)
 	cfg, err := configs.Parse(configs.Sources{Flags: keys})

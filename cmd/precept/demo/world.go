@@ -145,6 +145,9 @@ const (
 	modelGap               = 0.08 // of the probabilities of success
 )
 
+// Prices is the key prices of the demo's server: the cost of a million tokens of both models.
+const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
+
 // ticket makes task n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
