@@ -158,6 +158,7 @@ type Learning struct {
 	OptOutTenants  []string      `yaml:"opt_out_tenants"`
 	CaptureLimit   Size          `yaml:"capture_limit" min:"1024"`
 	Retention      time.Duration `yaml:"retention" min:"0"`
+	Hot            time.Duration `yaml:"hot" min:"0"`
 }
 
 // Reward defines the reward of a session and its closing age.

@@ -105,6 +105,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 		{"inject.budget_bytes", "4KiB", "4KiB"},
 		{"reward.close_after", "1s", "1s"},
 		{"learning.retention", "30d", "720h0m0s"},
+		{"learning.hot", "7d", "168h0m0s"},
 		{"reward.tiers", "user, verifier", "[user verifier]"},
 		{"reward.tiers", "[user]", "[user]"},
 		{"learning.opt_out_patterns", "*.env,**/secret/**", "[*.env **/secret/**]"},

@@ -44,7 +44,7 @@ func otherValue(n configs.Name) string {
 		return v
 	case n.Bool:
 		return map[string]string{"true": "false", "false": "true"}[n.Default]
-	case strings.HasSuffix(n.Path, "_timeout"), strings.HasSuffix(n.Path, "_delay"), n.Path == "reward.close_after", n.Path == "learning.retention":
+	case strings.HasSuffix(n.Path, "_timeout"), strings.HasSuffix(n.Path, "_delay"), n.Path == "reward.close_after", n.Path == "learning.retention", n.Path == "learning.hot":
 		return "7s"
 	case strings.HasPrefix(n.Path, "limits."), strings.HasPrefix(n.Path, "distill.max"), strings.Contains(n.Path, "price_"), n.Path == "admin.session_value", n.Path == "inject.k", n.Path == "distill.parallel", n.Path == "rules.at_once":
 		return "7"

@@ -147,6 +147,10 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	registered.open()
 	s.work("sections of rules files", registered.run)
 
+	// Delete old exchanges whose samples are in a lake.
+	old := &cooling{backend: backend, config: s.shown.Load, now: tools.Now, log: log}
+	s.work("old exchanges", old.run)
+
 	// Compare lessons that ask for likeness with the captured sessions.
 	similar := &likeness{lessons: lessons, backend: backend, config: s.shown.Load}
 	s.work("likeness", similar.run)

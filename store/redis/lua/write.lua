@@ -136,7 +136,7 @@ local function sample()
   local m = key('m', id)
   local old = call('HGET', m, name)
   if old then -- built again, with a rating that came later
-    if old ~= doc then call('HSET', m, name, doc) end
+    if old ~= doc and call('HEXISTS', key('s', id), 'cool') == 0 then call('HSET', m, name, doc) end
     return
   end
   local entry = call('XADD', P .. 'samples', sharded and number(place) .. '-0' or '*', 'sample_id', name, 'family', family, 'tenant', tenant, 'agent', agent,
@@ -150,6 +150,7 @@ end
 local function whole()
   local id, n, keep = arg(), tonumber(arg()), {}
   for _ = 1, n do keep[arg()] = true end
+  if call('HEXISTS', key('s', id), 'cool') == 1 then return end -- the exchanges of the other samples have left the store
   local m = key('m', id)
   for _, name in ipairs(call('HKEYS', m)) do
     if string.sub(name, 1, 1) ~= ':' and not keep[name] then

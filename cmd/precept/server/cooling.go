@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"precept/configs"
+	"precept/store/redis"
+)
+
+// lakeGroup is the consumer group whose samples may lose their exchanges.
+const lakeGroup = "lake"
+
+// The pause between two looks for old exchanges is a tenth of learning.hot, within these bounds.
+const (
+	coolLeast = time.Second
+	coolMost  = 10 * time.Minute
+)
+
+// cooling deletes the exchanges that are older than learning.hot and whose samples are in a lake.
+type cooling struct {
+	backend Backend
+	config  func() *configs.Config
+	now     func() time.Time
+	log     *slog.Logger
+	warned  bool
+}
+
+// run looks for old exchanges until the context ends.
+func (x *cooling) run(ctx context.Context) error {
+	db, shared := x.backend.(*redis.Store)
+	var cooler *redis.Cooler
+	if shared {
+		cooler = db.NewCooler(lakeGroup)
+	}
+	for {
+		hot, pause := x.config().Learning.Hot, coolMost
+		switch {
+		case hot <= 0:
+			x.warned, pause = false, coolLeast*10
+		case !shared:
+			x.warn("learning.hot has no effect: the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
+		default:
+			pause = min(max(hot/10, coolLeast), coolMost)
+			n, ok, err := cooler.Cool(ctx, x.now().Add(-hot))
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				x.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
+			case !ok:
+				x.warn("learning.hot deletes no exchange, because no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
+			case n > 0:
+				x.log.Info("exchanges older than learning.hot left Redis; their samples are in the lake", "exchanges", n)
+			}
+		}
+		if Pause(ctx, pause) != nil {
+			return nil //nolint:nilerr // the end of the server
+		}
+	}
+}
+
+// warn logs a warning once.
+func (x *cooling) warn(text string) {
+	if !x.warned {
+		x.log.Warn(text)
+	}
+	x.warned = true
+}

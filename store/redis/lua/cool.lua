@@ -1,0 +1,39 @@
+-- Deletes the exchanges of sessions whose samples a consumer group has acknowledged. The session is marked ('cool'), so that its samples
+-- stay when they are built again from later exchanges.
+-- ARGV: the place of the group (milliseconds, number), a time: sessions that were seen at that time or later stay; then any number of
+-- sessions. Returns the number of deleted exchanges, and the number of sessions that wait for the group.
+local ms, seq, before, gone, waiting = tonumber(arg()), tonumber(arg()), tonumber(arg()), 0, 0
+local function acknowledged(m)
+  local n = 0
+  local list = call('HGETALL', m)
+  for i = 1, #list, 2 do
+    if string.sub(list[i], 1, 1) == ':' then
+      local at, number = string.match(list[i + 1], '^(%d+)-(%d+)$')
+      at, number = tonumber(at), tonumber(number)
+      if at > ms or at == ms and number > seq then
+        waiting = waiting + 1
+        return false
+      end
+      n = n + 1
+    end
+  end
+  return n > 0
+end
+while more() do
+  local id = arg()
+  local s, x = key('s', id), key('x', id)
+  local n = call('HLEN', x)
+  if n > 0 then
+    local seen = call('ZSCORE', P .. 'seen', id)
+    local v = call('HMGET', s, 'h', 'l')
+    local closed = v[1] and string.sub(v[1], 17) == '1'
+    if closed and not v[2] and seen and tonumber(seen) < before and acknowledged(key('m', id)) then
+      call('DEL', x)
+      call('HSET', s, 'cool', '1')
+      total('exchanges', -n)
+      gone = gone + n
+    end
+  end
+end
+done()
+return { gone, waiting }
