@@ -62,7 +62,7 @@ func imported(t *testing.T, store []string, tenant string, n int) {
 }
 
 const count = `import sys, duckdb, pandas
-print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchone(), len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
+print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
 // DuckDB and pandas read the lake of an embedded store and of Redis. Runs of the verb that follow each
 // other write each sample once, and the recipes of the documentation run.
@@ -103,7 +103,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 			for range 2 { // a load may be repeated
 				python(t, dir, run, recipe(t, "**Warehouse.**"))
 			}
-			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchone())`); got != "(8, 8)" {
+			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
 				t.Errorf("got %s samples in the warehouse, want 8", got)
 			}
 		})

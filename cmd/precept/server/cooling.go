@@ -40,7 +40,7 @@ func (x *cooling) run(ctx context.Context) error {
 		case hot <= 0:
 			x.warned, pause = false, coolLeast*10
 		case !shared:
-			x.warn("learning.hot has no effect: the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
+			x.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
 		default:
 			pause = min(max(hot/10, coolLeast), coolMost)
 			n, ok, err := cooler.Cool(ctx, x.now().Add(-hot))
@@ -49,7 +49,7 @@ func (x *cooling) run(ctx context.Context) error {
 			case err != nil:
 				x.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
 			case !ok:
-				x.warn("learning.hot deletes no exchange, because no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
+				x.warn("no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
 			case n > 0:
 				x.log.Info("exchanges older than learning.hot left Redis; their samples are in the lake", "exchanges", n)
 			}
@@ -60,10 +60,10 @@ func (x *cooling) run(ctx context.Context) error {
 	}
 }
 
-// warn logs a warning once.
-func (x *cooling) warn(text string) {
+// warn logs once why learning.hot has no effect.
+func (x *cooling) warn(reason string) {
 	if !x.warned {
-		x.log.Warn(text)
+		x.log.Warn("learning.hot deletes no exchange", "reason", reason)
 	}
 	x.warned = true
 }
