@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -15,17 +16,23 @@ const clusterNodes = 3
 // slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-// Cluster is a real Redis Cluster of three masters without replicas.
+// Cluster is a real Redis Cluster of masters without replicas.
 type Cluster struct {
 	Nodes []*Redis
 	tls   []string // addresses of the TLS listeners; nil: none
 }
 
-// StartCluster starts a Cluster on free ports, and waits until each node reports that the Cluster
-// is complete.
+// StartCluster starts a Cluster of three nodes, as StartClusterOf does.
 func StartCluster(t *testing.T, args ...string) *Cluster {
 	t.Helper()
-	return startCluster(t, nil, args...)
+	return StartClusterOf(t, clusterNodes, args...)
+}
+
+// StartClusterOf starts a Cluster on free ports, with equal numbers of slots on each node, and waits
+// until each node reports that the Cluster is complete. args are configuration options of each node.
+func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
+	t.Helper()
+	return startCluster(t, nodes, nil, args...)
 }
 
 // StartClusterTLS starts a Cluster whose nodes use TLS among themselves and require client
@@ -33,14 +40,14 @@ func StartCluster(t *testing.T, args ...string) *Cluster {
 func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
-	return startCluster(t, s, append([]string{"--tls-cluster", "yes"}, args...)...)
+	return startCluster(t, clusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
-func startCluster(t *testing.T, s *Secrets, args ...string) *Cluster {
+func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	var buses []string
-	for range clusterNodes {
+	for range nodes {
 		bus := freePort(t)
 		buses = append(buses, bus)
 		own := append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"}, args...)
@@ -52,7 +59,7 @@ func startCluster(t *testing.T, s *Secrets, args ...string) *Cluster {
 		c.Nodes = append(c.Nodes, StartRedis(t, own...))
 	}
 	for i, n := range c.Nodes {
-		from, to := i*slots/clusterNodes, (i+1)*slots/clusterNodes-1
+		from, to := i*slots/nodes, (i+1)*slots/nodes-1
 		n.Must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
 		n.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
@@ -75,12 +82,51 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	info := ""
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // processes outside of the test's clock
 		info, _ = n.Must(t, "CLUSTER", "INFO").(string)
-		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", clusterNodes)
+		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(c.Nodes))
 		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", slots)) {
 			return
 		}
 	}
 	t.Fatalf("the Cluster does not come together; %s says\n%s", n.Addr, info)
+}
+
+// Move moves a slot with its keys from one node to another, key by key, as redis-cli does.
+func (c *Cluster) Move(slot string, from, to *Redis) error {
+	source, err := from.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	target, err := to.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	host, port, _ := net.SplitHostPort(to.Addr)
+	_, err1 := to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", fmt.Sprint(source))
+	_, err2 := from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", fmt.Sprint(target))
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	for {
+		list, err := from.Do("CLUSTER", "GETKEYSINSLOT", slot, "100")
+		keys, _ := list.([]any)
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			if _, err := from.Do("MIGRATE", host, port, fmt.Sprint(key), "0", "5000"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range append([]*Redis{to, from}, c.Nodes...) {
+		if _, err := n.Do("CLUSTER", "SETSLOT", slot, "NODE", fmt.Sprint(target)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // URL returns the address for store.url, with parameters ("prefix=x").

@@ -1,0 +1,244 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// shardedTraffic is the same traffic for each store: sessions of one tenant with exchanges, echoes, samples, feedback
+// and settlements over some lessons.
+type shardedTraffic struct {
+	t        *testing.T
+	sessions int
+	text     string
+	between  func(done int) // called before each batch
+}
+
+const trafficBatch = 20
+
+var trafficStart = time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
+
+// send sends the traffic to a store. A call that fails because the store is unavailable is repeated.
+func (x shardedTraffic) send(s *redis.Store) {
+	x.t.Helper()
+	again := func(what string, call func() error) {
+		x.t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			err := call()
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
+				x.t.Fatalf("%s: %v", what, err)
+			}
+		}
+	}
+	counters := bandit.New()
+	ctx := x.t.Context()
+	for from := 0; from < x.sessions; from += trafficBatch {
+		if x.between != nil {
+			x.between(from)
+		}
+		var b session.Batch
+		var steps []session.Settlement
+		said := map[session.ID][]feedback.Entry{}
+		for n := from; n < min(from+trafficBatch, x.sessions); n++ {
+			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart.Add(time.Duration(n)*time.Second)
+			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
+			for turn := range 3 {
+				b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", n, "-", turn), Tenant: "default", Session: id.String(), At: at, Turn: turn, Outcome: sample.Complete, Reply: sample.Reply{Text: x.text}})
+				b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKeyOf("default", fmt.Sprint("e", n, "-", turn)), ID: id, At: at})
+			}
+			b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", Agent: "coder", ID: id, Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: at}})
+			said[id] = []feedback.Entry{{ID: "f", At: at, Source: "user", Type: "score", Score: float64(n % 2), Tier: 1}}
+			a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
+			for k := range 3 {
+				slug := fmt.Sprint("lesson-", (n+7*k)%20)
+				a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5, Injected: (n+k)%2 == 0, Off: .5, C: .5, Propensity: .5})
+			}
+			y := math.Mod(float64(n)*.37, 1)
+			deltas := append(a.Closing(), bandit.Contribution(&a, y, 1)...)
+			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")}, Deltas: deltas})
+			counters.Add(deltas)
+		}
+		again("write", func() error { return s.Write(ctx, b) })
+		again("feedback", func() error { _, err := s.AddFeedback(ctx, "default", said); return err })
+		again("settle", func() error { _, err := s.Settle(ctx, steps); return err })
+		if up := counters.Maxima(trafficStart); len(up) > 0 {
+			again("raise", func() error { return s.Raise(ctx, "default", up) })
+		}
+	}
+}
+
+func openStore(t *testing.T, url string) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// reportOf returns the report of a store, and the numbers of stored values.
+func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
+	t.Helper()
+	now := func() time.Time { return trafficStart.Add(time.Hour) }
+	learner, err := learn.Open(t.Context(), learn.Options{
+		Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
+		Failed: func(step label.Step, err error) { t.Error(step, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := learner.Report(t.Context(), learn.ReportQuery{Tenant: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(stats, "bytes")
+	seen := map[string]int{}
+	if err := s.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error { seen[m.Sample.ID]++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("sample %s is stored %d times", id, n)
+		}
+	}
+	return string(data), fmt.Sprint(stats, len(seen))
+}
+
+// The report of one tenant over three and six nodes is byte for byte the report of the same traffic on one server,
+// although slots move to other nodes and a node is killed meanwhile. Nothing is lost, and nothing is stored twice.
+// Before the faults, keys and memory of each node are within 15% of the mean.
+func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
+	sessions := 600
+	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
+		sessions = n
+	}
+	text := fmt.Sprintf("%02000d", 7)
+	one := openStore(t, storetest.StartRedis(t).URL())
+	shardedTraffic{t: t, sessions: sessions, text: text}.send(one)
+	wantReport, wantNumbers := reportOf(t, one)
+	if len(wantReport) < 5000 {
+		t.Fatalf("the report is empty: %s", wantReport)
+	}
+	for _, nodes := range []int{3, 6} {
+		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
+			cluster := storetest.StartClusterOf(t, nodes, "--appendonly", "yes", "--appendfsync", "always")
+			empty := make([]float64, nodes)
+			for i, n := range cluster.Nodes {
+				empty[i] = usedMemory(t, n)
+			}
+			s := openStore(t, cluster.URL())
+			var faults sync.WaitGroup
+			shardedTraffic{t: t, sessions: sessions, text: text, between: func(done int) {
+				switch done {
+				case sessions / 2 / trafficBatch * trafficBatch:
+					checkBalance(t, cluster, empty)
+					faults.Go(func() {
+						cluster.Nodes[1].Kill()
+						time.Sleep(300 * time.Millisecond) // calls fail in this time
+						if err := cluster.Nodes[1].Start(); err != nil {
+							t.Error(err)
+						}
+					})
+				case sessions * 3 / 4 / trafficBatch * trafficBatch:
+					faults.Wait()
+					faults.Go(func() {
+						if err := moveShards(cluster, cluster.Nodes[0], cluster.Nodes[2]); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}}.send(s)
+			faults.Wait()
+			gotReport, gotNumbers := reportOf(t, s)
+			if gotNumbers != wantNumbers {
+				t.Errorf("stored %s, want %s", gotNumbers, wantNumbers)
+			}
+			if gotReport != wantReport {
+				t.Errorf("the reports differ:\n%s\n%s", gotReport, wantReport)
+			}
+		})
+	}
+}
+
+// moveShards moves the slots of half of a node's shards to another node.
+func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
+	list, err := from.Do("KEYS", "*:all:t")
+	if err != nil {
+		return err
+	}
+	keys, _ := list.([]any)
+	for _, key := range keys[:len(keys)/2] {
+		slot, err := from.Do("CLUSTER", "KEYSLOT", fmt.Sprint(key))
+		if err == nil {
+			err = c.Move(fmt.Sprint(slot), from, to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBalance tests that the keys and the memory of each node are within 15% of the mean.
+func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
+	t.Helper()
+	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
+	for i, n := range c.Nodes {
+		size, _ := n.Must(t, "DBSIZE").(int64)
+		keys[i], bytes[i] = float64(size), usedMemory(t, n)-empty[i]
+	}
+	for what, list := range map[string][]float64{"keys": keys, "bytes": bytes} {
+		sum := 0.0
+		for _, v := range list {
+			sum += v
+		}
+		mean := sum / float64(len(list))
+		for i, v := range list {
+			if math.Abs(v/mean-1) > .15 {
+				t.Errorf("node %d has %.0f %s, and the mean is %.0f: %.0f", i, v, what, mean, list)
+			}
+		}
+		t.Logf("%s of the nodes: %.0f", what, list)
+	}
+}
+
+func usedMemory(t *testing.T, n *storetest.Redis) float64 {
+	t.Helper()
+	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.Must(t, "INFO", "memory")))
+	v, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
