@@ -103,9 +103,15 @@ type Backend interface {
 
 // Fleet is a backend that several replicas write.
 type Fleet interface {
-	// Moved returns, for each tenant, the progress of the counters and of the feedback on open
-	// sessions, over all replicas.
-	Moved(ctx context.Context) (map[string]session.Stand, error)
+	// Moved returns the progress of the counters and of the feedback on open sessions, over all
+	// replicas, for the tenants that the caller follows. Moved returns other tenants, too, that have
+	// changed since the last call, without their progress; at the first call all tenants with their
+	// progress.
+	Moved(ctx context.Context, follow []string) (map[string]session.Stand, error)
+	// Changes returns the deltas that the counters in memory lack: settlements of other replicas since
+	// the last Counters or Changes, as the last Moved has found the settlements, and own settlements
+	// whose answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
+	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// OpenFeedback lists open sessions with all feedback of each session, in the order of the
 	// newest feedback, after a place in that order.
 	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, said [][]feedback.Entry, last string, err error)

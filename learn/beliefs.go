@@ -93,7 +93,14 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 		b.dropProvisional(at)
 	}
 	for name, deltas := range byTenant {
-		b.tools.guard.Step(label.StepLearn, func() { b.addSettled(ctx, name, deltas) })
+		added := false
+		b.tools.guard.Step(label.StepLearn, func() {
+			b.addSettled(ctx, name, deltas)
+			added = true
+		})
+		if !added { // the counters in memory lack the deltas
+			delete(b.positions, name)
+		}
 	}
 	return nil
 }
@@ -191,20 +198,26 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	return nil
 }
 
-// follow rebuilds a tenant from the counters of all replicas, unless memory already has the
-// counters of this position. settled reports which sessions another replica has closed: provisional
-// rewards of these sessions are removed.
-func (b *beliefs) follow(ctx context.Context, name, position string, settled func(ids []session.ID) ([]bool, error)) error {
+// follow adds the changes by other replicas to a tenant in memory, or reads the tenant again, unless
+// memory already has the counters of this position. settled reports which sessions another replica has
+// closed: provisional rewards of these sessions are removed.
+func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old, read := b.positions[name]; read && old == position {
 		return nil
 	}
-	loaded, err := b.read(ctx, name)
+	added, err := b.addChanges(ctx, name, changes)
 	if err != nil {
 		return err
 	}
-	b.put(name, loaded)
+	if !added {
+		loaded, err := b.read(ctx, name)
+		if err != nil {
+			return err
+		}
+		b.put(name, loaded)
+	}
 	b.positions[name] = position
 	ids := b.dueBy(name, b.tools.now())
 	if len(ids) == 0 {
@@ -220,6 +233,38 @@ func (b *beliefs) follow(ctx context.Context, name, position string, settled fun
 		}
 	}
 	return nil
+}
+
+// addChanges adds the changes by other replicas to the counters of a tenant in memory, and reads maxima
+// and priors. added is false if the counters must be read from the backend. Lock b.mu.
+func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tenant string) ([]trial.Delta, bool)) (added bool, err error) {
+	_, followed := b.positions[name]
+	t, read := b.held(name)
+	if !followed || !read {
+		return false, nil
+	}
+	maxima, err := b.be.Maxima(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if err := b.adopt(ctx, name, t); err != nil {
+		return false, err
+	}
+	deltas, ok := changes(name)
+	if !ok {
+		return false, nil
+	}
+	delete(b.positions, name) // until memory has the deltas, which changes returns once: after a failure the counters are read
+	deltas, closed := ofDefinition(b.reward, deltas)
+	if len(closed) > 0 { // a replica with another definition of reward
+		return false, nil
+	}
+	t.counters.Today(b.tools.now())
+	t.counters.Add(deltas)
+	maxima, _ = ofDefinition(b.reward, maxima)
+	t.counters.Measured().Raise(maxima)
+	t.rewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
+	return true, nil
 }
 
 // feedbackPosition returns the place up to which the feedback of a tenant's open sessions was read.

@@ -52,18 +52,18 @@ func (f *follower) start(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the counters of the tenants in memory whose counters have changed since the last call. The
-// result replaces the counters in memory. The first call also reads tenants that are not in memory.
+// refresh updates the counters of the tenants in memory whose counters have changed since the last call. The
+// first call also reads tenants that are not in memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
 	}
-	moved, err := f.fleet.Moved(ctx)
+	moved, err := f.fleet.Moved(ctx, f.beliefs.names())
 	if err != nil {
 		return err
 	}
 	first, read := !f.started.Swap(true), 0
-	for name, stand := range moved {
+	for name, progress := range moved {
 		f.beliefs.see(name)
 		if f.beliefs.tenant(name) == nil { // no recent use
 			if !first || read >= tenantsAtStart {
@@ -73,10 +73,10 @@ func (f *follower) refresh(ctx context.Context) error {
 		}
 		err := f.tools.guard.Err(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
-			if err := f.beliefs.follow(ctx, name, stand.Counters, settled); err != nil {
+			if err := f.beliefs.follow(ctx, name, progress.Counters, f.fleet.Changes, settled); err != nil {
 				return err
 			}
-			return f.followFeedback(ctx, name, stand.ProvisionalRewards)
+			return f.followFeedback(ctx, name, progress.ProvisionalRewards)
 		})
 		if err != nil && !errors.Is(err, guard.ErrPanicked) { // a fault of one tenant does not stop the others
 			return err

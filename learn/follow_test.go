@@ -40,9 +40,11 @@ func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutM
 	return e.redis.OptOutOf(ctx, id)
 }
 
-func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
-	return e.redis.Moved(ctx)
+func (e elsewhere) Moved(ctx context.Context, follow []string) (map[string]session.Stand, error) {
+	return e.redis.Moved(ctx, follow)
 }
+
+func (e elsewhere) Changes(tenant string) ([]trial.Delta, bool) { return e.redis.Changes(tenant) }
 
 func (e elsewhere) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
 	return e.redis.OpenFeedback(ctx, tenant, after, limit)
@@ -76,11 +78,11 @@ type mined struct {
 	counters atomic.Pointer[string] // of this tenant
 }
 
-func (m *mined) Moved(ctx context.Context) (map[string]session.Stand, error) {
+func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.Stand, error) {
 	if m.moved.Load() {
 		panic("moved")
 	}
-	return m.elsewhere.Moved(ctx)
+	return m.elsewhere.Moved(ctx, follow)
 }
 
 func (m *mined) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {

@@ -35,7 +35,7 @@ type shardedTraffic struct {
 
 const trafficBatch = 20
 
-var trafficStart = time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
+func trafficStart() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
 // send sends the traffic to a store. A call that fails because the store is unavailable is repeated.
 func (x shardedTraffic) send(s *redis.Store) {
@@ -48,7 +48,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 				return
 			}
 			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
-				x.t.Fatalf("%s: %v", what, err)
+				x.t.Fatalf("%s: got %v, want no error", what, err)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 		var steps []session.Settlement
 		said := map[session.ID][]feedback.Entry{}
 		for n := from; n < min(from+trafficBatch, x.sessions); n++ {
-			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart.Add(time.Duration(n)*time.Second)
+			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart().Add(time.Duration(n)*time.Second)
 			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
 			for turn := range 3 {
 				b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", n, "-", turn), Tenant: "default", Session: id.String(), At: at, Turn: turn, Outcome: sample.Complete, Reply: sample.Reply{Text: x.text}})
@@ -83,7 +83,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 		again("write", func() error { return s.Write(ctx, b) })
 		again("feedback", func() error { _, err := s.AddFeedback(ctx, "default", said); return err })
 		again("settle", func() error { _, err := s.Settle(ctx, steps); return err })
-		if up := counters.Maxima(trafficStart); len(up) > 0 {
+		if up := counters.Maxima(trafficStart()); len(up) > 0 {
 			again("raise", func() error { return s.Raise(ctx, "default", up) })
 		}
 	}
@@ -102,10 +102,10 @@ func openStore(t *testing.T, url string) *redis.Store {
 // reportOf returns the report of a store, and the numbers of stored values.
 func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
-	now := func() time.Time { return trafficStart.Add(time.Hour) }
+	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-		Failed: func(step label.Step, err error) { t.Error(step, err) },
+		Failed: func(step label.Step, err error) { t.Errorf("step %s: got %v, want no error", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

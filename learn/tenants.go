@@ -3,6 +3,8 @@ package learn
 import (
 	"container/list"
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -97,6 +99,13 @@ func (b *beliefs) held(name string) (t *tenant, read bool) {
 	return t, t != nil && t.read
 }
 
+// names returns the names of the tenants in memory.
+func (b *beliefs) names() []string {
+	b.tenantsMu.RLock()
+	defer b.tenantsMu.RUnlock()
+	return slices.Collect(maps.Keys(b.tenants))
+}
+
 // otherDefinitions returns the number of sessions that were counted under other definitions of reward.
 func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	if t := b.tenant(name); t != nil {
@@ -105,8 +114,9 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// put replaces a tenant by a fresh copy from the backend. Lock b.mu.
+// put replaces a tenant by a fresh copy from the backend, whose position is not known. Lock b.mu.
 func (b *beliefs) put(name string, fresh *tenant) {
+	b.positions[name] = ""
 	old := b.hold(name)
 	if _, read := b.held(name); read {
 		fresh.rewards = old.rewards

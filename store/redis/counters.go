@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,9 +42,16 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			if pending = slices.DeleteFunc(pending, func(i int) bool { return after[i] == before[i] }); len(pending) == 0 {
 				break
 			}
-			before = after
+			maps.Copy(before, after)
 		}
 		list = sum(shards)
+		var upTo []int64
+		if len(pending) == 0 {
+			for i := range parts {
+				upTo = append(upTo, integer(before[i]))
+			}
+		}
+		s.counted(tenant, upTo)
 		return nil
 	})
 	slices.SortFunc(list, trial.Compare)

@@ -18,20 +18,22 @@ type between struct {
 	open   sync.WaitGroup
 
 	mu   sync.Mutex
-	seen int  // commands since the last call of next
-	at   int  // number of the command with the fault
-	how  harm // kind of the fault
-	done bool // the fault has happened
+	seen int    // commands since the last call of next
+	at   int    // number of the command with the fault
+	how  harm   // kind of the fault
+	done bool   // the fault has happened
+	held []byte // command that release sends
 }
 
 // harm is the fault of a command: the connection breaks before the server has the command, the
-// connection breaks after the server has executed the command, or the server answers with the error
-// text of the harm.
+// connection breaks after the server has executed the command, the connection breaks and the server has the
+// command at the call of release, or the server answers with the error text of the harm.
 type harm string
 
 const (
 	cutBefore harm = "cut before"
 	cutBehind harm = "cut behind"
+	late      harm = "late"
 )
 
 func standBetween(t *testing.T, server string) *between {
@@ -91,6 +93,21 @@ func (b *between) judge(name string) harm {
 	return b.how
 }
 
+// release sends a late command, and waits for the reply.
+func (b *between) release() error {
+	server, err := net.Dial("tcp", b.server)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err = server.Write(b.held); err == nil {
+		_, err = readRaw(bufio.NewReader(server))
+	}
+	return err
+}
+
 func (b *between) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", b.server)
@@ -110,6 +127,11 @@ func (b *between) serve(client net.Conn) {
 		}
 		switch how := b.judge(name); how {
 		case cutBefore:
+			return
+		case late:
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.held = raw
 			return
 		case "", cutBehind:
 			if _, err := server.Write(raw); err != nil {

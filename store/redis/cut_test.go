@@ -217,7 +217,7 @@ func views() []deed {
 		}),
 		read("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.OptOutOf(ctx, sid(5))) }),
 		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
-			m, err := s.Moved(ctx)
+			m, err := s.Moved(ctx, []string{ourTenant})
 			return m[ourTenant].Counters, err
 		}),
 		read("consultations", func(ctx context.Context, s *redis.Store) (any, error) {

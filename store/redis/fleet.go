@@ -39,6 +39,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
 			s.suspect() // the list of tenants may be lost as well
+			s.forgetCounted()
 		}
 	}
 	return epoch, err

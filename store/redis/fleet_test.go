@@ -183,7 +183,7 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	ctx := t.Context()
 	stand := func() session.Stand {
 		t.Helper()
-		all, err := other.Moved(ctx)
+		all, err := other.Moved(ctx, []string{"default"})
 		if err != nil {
 			t.Fatal(err)
 		}

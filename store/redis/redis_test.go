@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,7 +134,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return sizes(t, server) })
 }
 
-// sizes returns the bytes of each key without an expiry.
+// sizes returns the bytes of each key without an expiry; for a log of settlements 0, if the log is within its bound.
 func sizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}
@@ -142,6 +143,10 @@ func sizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 		key, _ := k.(string)
 		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl < 0 {
 			out[key], _ = server.Must(t, "MEMORY", "USAGE", key).(int64)
+			if strings.HasSuffix(key, ":all:log") {
+				out[key], _ = server.Must(t, "XLEN", key).(int64)
+				out[key] = max(0, out[key]-32)
+			}
 		}
 	}
 	return out

@@ -59,14 +59,15 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	tenants := map[string]bool{}
 	for i := range steps {
 		tenants[steps[i].Tenant] = true
-		p.add(ofSession(steps[i].Tenant, steps[i].ID), stepArgs(&steps[i])...)
+		p.add(ofSession(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
 	}
 	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err
 	}
 	for i, n := range p.answers() {
-		taken[i] = n == 1
+		taken[i] = n > 0
 	}
+	s.stands.answered(p, int(s.shards.Load()))
 	return taken, nil
 }
 

@@ -1,9 +1,11 @@
 -- Takes steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go
 -- into the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
 -- ARGV, any number of: session, version before, version after, what it was settled with, the state of its feedback, the number of
--- rows; and of each row its digest, its name, the number of deltas; and of each delta field and value. Answers of each step 1
--- where it was taken, else 0.
-local taken, any = {}, false
+-- rows; and of each row its digest, its name, the number of deltas; and of each delta field and value; then the deltas for the log.
+-- Returns for each step the number of this call in the shard, or 0 if the step was not taken. The log of a shard has an entry for each of
+-- its last calls: the tenant, and the deltas unless they are long. A number without an entry tells readers that the log is incomplete.
+local mostCalls, mostBytes = 32, 32768
+local taken, moved, log = {}, nil, {}
 local function step()
   local id, from, to, applied, state, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
   local s = key('s', id)
@@ -11,7 +13,10 @@ local function step()
   local version = v[2] and string.match(v[2], '^%d+') or '0'
   local ok = version == from
   if ok then
-    any = true
+    if not moved then
+      moved = call('HINCRBY', T, 'moved', 1)
+      if sharded then call('ZADD', A .. 'moved', moved, N) end
+    end
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
     if from == '0' then call('ZREM', P .. 'told', id) end
@@ -47,12 +52,16 @@ local function step()
       if call('EXISTS', c) == 1 then call('HSET', P .. 'counters', k, name) else call('HDEL', P .. 'counters', k) end
     end
   end
-  taken[#taken + 1] = ok and 1 or 0
+  local deltas = arg()
+  if ok then log[#log + 1] = deltas end
+  taken[#taken + 1] = ok and moved or 0
 end
 while more() do step() end
-if any then
-  local n = call('HINCRBY', T, 'moved', 1)
-  if sharded then call('ZADD', A .. 'moved', n, N) end
+if moved and sharded then
+  local deltas = table.concat(log)
+  local entry = { A .. 'log', 'MAXLEN', '=', mostCalls, moved .. '-1', 't', N }
+  if #deltas <= mostBytes then entry[8], entry[9] = 'd', deltas end
+  call('XADD', unpack(entry))
 end
 done()
 return taken

@@ -1,0 +1,243 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/bandit/trial"
+)
+
+// Changes of counters, so that a replica adds the settlements of other replicas to its counters instead
+// of reading all counters again. Each shard keeps a log of its last settlements (settle.lua). Moved reads
+// the new entries of the logs, and Changes returns them.
+
+// mostPending bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
+// read completely.
+const mostPending = 32 << 20
+
+// logged is an entry of the log of a shard.
+type logged struct {
+	shard  int
+	number int64 // number of the call that settled, in the shard
+	deltas string
+}
+
+// Changes returns the deltas that the reader's counters lack: the settlements since the last Counters or
+// Changes for the tenant, as Moved has read the deltas, without the steps that Settle has reported as
+// taken. A step whose answer was lost is among the deltas. ok is false if the deltas are incomplete:
+// read the Counters. Changes must not run during a Settle of the same Store.
+func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
+	s.stands.mu.Lock()
+	defer s.stands.mu.Unlock()
+	at := s.stands.tenants[tenant]
+	if at == nil || at.counted == nil {
+		return nil, false
+	}
+	for _, e := range at.pending {
+		list, err := unpackDeltas(e.deltas)
+		if err != nil {
+			s.stands.drop(at)
+			return nil, false
+		}
+		deltas = append(deltas, list...)
+	}
+	s.stands.omit(at, func(logged) bool { return true })
+	return deltas, true
+}
+
+// omit deletes pending deltas. Lock mu.
+func (s *stands) omit(at *stand, which func(e logged) bool) {
+	at.pending = slices.DeleteFunc(at.pending, func(e logged) bool {
+		gone := which(e)
+		if gone {
+			s.bytes -= len(e.deltas)
+		}
+		return gone
+	})
+	if len(at.pending) == 0 {
+		at.pending = nil
+	}
+}
+
+// drop notes that the deltas of a tenant are incomplete. Lock mu.
+func (s *stands) drop(at *stand) {
+	at.counted = nil
+	s.omit(at, func(logged) bool { return true })
+}
+
+// forget notes that Redis may have lost settlements. Lock mu.
+func (s *stands) forget() {
+	for i := range s.own {
+		s.own[i] = nil
+	}
+	for _, at := range s.tenants {
+		s.drop(at)
+		s.change(at)
+	}
+}
+
+// forgetCounted notes that Redis may have lost settlements.
+func (s *Store) forgetCounted() {
+	s.stands.mu.Lock()
+	defer s.stands.mu.Unlock()
+	s.stands.forget()
+}
+
+// counted notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
+func (s *Store) counted(tenant string, upTo []int64) {
+	s.stands.mu.Lock()
+	defer s.stands.mu.Unlock()
+	at := s.stands.of(tenant)
+	if at == nil {
+		return
+	}
+	for shard, n := range upTo {
+		if s.stands.read[shard].settled > n && at.counted == nil { // entries after n were read and not kept
+			upTo = nil
+			break
+		}
+	}
+	if upTo == nil {
+		s.stands.drop(at)
+		return
+	}
+	at.counted = upTo
+	s.stands.omit(at, func(e logged) bool { return e.number <= upTo[e.shard] })
+}
+
+// answered notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
+// without an answer may run later, and its deltas are read from the log.
+func (s *stands) answered(p *plan, shards int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil {
+		return
+	}
+	for _, k := range p.calls {
+		list, _ := k.reply.Int64Slice()
+		number := slices.Max(append(list, 0))
+		at := p.items[k.items[0]].at
+		shard := int(at.hash) % shards
+		if number == 0 {
+			continue
+		}
+		if number > s.read[shard].settled {
+			if s.own[shard] == nil {
+				s.own[shard] = map[int64]struct{}{}
+			}
+			s.own[shard][number] = struct{}{}
+		} else if t := s.tenants[at.tenant]; t != nil { // a look has read the entry before the answer came
+			s.omit(t, func(e logged) bool { return e.shard == shard && e.number == number })
+		}
+	}
+}
+
+// readLogs reads the settlements of shards after the last look, and keeps those of other replicas for
+// tenants with known counters. gaps are the looks at shards whose log has lost entries. Lock
+// s.stands.mu.
+func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look) (gaps map[int]bool, err error) {
+	logs, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.XMessageSliceCmd {
+		return p.XRange(ctx, all[l.shard].lists+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
+	})
+	if err != nil {
+		return nil, err
+	}
+	gaps = map[int]bool{}
+	st := &s.stands
+	for i, l := range looks {
+		next, own := l.from.settled+1, st.own[l.shard]
+		for _, m := range logs[i].Val() {
+			number, _, _ := strings.Cut(m.ID, "-")
+			n, _ := strconv.ParseInt(number, 10, 64)
+			if n > next { // the log has lost entries
+				break
+			}
+			next = n + 1
+			name, _ := m.Values["t"].(string)
+			deltas, whole := m.Values["d"].(string)
+			_, isOwn := own[n]
+			at := st.tenants[name]
+			if at == nil || at.counted == nil || isOwn || n <= at.counted[l.shard] {
+				continue
+			}
+			if st.bytes += len(deltas); !whole || st.bytes > mostPending {
+				st.bytes -= len(deltas)
+				st.drop(at)
+				continue
+			}
+			at.pending = append(at.pending, logged{l.shard, n, deltas})
+		}
+		for n := range own {
+			if n <= l.to.settled {
+				delete(own, n)
+			}
+		}
+		gaps[i] = next <= l.to.settled
+	}
+	return gaps, nil
+}
+
+// packDeltas encodes deltas: scope, field, day and value of each. A scope that repeats is one byte.
+func packDeltas(deltas []trial.Delta) string {
+	var b []byte
+	scope := ""
+	for i := range deltas {
+		d := &deltas[i]
+		if d.Key.Scope == scope {
+			b = append(b, 0)
+		} else {
+			scope = d.Key.Scope
+			b = append(binary.AppendUvarint(b, uint64(len(scope))+1), scope...)
+		}
+		b = append(binary.AppendUvarint(b, uint64(len(d.Key.Field))), d.Key.Field...)
+		b = binary.AppendVarint(binary.AppendVarint(b, int64(d.Key.Day)), d.Value)
+	}
+	return string(b)
+}
+
+func unpackDeltas(text string) (deltas []trial.Delta, err error) {
+	b, scope := []byte(text), ""
+	size := func() uint64 {
+		n, length := binary.Uvarint(b)
+		if length <= 0 {
+			err = ErrCorrupt
+			return 0
+		}
+		b = b[length:]
+		return n
+	}
+	cut := func(n uint64) (out string) {
+		if n > uint64(len(b)) {
+			err = ErrCorrupt
+			return ""
+		}
+		out, b = string(b[:n]), b[n:]
+		return out
+	}
+	number := func() int64 {
+		n, length := binary.Varint(b)
+		if length <= 0 {
+			err = ErrCorrupt
+			return 0
+		}
+		b = b[length:]
+		return n
+	}
+	for len(b) > 0 && err == nil {
+		if n := size(); n > 0 {
+			scope = cut(n - 1)
+		}
+		d := trial.Delta{Key: trial.Key{Scope: scope, Field: cut(size())}}
+		d.Key.Day, d.Value = int32(number()), number() //nolint:gosec // as packed
+		deltas = append(deltas, d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return deltas, nil
+}

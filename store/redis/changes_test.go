@@ -1,0 +1,271 @@
+package redis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// A replica that adds the changes of other replicas and its own settlements to the counters that it has read once has
+// the counters of the store, in any order of settlements and looks. A look after few settlements reads no counters.
+func TestChangesKeepCountersCurrent(t *testing.T) {
+	server := storetest.StartRedis(t)
+	follower, others := few(t, server.URL(), 4), []*redis.Store{few(t, server.URL(), 4), few(t, server.URL(), 4)}
+	tenants := []string{ourTenant, "other"}
+	have := map[string]map[trial.Key]int64{}
+	add := func(tenant string, deltas []trial.Delta) {
+		for _, d := range deltas {
+			if have[tenant][d.Key] += d.Value; have[tenant][d.Key] == 0 {
+				delete(have[tenant], d.Key)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	sessions, complete, changed := 0, 0, 0
+	settle := func(s *redis.Store, count int) {
+		for range count {
+			sessions++
+			tenant := tenants[random.IntN(2)]
+			deltas := []trial.Delta{
+				{Key: trial.Key{Scope: fmt.Sprint("arm", random.IntN(3)), Field: "n", Day: 7}, Value: 1}, {Key: trial.Key{Field: "sum"}, Value: random.Int64N(9) - 4},
+			}
+			taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
+			if err != nil || !taken[0] {
+				t.Fatalf("got taken %v, error %v, want taken", taken, err)
+			}
+			if s == follower && have[tenant] != nil {
+				add(tenant, deltas)
+			}
+		}
+	}
+	for range 120 {
+		switch random.IntN(4) {
+		case 0:
+			settle(follower, 1+random.IntN(3))
+		case 1, 2:
+			settle(others[random.IntN(2)], 1+random.IntN(8))
+		default:
+			settle(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // more than the logs hold
+		}
+		if _, err := follower.Moved(t.Context(), tenants); err != nil {
+			t.Fatal(err)
+		}
+		for _, tenant := range tenants {
+			want, err := others[1].Counters(t.Context(), tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if deltas, ok := follower.Changes(tenant); ok {
+				changed++
+				add(tenant, deltas)
+			} else {
+				complete++
+				list, err := follower.Counters(t.Context(), tenant)
+				if err != nil {
+					t.Fatal(err)
+				}
+				have[tenant] = map[trial.Key]int64{}
+				add(tenant, list)
+			}
+			var got []trial.Delta
+			for k, v := range have[tenant] {
+				got = append(got, trial.Delta{Key: k, Value: v})
+			}
+			slices.SortFunc(got, trial.Compare)
+			if !slices.Equal(got, want) {
+				t.Fatalf("after %d sessions %s has %v, want %v", sessions, tenant, got, want)
+			}
+		}
+	}
+	if complete < 4 || changed < 4*complete {
+		t.Errorf("the counters were read %d times, and changes %d times; want both, and mostly changes", complete, changed)
+	}
+}
+
+// After a loss of data, and after an error inside of the script, the counters are read again.
+func TestUncertainChangesAreIncomplete(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 4)
+	look := func() bool {
+		t.Helper()
+		if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
+			t.Fatal(err)
+		}
+		_, ok := s.Changes(ourTenant)
+		if _, err := s.Counters(t.Context(), ourTenant); err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if _, err := s.Settle(t.Context(), oneStep(1)); err != nil {
+		t.Fatal(err)
+	}
+	if look() || !look() {
+		t.Error("the changes are complete before the first read, or incomplete afterwards")
+	}
+	if _, err := s.Epoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "DEL", "precept:{precept}:epoch")
+	if _, err := s.Epoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if look() {
+		t.Error("the changes are complete although the epoch changed")
+	}
+	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
+	if _, err := s.Settle(t.Context(), oneStep(2)); err == nil {
+		t.Fatal("the settlement has no error, want an error inside of the script")
+	}
+	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
+	if look() {
+		t.Error("the changes are complete although a settlement failed")
+	}
+}
+
+// oneStep is the settlement of a session that adds its number to a counter.
+func oneStep(n int) []session.Settlement {
+	return []session.Settlement{{Tenant: ourTenant, ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
+}
+
+// A settlement whose answer was lost is among the changes once, whether Redis runs the settlement before
+// or after the next look, or after a complete read.
+func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
+	for _, order := range []string{"at once", "after a look", "after a complete read"} {
+		t.Run(order, func(t *testing.T) {
+			server := storetest.StartRedis(t)
+			proxy := standBetween(t, server.Addr)
+			defer proxy.close()
+			s := few(t, proxy.url(), 4)
+			defer s.Close() //nolint:errcheck // nothing is lost
+			look := func() (sum int64) {
+				t.Helper()
+				if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
+					t.Fatal(err)
+				}
+				deltas, ok := s.Changes(ourTenant)
+				for _, d := range deltas {
+					sum += d.Value
+				}
+				if !ok {
+					t.Fatal("the changes are incomplete")
+				}
+				return sum
+			}
+			read := func() (sum int64) {
+				t.Helper()
+				list, err := s.Counters(t.Context(), ourTenant)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range list {
+					sum += d.Value
+				}
+				return sum
+			}
+			settle := func(n int, how harm) {
+				t.Helper()
+				proxy.next(0, how)
+				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (how != "") {
+					t.Fatalf("got error %v with the fault %q", err, how)
+				}
+			}
+			settle(1, "")
+			if _, err := s.Moved(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			have := read()
+			how := cutBehind
+			if order != "at once" {
+				how = late
+			}
+			settle(10, how)
+			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // closes the breaker
+				t.Log(err)
+			}
+			switch order {
+			case "after a look":
+				have += look()
+				if err := proxy.release(); err != nil {
+					t.Fatal(err)
+				}
+			case "after a complete read":
+				look()
+				have = read()
+				if err := proxy.release(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settle(100, "")
+			have += 100
+			have += look()
+			have += look()
+			if want := read(); have != want || want != 111 {
+				t.Errorf("the reader has %d, and the store %d; want 111", have, want)
+			}
+		})
+	}
+}
+
+// Of tenants that the reader does not follow, no deltas wait, and no position stays.
+func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
+	server := storetest.StartRedis(t)
+	follower, other := few(t, server.URL(), 4), few(t, server.URL(), 4)
+	tenants := []string{"a", "b", "c"}
+	moved := func(follow ...string) map[string]session.Stand {
+		t.Helper()
+		m, err := follower.Moved(t.Context(), follow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	n := 0
+	settle := func(tenant string) {
+		t.Helper()
+		n++
+		step := oneStep(n)
+		step[0].Tenant = tenant
+		if _, err := other.Settle(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tenant := range tenants {
+		settle(tenant)
+	}
+	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
+		t.Fatalf("the first look returns %v, want all tenants with positions", m)
+	}
+	for _, tenant := range tenants {
+		if _, err := follower.Counters(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle("b")
+	settle("c")
+	m := moved("a", "b")
+	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Stand{}) || len(m) != 3 {
+		t.Errorf("got %v, want positions of a and b, and the name of c", m)
+	}
+	if _, ok := follower.Changes("c"); ok {
+		t.Error("the changes of a tenant that no reader follows are kept")
+	}
+	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
+		t.Errorf("got %v, %v, want the delta of b", deltas, ok)
+	}
+	if m := moved("a"); len(m) != 1 {
+		t.Errorf("got %v, want a alone", m)
+	}
+	if m := moved("b"); m["b"].Counters == "" {
+		t.Errorf("got %v, want a position of b", m)
+	}
+	if _, ok := follower.Changes("b"); ok {
+		t.Error("the changes of a tenant are complete although no reader followed the tenant in between")
+	}
+}
