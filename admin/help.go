@@ -38,7 +38,7 @@ func (s *Server) help(c echo.Context) error {
 	return s.show(c, shown{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
 			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
-			filters("/help", "Search the documentation", f.clear("q"), wordField("Words", "q", words, "30", h.Type("search"))),
+			filters("/help", "Documentation", f.clear("q"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
 			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(words) }),
 			helpList(guides(), h.Class("guides")),
 			h.P(

@@ -44,7 +44,7 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal("chromium is not installed; apt-get install chromium")
 	}
-	link := playDemo(t)
+	link := playDemo(t, 6000)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	t.Cleanup(cancel)
@@ -90,9 +90,9 @@ func widths(t *testing.T) []int {
 }
 
 // playDemo runs the demo to its end and returns the link of the dashboard.
-func playDemo(t *testing.T) string {
+func playDemo(t *testing.T, sessions int) string {
 	t.Helper()
-	cmd := exec.Command("precept", "demo", "--sessions", "6000")
+	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

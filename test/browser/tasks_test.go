@@ -1,0 +1,94 @@
+package browser
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A person reads the money of the week and the lessons to switch off on the overview, approves a lesson
+// with its evidence, sees the author of the change, and undoes a retirement, on a running program.
+func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed; apt-get install chromium")
+	}
+	link := playDemo(t, 1500)
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true))
+	t.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocator)
+	t.Cleanup(cancelTab)
+	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(stop)
+	base, _, _ := strings.Cut(link, "/login")
+	if err := chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitVisible(chromedp.CSS("nav"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []struct {
+		name   string
+		clicks []string // selectors, from the overview on
+		then   string   // expression that becomes true
+	}{
+		{"this week in money", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
+		{
+			"a lesson to switch off, and the reason", nil,
+			`[...document.querySelectorAll("main tbody tr")].some(r => r.textContent.includes("benched") && /retir/i.test(r.textContent))`,
+		},
+		{
+			"approve with evidence",
+			[]string{"nav a[href='/queue']", "main form[action$='/approve'] button"},
+			`document.querySelector("main").textContent.includes("is active now") || document.body.textContent.includes("is active now")`,
+		},
+		{
+			"the author and the time of a change",
+			[]string{"nav a[href='/lessons']", "main a[href^='/lessons/run-the-suite-of-the-package']"},
+			`/approved the lesson/.test(document.querySelector(".decided").textContent) && document.querySelector(".decided time") != null`,
+		},
+		{
+			"retire a lesson",
+			[]string{"main a[href^='/lessons/add-more-comments']", ".actions details:has(form[action$='/retire']) summary", ".actions form[action$='/retire'] button"},
+			`document.body.textContent.includes("is archived now")`,
+		},
+		{
+			"undo the retirement",
+			[]string{"nav a[href='/lessons']", "main a[href^='/lessons/add-more-comments']", ".decided form[action$='/restore'] button"},
+			`document.body.textContent.includes("is active now")`,
+		},
+	} {
+		if err := chromedp.Do(ctx, chromedp.Navigate(base+"/"), chromedp.WaitVisible(chromedp.CSS("nav"))); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range task.clicks {
+			if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at))); err != nil {
+				t.Fatalf("%s: got error %v for a click on %s, want none", task.name, err, at)
+			}
+		}
+		if len(task.clicks) > 3 {
+			t.Errorf("%s: takes %d clicks, want at most 3", task.name, len(task.clicks))
+		}
+		if !becomes(ctx, task.then) {
+			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
+			t.Errorf("%s: got %s, want %s", task.name, at, task.then)
+		}
+	}
+}
+
+// becomes reports whether an expression becomes true; a click may still load another page.
+func becomes(ctx context.Context, expression string) bool {
+	for range 400 {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
+}
