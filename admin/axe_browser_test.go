@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"precept/inject/rules"
 )
 
 // axeScript returns the source of axe-core, and skips the test without axe-core.
@@ -43,14 +46,19 @@ func furnished(t *testing.T) (server *httptest.Server, pages []string) {
 	f, lib, keeper := withLessons(t, nil)
 	views := newViews(t, k, func(o *Options) {
 		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
+		o.Read.Rules = &someRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	views.reports = f.reports
+	bad := func(v *View) { v.Name, v.Query = "bad sessions", "verdict=poor" }
+	if _, err := views.views.change(t.Context(), "default", "", rand.Reader, bad); err != nil {
+		t.Fatal(err)
+	}
 	server = httptest.NewServer(views)
 	t.Cleanup(server.Close)
 	return server, []string{
 		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",
-		"/sessions/" + id.String(), "/samples", "/health", "/lessons/nobody", "/help", "/help/DASHBOARD",
+		"/sessions/" + id.String(), "/compare", "/runs/nightly-build-1", "/views", "/rules", "/samples", "/health", "/lessons/nobody", "/help", "/help/DASHBOARD",
 	}
 }
 
