@@ -51,7 +51,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		t.Errorf("%d exchanges were written into a store that takes nothing", n)
 	}
 	close(gate)
-	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Healthy() })
+	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Trouble() == "" })
 }
 
 // failing is a backend whose calls all fail.
@@ -82,7 +82,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
 		t.Errorf("ready depends on the store: %d %s", res.StatusCode, body)
 	}
-	eventually(t, func() bool { return !r.Parts().Store.Healthy() })
+	eventually(t, func() bool { return r.Parts().Store.Trouble() != "" })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
 		t.Errorf("feedback that cannot be kept: %d %s", res.StatusCode, body)
 	}

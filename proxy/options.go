@@ -82,8 +82,8 @@ type Recorder interface {
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Healthy reports whether the last write succeeded.
-	Healthy() bool
+	// Trouble says which part of the store does not work; "": all parts work.
+	Trouble() string
 }
 
 // Feedback stores the feedback of clients about sessions.

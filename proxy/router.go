@@ -190,11 +190,11 @@ func (p *Proxy) Drain() { p.draining.Store(true) }
 // Ready returns the state of precept in a line, or why no requests should come. Ready does not
 // depend on the store: an agent can work without the store.
 func (p *Proxy) Ready() (string, error) {
-	switch {
-	case p.draining.Load():
+	if p.draining.Load() {
 		return "", errors.New("draining")
-	case !p.opts.Store.Healthy():
-		return "ok, degraded: the store cannot be written", nil
+	}
+	if trouble := p.opts.Store.Trouble(); trouble != "" {
+		return "ok, degraded: " + trouble, nil
 	}
 	return "ok", nil
 }

@@ -74,7 +74,6 @@ const (
 	starting shipperPhase = iota // Open waits, a moment
 	running
 	stopping // rows are shipped without delay
-	volatile // the backend stores nothing
 )
 
 // ship writes due rows to the backend, and maintains the outbox. A failure does not affect the
@@ -233,8 +232,6 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 		d.tools.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		d.tools.state.heldBytes.Add(-b.held)
 		d.tools.state.delivered.Store(b.flush)
-		d.phase = volatile
-		d.tools.state.healthy(false)
 		return nil
 	}
 	if err != nil {

@@ -53,6 +53,7 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 	if h.next.empty() {
 		return false
 	}
+	offered := len(h.next.exchanges)
 	h.putErr = h.tools.guard.Err(label.StepSpool, h.append)
 	if begun = h.putErr == nil && h.outbox != nil; !begun {
 		h.next.starts = nil
@@ -67,6 +68,9 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 	h.tools.state.outboxFailed.Store(false)
 	if h.outbox != nil {
 		h.tools.state.durable.Store(h.next.flush)
+		if offered > 0 {
+			h.tools.state.outboxFull.Store(h.next.dropped[droppedQuota] > 0)
+		}
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()

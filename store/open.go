@@ -31,8 +31,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, volatile := o.Backend.(Volatile)
-	live := newLive(o.Sessions, o.Tenant, volatile, o.Replica)
+	_, s.state.volatile = o.Backend.(Volatile)
+	live := newLive(o.Sessions, o.Tenant, s.state.volatile, o.Replica)
 
 	// The parts that requests call.
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}

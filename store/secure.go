@@ -42,7 +42,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight
 	}
 	if failed != nil {
 		d.tools.state.healthy(false)
-	} else if d.tail.empty() && d.phase != volatile { // also after an outage without new rows
+	} else if d.tail.empty() { // also after an outage without new rows
 		d.tools.state.healthy(true)
 	}
 	if box == nil {

@@ -30,11 +30,14 @@ type state struct {
 	reread       atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
 	down         atomic.Bool  // the last write to the backend failed
 	outboxFailed atomic.Bool  // the last write to the outbox failed
+	outboxFull   atomic.Bool  // the outbox had no room for the newest exchanges
+	volatile     bool         // the backend stores nothing; set by Open
 	recovered    func()       // called when the backend takes a write after a failed one; may be nil
 }
 
 // healthy notes the result of a write to the backend.
 func (s *state) healthy(ok bool) {
+	ok = ok && !s.volatile
 	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
 		s.recovered()
 	}

@@ -102,6 +102,26 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
 
+// Trouble says which part of the store does not work, and the effect; "": all parts work.
+func (s *Store) Trouble() string {
+	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
+	switch {
+	case s.state.volatile:
+		return "nothing is stored, because the data directory cannot be written"
+	case s.state.down.Load() && full:
+		return "the store cannot be written, and the outbox is full: new exchanges are dropped"
+	case s.state.down.Load():
+		return "the store cannot be written"
+	case full:
+		return "the outbox is full: new exchanges are dropped"
+	case s.state.outboxFailed.Load():
+		return "the outbox cannot be written"
+	case s.options.Queue.Path != "" && s.shipper.handoff.outbox == nil:
+		return "the outbox cannot be opened: exchanges wait in memory"
+	}
+	return ""
+}
+
 // Drained returns a channel that is closed when Run has ended.
 func (s *Store) Drained() <-chan struct{} { return s.drained.opened }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -29,6 +30,10 @@ type diagnosis struct {
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
+	// Ready is the answer of /readyz of the running server. Without a server there is none.
+	Ready *readiness `json:"ready,omitempty"`
+	// DataDir says why the data directory cannot be written.
+	DataDir string `json:"data_dir_error,omitempty"`
 }
 
 // missing informs the operator about exchanges that the store has lost.
@@ -59,7 +64,6 @@ const asideShown = 20
 
 // losses adds the rows of the store that no learning used to a diagnosis.
 func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
-	d.SetAside.Latest = []deadLetter{}
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (w *invocation) doctor() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.configured(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		d, err := diagnose(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
@@ -94,15 +98,19 @@ func (w *invocation) doctor() *cobra.Command {
 	})
 }
 
+// diagnose reads the account and the store, and asks the running server. A server on a data directory that cannot be
+// written has no run.json, and is asked at the address of the key listen.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
-	d, err := balance(ctx, tools, cfg)
-	if err != nil {
-		return diagnosis{}, err
+	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
+	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
+		d.Running = &running
+	} else if err := server.Unwritable(cfg.DataDir); err != nil {
+		d.DataDir = err.Error()
 	}
-	if r, err := server.ReadRunFile(cfg.DataDir); err == nil {
-		d.Running = &r
+	if r := askReady(ctx, cfg); d.Running != nil || d.DataDir != "" && r.Ready {
+		d.Ready = &r
 	}
-	return d, nil
+	return d, d.balance(ctx, tools, cfg)
 }
 
 // printDiagnosis prints a diagnosis for people.
@@ -143,8 +151,14 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	if d.Trouble != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
 	}
+	if d.DataDir != "" {
+		printWrapped(out, columns, "%s", report.Printable(d.DataDir))
+	}
 	if d.Missing > 0 {
 		printWrapped(out, columns, missing, d.Missing)
+	}
+	if d.Ready != nil {
+		printWrapped(out, columns, "server: %s: %s", d.Ready.URL, d.Ready.Says)
 	}
 	if d.Running != nil {
 		printWrapped(
@@ -156,23 +170,23 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 }
 
 // balance reads the account of the data directory, and the counts of the store if the store is
-// readable. With an account, an unreadable store is part of the answer and no error.
-func balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
-	d := diagnosis{}
-	var err error
-	if d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir)); err != nil {
-		return d, err
+// readable. With an account or a server, an unreadable store is part of the answer and no error.
+func (d *diagnosis) balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
+	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
+	if err != nil && d.Ready == nil {
+		return err
 	}
-	e, err := tools.OpenStored(ctx, cfg)
-	if err == nil {
+	e, failed := tools.OpenStored(ctx, cfg)
+	if failed == nil {
 		defer e.Close() //nolint:errcheck // only read
-		if d.Store, err = e.Stats(ctx); err == nil {
+		if d.Store, failed = e.Stats(ctx); failed == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
-			err = d.losses(ctx, e)
+			failed = d.losses(ctx, e)
 		}
 	}
-	if err != nil && d.Admitted > 0 {
+	err = errors.Join(err, failed)
+	if err != nil && (d.Admitted > 0 || d.Ready != nil) {
 		d.Trouble, err = err.Error(), nil
 	}
-	return d, err
+	return err
 }

@@ -1,9 +1,13 @@
 package verbs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,4 +65,61 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	put("other", 2) // the replicas of a fleet count together
 	told(false)
+}
+
+// Doctor shows the answer of /readyz: with the store, without the store, with a full outbox, and from a server
+// whose data directory cannot be written, which has no run.json.
+func TestDoctorAgreesWithReady(t *testing.T) {
+	agree := func(p *harness.Process, want string, flags ...string) {
+		t.Helper()
+		var says string
+		p.Eventually("the answer "+want, func() bool {
+			_, says = harness.Get(t, p.Data+"/readyz", "")
+			return strings.TrimSpace(says) == want
+		})
+		var d struct {
+			Ready struct {
+				Ready     bool
+				URL, Says string
+			}
+			DataDir string `json:"data_dir_error"`
+		}
+		out := harness.MustVerb(t, append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
+		if err := json.Unmarshal([]byte(out), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Ready.Says != want || !d.Ready.Ready || d.Ready.URL != p.Data+"/readyz" || (d.DataDir != "") != strings.Contains(want, "data directory") {
+			t.Errorf("doctor: got %+v, want the answer %q of %s", d, want, p.Data)
+		}
+	}
+	model := harness.Parrot(t, harness.Said("r", "hello"))
+	server := storetest.StartRedis(t)
+	at := []string{"--store-url", server.URL()}
+	p := harness.Begins(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
+	agree(p, "ok", at...)
+	server.Kill()
+	agree(p, "ok, degraded: the store cannot be written", at...)
+	for range 24 {
+		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
+		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
+			t.Fatalf("got status %d, want 200: %s", code, body)
+		}
+	}
+	agree(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", at...)
+	p.Stops()
+
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = harness.Launch(t, filepath.Join(file, "data"), nil, "--upstream", model.URL+"/v1")
+	line := regexp.MustCompile(`data=(http://(\S+)) admin`)
+	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
+	found := line.FindStringSubmatch(p.Log.String())
+	p.Data = found[1]
+	agree(p, "ok, degraded: nothing is stored, because the data directory cannot be written", "--listen", found[2])
+	p.Stops()
+	if strings.Contains(p.Log.String(), "available again") {
+		t.Errorf("a server without a store reports that the store is available:\n%s", p.Log.String())
+	}
 }

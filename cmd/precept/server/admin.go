@@ -112,8 +112,8 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	}...)
 	if v.memory != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memory, Bad: true})
-	} else if !v.store.Healthy() {
-		out = append(out, admin.Figure{Name: "Store", Value: "the last write failed and is being repeated", Bad: true})
+	} else if trouble := v.store.Trouble(); trouble != "" {
+		out = append(out, admin.Figure{Name: "Store", Value: trouble, Bad: true})
 	}
 	return out
 }

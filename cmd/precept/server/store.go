@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,13 +240,26 @@ func deliverEvery(cfg *configs.Config) time.Duration {
 
 // IsLocked reports whether a precept runs on the data directory.
 func IsLocked(dataDir string) bool {
-	if _, err := os.Stat(dataDir); err != nil {
-		return false
+	err := tryLock(dataDir)
+	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
+}
+
+// Unwritable returns why an existing data directory cannot be written; nil: it can.
+func Unwritable(dataDir string) error {
+	if err := tryLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
+		return err
+	}
+	return nil
+}
+
+// tryLock takes the lock of an existing data directory for a moment.
+func tryLock(dataDir string) error {
+	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	lock, err := sqlite.Lock(dataDir)
-	if err != nil {
-		return !errors.Is(err, sqlite.ErrReadOnly)
+	if err == nil {
+		_ = lock.Close() // the lock was taken for a moment only
 	}
-	_ = lock.Close() // the lock was taken for a moment only
-	return false
+	return err
 }
