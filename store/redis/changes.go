@@ -110,6 +110,17 @@ func (s *Store) counted(tenant string, upTo []int64) {
 	s.stands.omit(at, func(e logged) bool { return e.number <= upTo[e.shard] })
 }
 
+// settled returns the settlements of each shard that the last look has found.
+func (s *stands) settled(shards int) []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]int64, shards)
+	for i := range s.read {
+		out[i] = s.read[i].settled
+	}
+	return out
+}
+
 // answered notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
 // without an answer may run later, and its deltas are read from the log.
 func (s *stands) answered(p *plan, shards int) {

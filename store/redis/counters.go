@@ -22,11 +22,13 @@ const counterReads = 4
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		parts := s.partsOf(tenant)
-		shards := make([][]trial.Delta, len(parts))
-		pending := make([]int, len(parts))
-		for i := range pending {
-			pending[i] = i
+		upTo := s.stands.settled(len(parts)) // of a shard without counters, which one command finds
+		pending, err := s.shardsWithCounters(ctx, c, parts)
+		if err != nil {
+			return err
 		}
+		used := slices.Clone(pending)
+		shards := make([][]trial.Delta, len(parts))
 		before, err := s.positions(ctx, c, parts, pending)
 		for range counterReads {
 			if err != nil {
@@ -45,17 +47,28 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			maps.Copy(before, after)
 		}
 		list = sum(shards)
-		var upTo []int64
-		if len(pending) == 0 {
-			for i := range parts {
-				upTo = append(upTo, integer(before[i]))
-			}
+		for _, i := range used {
+			upTo[i] = integer(before[i])
+		}
+		if len(pending) > 0 { // not read exactly
+			upTo = nil
 		}
 		s.counted(tenant, upTo)
 		return nil
 	})
 	slices.SortFunc(list, trial.Compare)
 	return list, err
+}
+
+// shardsWithCounters returns the shards in which a tenant has counters.
+func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) (of []int, err error) {
+	sizes, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.base+"counters") })
+	for i := range sizes {
+		if sizes[i].Val() > 0 {
+			of = append(of, i)
+		}
+	}
+	return of, err
 }
 
 // sum adds the counters of shards.

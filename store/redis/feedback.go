@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,25 +100,41 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// Unsettled returns closed sessions with feedback or exchanges after their settlement, at most
-// limit, in no order. In the old layout the limit is of each tenant.
+// Unsettled returns closed sessions with feedback or exchanges after their settlement, at most limit,
+// in a random order and from all shards: replicas that share the work take different sessions.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	const size = len(session.ID{})
-	some := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-		return p.SRandMemberN(ctx, in.lists+"unsettled", int64(limit))
-	}
-	err = askAll(ctx, s, "unsettled", s.lists, some, func(in part, ids *goredis.StringSliceCmd) error {
-		for _, m := range ids.Val() {
+	found, total := map[part][]string{}, 0
+	err = s.do(ctx, "unsettled", func(c client) error {
+		parts, err := s.lists(ctx, c)
+		for most := 0; err == nil && len(parts) > 0 && total < limit; {
+			most += (limit - total + len(parts) - 1) / len(parts)
+			members, failed := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+				return p.SRandMemberN(ctx, in.lists+"unsettled", int64(most))
+			})
+			if failed != nil {
+				return failed
+			}
+			var more []part // parts that may have further sessions are read again, with a larger share
+			for i, in := range parts {
+				if total += len(members[i].Val()) - len(found[in]); len(members[i].Val()) == most {
+					more = append(more, in)
+				}
+				found[in] = members[i].Val()
+			}
+			parts = more
+		}
+		return err
+	})
+	for in, members := range found {
+		for _, m := range members {
 			if len(m) >= size {
 				list = append(list, session.Unsettled{Tenant: in.owner(m[size:]), ID: toID(m)})
 			}
 		}
-		return nil
-	})
-	if s.shards.Load() > 1 {
-		list = list[:min(len(list), limit)]
 	}
-	return list, err
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // no secret
+	return list[:min(len(list), limit)], err
 }
 
 func unpackEntries(values []string) (list []feedback.Entry, err error) {
@@ -133,8 +150,8 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 }
 
 // OpenFeedback returns open sessions of a tenant with feedback, and all feedback of each, at most
-// limit of each shard. The sessions of a shard are in the order of their newest feedback, oldest first,
-// from the place after on: "", or the place last of the previous call.
+// limit. The sessions of a shard are in the order of their newest feedback, oldest first, from the place
+// after on: "", or the place last of the previous call. Each shard has an equal share of the limit.
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		parts, places := s.partsOf(tenant), parsePlaces(after)
@@ -149,8 +166,10 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		}
 		moved := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == places[shard] })
 		slices.Sort(moved)
+		moved = moved[:min(len(moved), limit)]
+		share := limit / max(len(moved), 1)
 		pages, err := piped(ctx, c, moved, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
-			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(limit)}
+			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(share)}
 			return p.ZRangeByScoreWithScores(ctx, parts[shard].base+"told", by)
 		})
 		if err != nil {
@@ -161,7 +180,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 			page := pages[i].Val()
 			list = append(list, page...)
 			places[shard] = latest[shard] // of the last page: later places belong to sessions that left the list
-			if len(page) == limit {
+			if len(page) == share {
 				places[shard] = int64(page[len(page)-1].Score)
 			}
 		}

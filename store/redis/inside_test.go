@@ -1,9 +1,12 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,3 +117,66 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 		}
 	}
 }
+
+// A walk over 30,000 parts returns all references in the order of their places, whatever the lengths of the
+// parts, reads each reference once, and reads many parts with one call. A cost that grows with the square of the
+// number of parts makes this test take minutes.
+func TestWalkMergesManyParts(t *testing.T) {
+	const parts = 30_000
+	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	random := rand.New(rand.NewPCG(3, 4))
+	lists := map[string][]int64{}
+	all := make([]part, parts)
+	var want []int64
+	for i := range all {
+		all[i].base = strconv.Itoa(i)
+		length := random.IntN(4)
+		if i%1000 == 0 {
+			length = 100
+		}
+		for range length {
+			place := random.Int64N(1 << 40)
+			lists[all[i].base] = append(lists[all[i].base], place)
+			want = append(want, place)
+		}
+		slices.Sort(lists[all[i].base])
+	}
+	slices.Sort(want)
+	calls := 0
+	w := walker[int64]{s: s, list: func(_ context.Context, _ client, of []*cursor, most int) error {
+		calls++
+		for _, k := range of {
+			list := lists[k.in.base]
+			n := min(len(list), most)
+			for _, place := range list[:n] {
+				k.refs = append(k.refs, ref{place: at(place)})
+			}
+			lists[k.in.base] = list[n:]
+		}
+		return nil
+	}}
+	m := newMerge(all)
+	var got []int64
+	for {
+		if err := w.readOn(t.Context(), nil, m); err != nil {
+			t.Fatal(err)
+		}
+		r, ok := m.pop()
+		if !ok {
+			break
+		}
+		got = append(got, r.place.major)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d references, want %d in order", len(got), len(want))
+	}
+	if most := parts/256 + 1 + 30*100/8; calls > most {
+		t.Errorf("the walk made %d calls, want at most %d", calls, most)
+	}
+}
+
+func at(n int64) place { return place{n, -1} }

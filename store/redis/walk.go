@@ -2,10 +2,10 @@ package redis
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +63,64 @@ type cursor struct {
 	in    part
 	refs  []ref
 	last  place
-	ended bool
+	ended bool // the part has no further references
+}
+
+// merge merges the cursors of a walk by place. Its cost per reference grows with the logarithm of the
+// number of parts.
+type merge struct {
+	first   byFirst   // heap of the cursors with references
+	few     []*cursor // cursors that have few references left, and may have more to read
+	starved int       // cursors in few without references
+	most    int       // references that one call reads
+}
+
+// byFirst is a heap of cursors by their first reference.
+type byFirst []*cursor
+
+func (h byFirst) Len() int { return len(h) }
+func (h byFirst) Less(i, j int) bool {
+	return comparePlaces(h[i].refs[0].place, h[j].refs[0].place) < 0
+}
+func (h byFirst) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push is part of heap.Interface.
+func (h *byFirst) Push(x any) { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // the heap holds cursors only
+
+// Pop is part of heap.Interface.
+func (h *byFirst) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newMerge(parts []part) *merge {
+	m := &merge{most: max(pageRefs/max(len(parts), 1), 16), starved: len(parts)}
+	for _, in := range parts {
+		m.few = append(m.few, &cursor{in: in, last: top()})
+	}
+	return m
+}
+
+// pop removes the oldest reference. Lists have been read on.
+func (m *merge) pop() (r ref, ok bool) {
+	if len(m.first) == 0 {
+		return ref{}, false
+	}
+	k := m.first[0]
+	r, k.refs = k.refs[0], k.refs[1:]
+	if !k.ended && len(k.refs) == m.most/2 {
+		m.few = append(m.few, k)
+	}
+	if len(k.refs) > 0 {
+		heap.Fix(&m.first, 0)
+		return r, true
+	}
+	heap.Pop(&m.first)
+	if !k.ended {
+		m.starved++
+	}
+	return r, true
 }
 
 // walk merges the lists of the parts by place, oldest first.
@@ -78,12 +135,9 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 	if err != nil {
 		return err
 	}
-	cursors := make([]*cursor, len(parts))
-	for i, in := range parts {
-		cursors[i] = &cursor{in: in, last: top()}
-	}
+	m := newMerge(parts)
 	for {
-		page, more, err := w.page(ctx, cursors, from, to)
+		page, more, err := w.page(ctx, m, from, to)
 		if err != nil {
 			return err
 		}
@@ -99,14 +153,14 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 }
 
 // page reads the next documents.
-func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64) (page []T, more bool, err error) {
+func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
 	err = w.s.do(ctx, w.op, func(c client) error {
 		for more = true; more && len(refs) < pageDocs; {
-			r, ok, err := w.next(ctx, c, cursors)
-			if err != nil {
+			if err := w.readOn(ctx, c, m); err != nil {
 				return err
 			}
+			r, ok := m.pop()
 			if more = ok; ok && r.at >= from && r.at < to {
 				refs = append(refs, r)
 			}
@@ -120,44 +174,30 @@ func (w *walker[T]) page(ctx context.Context, cursors []*cursor, from, to int64)
 	return page, more, err
 }
 
-// next returns the oldest reference of all parts. A part at its end is not asked again.
-func (w *walker[T]) next(ctx context.Context, c client, cursors []*cursor) (ref, bool, error) {
-	if err := w.fill(ctx, c, cursors); err != nil {
-		return ref{}, false, err
-	}
-	var first *cursor
-	for _, k := range cursors {
-		if len(k.refs) > 0 && (first == nil || comparePlaces(k.refs[0].place, first.refs[0].place) < 0) {
-			first = k
-		}
-	}
-	if first == nil {
-		return ref{}, false, nil
-	}
-	r := first.refs[0]
-	first.refs = first.refs[1:]
-	return r, true, nil
-}
-
-// fill reads on in all parts that have few references left, as soon as one part has none, so that
-// many parts share a round trip.
-func (w *walker[T]) fill(ctx context.Context, c client, cursors []*cursor) error {
-	empty := func(k *cursor) bool { return len(k.refs) == 0 && !k.ended }
-	if !slices.ContainsFunc(cursors, empty) {
-		return nil
-	}
-	most := max(pageRefs/len(cursors), 16)
-	for few := range slices.Chunk(slices.DeleteFunc(slices.Clone(cursors), func(k *cursor) bool { return k.ended || len(k.refs) > most/2 }), 256) {
-		before := make([]int, len(few))
-		for i, k := range few {
+// readOn reads on in all parts that have few references left, as soon as one part has none, so that
+// many parts share a round trip. A part at its end is not read again.
+func (w *walker[T]) readOn(ctx context.Context, c client, m *merge) error {
+	for m.starved > 0 {
+		n := min(len(m.few), 256)
+		some := m.few[:n]
+		before := make([]int, n)
+		for i, k := range some {
 			before[i] = len(k.refs)
 		}
-		if err := w.list(ctx, c, few, most); err != nil {
+		if err := w.list(ctx, c, some, m.most); err != nil {
 			return err
 		}
-		for i, k := range few {
-			if k.ended = len(k.refs)-before[i] < most; len(k.refs) > 0 {
+		m.few = m.few[n:]
+		for i, k := range some {
+			k.ended = len(k.refs)-before[i] < m.most
+			if len(k.refs) > 0 {
 				k.last = k.refs[len(k.refs)-1].place
+			}
+			if before[i] == 0 {
+				m.starved--
+				if len(k.refs) > 0 {
+					heap.Push(&m.first, k)
+				}
 			}
 		}
 	}

@@ -1,5 +1,5 @@
 -- Deletes sessions: row, exchanges, samples, feedback and marks. The list of the session's index entries, which are in other shards,
--- moves to the hash 'gone', until the caller has deleted the entries.
+-- moves to the hash 'gone', until the caller has deleted the entries. A tenant without further sessions leaves the tenants of the shard.
 -- ARGV: a time: sessions that were seen at that time or later stay ('': no session stays); then any number of sessions. Returns how
 -- many sessions were deleted.
 local before, gone = arg(), 0
@@ -39,5 +39,6 @@ local function drop(id)
   gone = gone + 1
 end
 while more() do drop(arg()) end
+if sharded and call('EXISTS', P .. 'seen') == 0 then call('SREM', A .. 'tenants', N) end
 done()
 return gone

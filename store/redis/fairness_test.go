@@ -1,0 +1,189 @@
+package redis_test
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/internal/session"
+	"precept/store/storetest"
+)
+
+// Unsettled returns sessions of all shards in a random order, within the limit, and as many as the limit even if one
+// shard has all of them.
+func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 8)
+	const sessions, limit = 60, 10
+	late := map[session.ID][]feedback.Entry{}
+	for n := range sessions {
+		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
+			t.Fatal(err)
+		}
+		late[sid(n)] = []feedback.Entry{spoken("late")}
+	}
+	if _, err := s.AddFeedback(t.Context(), ourTenant, late); err != nil {
+		t.Fatal(err)
+	}
+	list := func(limit int) (ids []session.ID) {
+		t.Helper()
+		rows, err := s.Unsettled(t.Context(), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[session.ID]bool{}
+		for _, u := range rows {
+			if ids = append(ids, u.ID); seen[u.ID] {
+				t.Fatalf("session %v is twice in the list", u.ID)
+			}
+			seen[u.ID] = true
+		}
+		return ids
+	}
+	seen, firsts := map[session.ID]bool{}, map[session.ID]bool{}
+	for range 300 {
+		ids := list(limit)
+		if len(ids) != limit {
+			t.Fatalf("got %d sessions, want the limit %d", len(ids), limit)
+		}
+		for _, id := range ids {
+			seen[id] = true
+		}
+		firsts[ids[0]] = true
+	}
+	if len(seen) != sessions || len(firsts) < sessions/4 {
+		t.Errorf("300 calls returned %d of %d sessions, and %d different first sessions", len(seen), sessions, len(firsts))
+	}
+	if n := len(list(1000)); n != sessions {
+		t.Errorf("got %d sessions below the limit, want all %d", n, sessions)
+	}
+	if n := len(list(sessions - 1)); n != sessions-1 {
+		t.Errorf("got %d sessions, want the limit %d", n, sessions-1)
+	}
+}
+
+// OpenFeedback returns at most the limit over all shards, and a reader that continues at the last places reads each
+// session once.
+func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 8)
+	const sessions = 40
+	for n := range sessions {
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+		say(t, s, n, "a", 1)
+	}
+	for _, limit := range []int{1, 3, 8, 20, 100} {
+		seen := map[session.ID]int{}
+		after := ""
+		for {
+			rows, _, last, err := s.OpenFeedback(t.Context(), ourTenant, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rows) > limit {
+				t.Fatalf("got %d sessions, want at most %d", len(rows), limit)
+			}
+			for i := range rows {
+				seen[rows[i].ID]++
+			}
+			if last == after {
+				break
+			}
+			after = last
+		}
+		for id, n := range seen {
+			if n != 1 {
+				t.Errorf("limit %d: session %v was read %d times", limit, id, n)
+			}
+		}
+		if len(seen) != sessions {
+			t.Errorf("limit %d: got %d sessions, want %d", limit, len(seen), sessions)
+		}
+	}
+}
+
+// A complete read of a tenant's counters costs few commands for shards in which the tenant has none.
+func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	for n := range 3 {
+		if _, err := s.Settle(t.Context(), oneStep(n+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands := func() int {
+		found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := commands()
+	list, err := s.Counters(t.Context(), ourTenant)
+	if err != nil || len(list) != 1 || list[0].Value != 6 {
+		t.Fatalf("got %v, error %v, want the sum 6", list, err)
+	}
+	if n := commands() - before; n > 256+3*4+5 {
+		t.Errorf("the read cost %d commands, want one for each of 256 shards and four for each of 3 shards with counters", n)
+	}
+}
+
+// A shard forgets a tenant without further sessions, so that retention and walks do not visit the pair, and knows the
+// tenant again after the next session. The counters stay.
+func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 2)
+	pairs := func() (n int64) {
+		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
+			size, _ := server.Must(t, "SCARD", key).(int64)
+			n += size
+		}
+		return n
+	}
+	const sessions = 12
+	for n := range sessions {
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := pairs(); n != 2 {
+		t.Fatalf("got %d pairs, want one for each shard", n)
+	}
+	want, err := s.Counters(t.Context(), ourTenant)
+	if err != nil || len(want) == 0 {
+		t.Fatalf("got counters %v, error %v, want some", want, err)
+	}
+	if _, err := s.Forget(t.Context(), ourTenant, sid(0)); err != nil {
+		t.Fatal(err)
+	}
+	if n := pairs(); n != 2 {
+		t.Errorf("got %d pairs after one of many sessions, want 2", n)
+	}
+	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
+		t.Fatalf("deleted %d sessions, error %v, want %d", n, err, sessions-1)
+	}
+	if n := pairs(); n != 0 {
+		t.Errorf("got %d pairs without sessions, want none", n)
+	}
+	have, err := s.Counters(t.Context(), ourTenant)
+	if err != nil || fmt.Sprint(have) != fmt.Sprint(want) {
+		t.Errorf("got counters %v, error %v, want %v", have, err, want)
+	}
+	if err := s.Write(t.Context(), batch(50)); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
+	if err != nil || found != 1 || pairs() != 1 {
+		t.Errorf("got %d sessions in %d pairs, error %v, want one", found, pairs(), err)
+	}
+}
