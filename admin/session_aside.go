@@ -35,19 +35,19 @@ func rewardOf(t *store.Transcript) g.Node {
 
 // sourceItem returns one source of feedback on the session.
 func sourceItem(x store.SourceItem) g.Node {
-	told := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
+	text := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
 	if x.Rater != "" {
-		told += " (" + x.Rater + ")"
+		text += " (" + x.Rater + ")"
 	}
 	if x.Rule != "" {
-		told += ", rule " + x.Rule
+		text += ", rule " + x.Rule
 	}
 	if x.Turn != 0 {
-		told += fmt.Sprintf(", turn %d", x.Turn)
+		text += fmt.Sprintf(", turn %d", x.Turn)
 	}
 	return h.Li(
 		g.If(x.Decides, h.Class("decides")),
-		h.Strong(g.Text(x.Type)), quoted(told+", "), timeOf(x.At),
+		h.Strong(g.Text(x.Type)), quoted(text+", "), timeOf(x.At),
 		g.If(x.Decides, g.Group{space(), h.Span(h.Class("slug"), g.Text("decides"))}),
 		g.If(x.Comment != "", g.Group{h.Br(), h.Q(quoted(x.Comment))}),
 	)

@@ -26,7 +26,7 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 	}
 }
 
-// A lesson is benched when its expected harm exceeds the spread of the draw, and returns when not.
+// A lesson is benched while its expected harm exceeds the spread of the draw.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	was := bandit.Posterior{}
@@ -202,7 +202,7 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 	}
 }
 
-// One EM step by hand for a single lesson, and the bounds.
+// An EM step for a single lesson equals a calculation by hand, and stays within the bounds.
 func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {

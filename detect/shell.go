@@ -13,7 +13,7 @@ type shellCommand struct {
 	readOnly bool   // no command changes state
 	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
 	waits    bool   // a command blocks until a time or a state
-	polls    bool   // a command asks for a state that an agent waits for; the other commands only look
+	polls    bool   // a command asks for a state that an agent waits for; the other commands change nothing
 	last     string // program with the exit status of the line
 	parts    []shellPart
 	line     shell.Line
@@ -28,8 +28,8 @@ type shellPart struct {
 // analyseShell reads a command line. A text that is not valid Bash may have any side effect.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
 
-// analyse reads a command line. depth is the largest number of programs, one inside of the other, that
-// carry a command to another place.
+// analyse reads a command line. depth is the largest number of nested programs that run a command
+// elsewhere, such as ssh and docker exec.
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}

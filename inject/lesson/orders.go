@@ -12,9 +12,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Detection of orders that no lesson gives, in the languages that models obey. orders.txt lists
-// them. Most lessons are English, so the patterns for English are precise; in other languages a
-// verb and a noun in one sentence suffice.
+// Detection of malicious orders in the text of a lesson, such as "ignore your instructions". orders.txt
+// has the patterns. The patterns for English are precise, because most lessons are English; in other
+// languages a verb and a noun in one sentence are enough.
 
 //go:embed orders.txt
 var ordersText string
@@ -26,7 +26,7 @@ type order struct {
 	avoided    bool     // a negated order does not count
 	bySentence bool     // does not cross the end of a sentence
 	words      []string // every match contains one of the words
-	abroad     bool     // a text with any letter beyond ASCII can match, too
+	foreign    bool     // a text with a letter beyond ASCII can match, also without one of the words
 	pattern    *regexp.Regexp
 }
 
@@ -52,8 +52,8 @@ var orders = sync.OnceValue(func() *orderBook {
 			book.orders = append(book.orders, readOrder(what, strings.Split(how, ", "), lines, parts))
 		}
 	}
-	book.sendVerb = regexp.MustCompile(norm.NFD.String(strings.Join(parts["send abroad"], "|")))
-	book.sendNoun = regexp.MustCompile(norm.NFD.String(strings.Join(parts["secret abroad"], "|")))
+	book.sendVerb = regexp.MustCompile(norm.NFD.String(strings.Join(parts["send foreign"], "|")))
+	book.sendNoun = regexp.MustCompile(norm.NFD.String(strings.Join(parts["secret foreign"], "|")))
 	return &book
 })
 
@@ -73,7 +73,7 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 		line = strings.TrimSuffix(line, "\n")
 		if words, ok := strings.CutPrefix(line, "words: "); ok {
 			for w := range strings.SplitSeq(words, ", ") {
-				o.abroad = o.abroad || w == "beyond ASCII"
+				o.foreign = o.foreign || w == "beyond ASCII"
 				o.words = append(o.words, written(w))
 			}
 		} else if line != "" && !strings.HasPrefix(line, "// ") {
@@ -84,7 +84,7 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 	return o
 }
 
-// squeezed writes alternatives as a squeezed text has them.
+// squeezed returns alternatives in the form of skeleton, separated by |.
 func squeezed(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
@@ -93,9 +93,9 @@ func squeezed(words string) string {
 	return strings.Join(list, "|")
 }
 
-// may reports whether a text can contain the order: a cheap test before the regular expressions.
+// may reports whether a text can contain the order. The test is cheap and runs before the regular expressions.
 func (o *order) may(text string) bool {
-	return o.abroad && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
+	return o.foreign && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
@@ -124,7 +124,7 @@ func ordered(text string) []string {
 	plain := plainly(text)
 	bare := unaccented(plain)
 	forms := map[string]string{"plain": plain, "bare": bare, "squeezed": skeleton(text)}
-	found := map[string]bool{"steal": orders().sendsAbroad(bare)}
+	found := map[string]bool{"steal": orders().sendsForeign(bare)}
 	for i := range orders().orders {
 		o := &orders().orders[i]
 		found[o.what] = found[o.what] || slices.ContainsFunc(o.forms, func(form string) bool { return o.in(forms[form]) })
@@ -161,9 +161,9 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsAbroad reports whether an address occurs near a verb of sending and a secret, in languages
+// sendsForeign reports whether an address occurs near a verb of sending and a secret, in languages
 // other than English.
-func (b *orderBook) sendsAbroad(bare string) bool {
+func (b *orderBook) sendsForeign(bare string) bool {
 	const reach = 160
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {
 		return false
