@@ -194,12 +194,12 @@ func knownDraft(c *Case) (Draft, bool) {
 	}
 	d := Draft{
 		Comparison: c.knownComparison(k),
-		Slug:       k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
+		Slug:       k.Slug, Title: k.Title, Applies: "A tool call fails with “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
 		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
-			d.Advice = append(slices.Clone(d.Advice), "`"+installer(f.Other)+"` helped here.")
+			d.Advice = append(slices.Clone(d.Advice), "`"+installer(f.Other)+"` installed the module in an earlier session.")
 			break
 		}
 	}

@@ -47,6 +47,6 @@ func ExampleDistiller_Once() {
 	}
 	fmt.Println(err)
 	// Output:
-	// quarantined Give `stars` to `find_hotels` as a whole number.
+	// quarantined Pass `stars` to `find_hotels` as a whole number.
 	// <nil>
 }

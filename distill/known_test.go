@@ -2,6 +2,7 @@ package distill_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	equal(t, "lessons", b.slugs(), []string{"ask-before-running-git-push-force"})
 	l := b.lesson("ask-before-running-git-push-force")
 	equal(t, "fires on", l.Trigger.Keywords, []string{"git push --force"})
-	equal(t, "advice", l.Advice, "- Say what you would do and why, and wait for a yes.")
+	equal(t, "advice", l.Advice, "- Tell the user what you want to do and why, and wait for approval. In earlier sessions, users rejected this command when the agent did not ask first.")
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
@@ -166,6 +167,39 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 		l := b.lesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
 			t.Errorf("%s holds a value of the session: %s", slug, text)
+		}
+	}
+}
+
+// A lesson is shown with its title and at most MaxAdvice bytes of advice, and an agent that quotes the advice
+// fires no lesson.
+func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
+	var known []struct {
+		Slug, Title string
+		Advice      []string
+		Fires       []string `json:"fires_on"`
+	}
+	data, err := os.ReadFile("known.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &known); err != nil {
+		t.Fatal(err)
+	}
+	titles := map[string]string{}
+	for _, k := range known {
+		advice := "- " + strings.Join(k.Advice, "\n- ")
+		if first, ok := titles[k.Slug]; ok && first != k.Title {
+			t.Errorf("%s has the titles %q and %q", k.Slug, first, k.Title)
+		}
+		titles[k.Slug] = k.Title
+		if len(advice) > lesson.MaxAdvice {
+			t.Errorf("the advice of %s has %d bytes, want at most %d", k.Slug, len(advice), lesson.MaxAdvice)
+		}
+		for _, phrase := range k.Fires {
+			if strings.Contains(strings.ToLower(advice), strings.ToLower(phrase)) {
+				t.Errorf("the advice of %s contains its trigger %q", k.Slug, phrase)
+			}
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 		}, "Set `RELEASE_LANE` for `make`"},
 		"a refused script": {[]event{
 			declined("./wipe-cache.sh"),
-		}, "Ask before you run `./wipe-cache.sh`"},
+		}, "Ask the user before you run `./wipe-cache.sh`"},
 	} {
 		for tenants := range 2 {
 			b := newBench(t)

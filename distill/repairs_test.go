@@ -19,23 +19,23 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			user("Find what was said of the harbour."),
 			call("search_notes", `{"query":"harbour plans of the northern quay 2031"}`, `{"error":"no results for this query were found"}`),
 			call("search_notes", `{"query":"harbour plans"}`, `{"notes":["quay"]}`),
-		}, "ask-search-notes-for-fewer-words", "cut `query` down"},
+		}, "ask-search-notes-for-fewer-words", "shorten `query`"},
 		{"fewer values at once", []event{
 			user("Show the rates."),
 			call("get_rates", `{"codes":["EUR","USD","CHF","JPY"]}`, `{"error":"too many codes were given at once"}`),
 			call("get_rates", `{"codes":["EUR","USD"]}`, `{"rates":[1,2]}`),
-		}, "give-fewer-values-in-codes-of-get-rates", "Split them over several calls"},
+		}, "give-fewer-values-in-codes-of-get-rates", "over several calls"},
 		{"a parameter less", []event{
 			user("Show the board."),
 			call("get_board", `{"board":"W77812","verbose":true}`, `{"error":"unknown argument verbose"}`),
 			call("get_board", `{"board":"W77812"}`, `{"cards":[]}`),
-		}, "leave-verbose-out-of-get-board", "without it the same call worked"},
+		}, "leave-verbose-out-of-get-board", "the same call without `verbose` succeeded"},
 		{"the user was asked", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			user("Sorry, the parcel is PX-7719-3."),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
-		}, "ask-the-user-for-parcel-id-of-get-parcel", "Ask for it once"},
+		}, "ask-the-user-for-parcel-id-of-get-parcel", "ask the user once"},
 		{"a value of which nobody knows whence it came", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),

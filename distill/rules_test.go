@@ -47,7 +47,7 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 				call("search_messages", `{"query":"rows","limit":100}`, "17 messages"),
 			},
 			"keep-limit-of-search-messages-within-its-bounds",
-			[]string{"`limit`", "within the bounds"},
+			[]string{"`limit`", "in the range"},
 			"Error: limit must be between 1 and 50",
 		},
 		"required parameters of which the error names one": {

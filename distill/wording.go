@@ -64,10 +64,6 @@ func (g *group) variant() string {
 		return "sign"
 	case f.Kind == fixOffered && listed("bounds").within(show):
 		return "bounds"
-	case strings.Contains(f.Param, twoNames):
-		return "two"
-	case f.Kind == fixCheck && len(g.tools()) == 1:
-		return "one tool"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
 	case f.Kind == fixLookup || f.Kind == fixFlags:
@@ -96,12 +92,12 @@ func (g *group) draft() (Draft, bool) {
 		Title: say(cmp.Or(special.Title, usual.Title)), Advice: []string{say(cmp.Or(special.Advice, usual.Advice))},
 		Slug: slugOf(name(cmp.Or(special.Slug, usual.Slug))),
 	}
-	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " answers " + says + "."
+	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " fails with " + says + "."
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
 		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+says+"."
 	case fixRefused, fixCorrected, fixOption:
-		d.Tools, d.Applies = nil, "The task is about to use "+code(f.Param)+"."
+		d.Tools, d.Applies = nil, "The agent is about to run "+code(f.Param)+"."
 		for _, c := range g.cases {
 			d.Keywords = appendMissing(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
 		}
