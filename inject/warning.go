@@ -21,8 +21,8 @@ func Warning(l detect.Loop) string {
 		b.WriteString(" ")
 		b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
 		b.WriteString(" was repeated after a warning, and the result is still the same.\n" +
-			"More attempts of this kind are wasted. Write down what the result below proves, list two causes that you have " +
-			"not checked, and check one of them with a different call. If both are ruled out, stop and report the problem.\n" +
+			"Do not try another variant of this call. State what the result below proves, list two causes that you have not " +
+			"checked, and check one cause with a different call. If you can rule out both causes, stop and report the problem.\n" +
 			"[END LOOP DETECTED]\n\n")
 		return b.String()
 	}
@@ -32,20 +32,19 @@ func Warning(l detect.Loop) string {
 	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
 	switch l.Rule {
 	case "failed-again":
-		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
+		b.WriteString(" has failed before, and nothing has changed since.\n")
 	case "same-answer":
-		b.WriteString(" has returned the same result with other limits before: the limit is not the cause.\n")
+		b.WriteString(" has returned the same result before with other limits, so the limit is not the cause.\n")
 	case "edit-undo":
-		b.WriteString(" was made before and undone since: the file goes back and forth between two versions.\n" +
-			"Do not undo this edit again without a new finding. Write down the result that each version " +
-			"gave, then keep one version, or look for the cause at another place. If nothing is left to try, say what " +
-			"blocks you.\n[END LOOP DETECTED]\n\n")
+		b.WriteString(" was made before and then undone, so the file alternates between two versions.\n" +
+			"Do not undo this edit again without new evidence. State the result of each version, then keep one version, " +
+			"or look for the cause elsewhere. If no approach is left, report what blocks you.\n[END LOOP DETECTED]\n\n")
 		return b.String()
 	default:
 		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
 	}
-	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below " +
-		"for the cause, then change the approach: other arguments, another tool, or a fix of the cause " +
-		"first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
+	b.WriteString("The same call will return the same result. Do not repeat the call. Find the cause in the result below, then " +
+		"change the approach: other arguments, another tool, or a fix of the cause. If no approach is left, report what " +
+		"blocks you.\n[END LOOP DETECTED]\n\n")
 	return b.String()
 }
