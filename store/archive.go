@@ -43,15 +43,16 @@ type Archive struct {
 }
 
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
-func (a *Archive) Hides(tenant, agent string) bool {
-	o := a.optOut.Load()
-	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
-}
+func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesExchange reports whether an exchange names an opted-out path.
-func (a *Archive) hidesExchange(e *sample.Exchange) bool {
+// hidesSample reports whether a sample has content of an exchange that names an opted-out path.
+func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
-	return o != nil && o.Named(e)
+	if !o.HidesPaths() {
+		return false, nil
+	}
+	list, err := a.exchanges(ctx, m.Tenant, m.ID)
+	return err == nil && o.HidesSample(&m.Sample, list), err
 }
 
 // find returns the stored session of a name, or ErrNoSession.

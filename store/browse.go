@@ -266,6 +266,12 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
 			}
+			if hidden, err := a.hidesSample(ctx, m); err != nil || hidden {
+				if err != nil {
+					return out, err
+				}
+				continue
+			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})
 		}
 		out.Next, of.After = page.Next, page.Next

@@ -27,10 +27,10 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 	if err != nil {
 		return nil, false, err
 	}
-	r := sample.NewReading()
+	r, hidden := sample.NewReading(), a.optOut.Load().Hidden(ex)
 	for i := range ex {
 		e := &ex[i]
-		if a.hidesExchange(e) {
+		if hidden[i] {
 			continue
 		}
 		for _, message := range append(r.Request(e), r.Reply(e)...) {

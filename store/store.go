@@ -290,6 +290,9 @@ func (s *Store) Cleanse(list []sample.Exchange, answered [][]string) []sample.Ex
 // SetOptOut replaces the opt-out rules.
 func (s *Store) SetOptOut(rules *sample.OptOut) { s.optOuts.rules.Store(rules) }
 
+// OptOut returns the opt-out rules; nil: nothing opted out.
+func (s *Store) OptOut() *sample.OptOut { return s.optOuts.rules.Load() }
+
 // SetPersonal turns the redaction of personal data on or off. Secrets are always redacted.
 func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
 

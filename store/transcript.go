@@ -177,11 +177,12 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 	if err != nil {
 		return t, nil, err
 	}
-	if len(ex) > 0 && ex[0].Turn <= 1 && a.hidesExchange(&ex[0]) {
+	hidden := a.optOut.Load().Hidden(ex)
+	if len(ex) > 0 && ex[0].Turn <= 1 && hidden[0] {
 		t.Task = "" // the words of a hidden exchange
 	}
 	t.Exchanges = len(ex)
-	return t, &turnReader{archive: a, record: rec, exchanges: ex, reading: sample.NewReading(), redactor: a.redactor()}, nil
+	return t, &turnReader{archive: a, record: rec, exchanges: ex, hidden: hidden, reading: sample.NewReading(), redactor: a.redactor()}, nil
 }
 
 // Shown returns the exchanges of a session that a person may read: none of a session that opted out,
@@ -195,7 +196,7 @@ func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exch
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return a.hidesExchange(&x) }), nil
+	return a.optOut.Load().Visible(list), nil
 }
 
 // Block returns the text that was inserted into a session with a lesson; "": no such text is stored.
@@ -244,6 +245,7 @@ type turnReader struct {
 	archive   *Archive
 	record    *session.Record
 	exchanges []sample.Exchange
+	hidden    []bool // by exchange
 	reading   *sample.Reading
 	redactor  *redact.Redactor
 	next      int // index of the next exchange
@@ -264,7 +266,7 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 	for shown := 0; r.next < len(r.exchanges) && len(t.Said) < TurnsShown && shown < maxShown; r.next++ {
 		e := &r.exchanges[r.next]
 		request, reply := r.reading.Request(e), r.reading.Reply(e)
-		x := r.archive.turnItem(e)
+		x := turnItem(e, r.hidden[r.next])
 		if !x.Hidden {
 			x.Entries = append(x.Entries, withInsertions(request, r.record.Lessons.Blocks, e, r.redactor)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
@@ -284,11 +286,11 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 }
 
 // turnItem returns an exchange without entries.
-func (a *Archive) turnItem(e *sample.Exchange) TurnItem {
+func turnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
 		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
-		Hidden: a.hidesExchange(e), Entries: []Entry{},
+		Hidden: hidden, Entries: []Entry{},
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,7 @@ import (
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/bank"
+	"precept/internal/sample"
 	"precept/store/redis"
 )
 
@@ -54,7 +57,7 @@ func (v value) Type() string {
 func (w *invocation) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
+		cfg, err := flags.load(w)
 		if err != nil {
 			return err
 		}
@@ -169,14 +172,47 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 }
 
 // load reads the configuration for a verb, and prints the configuration file.
-func (f *configFlags) load(w *invocation, offline bool) (*configs.Config, error) {
+func (f *configFlags) load(w *invocation) (*configs.Config, error) {
 	f.announce(w)
-	c, err := f.source(w, offline).Load()
+	c, err := f.source(w, true).Load()
 	if err != nil {
 		return nil, misuse(err)
 	}
 	c.DataDir = f.dataDir(w, c.DataDir)
 	return c, nil
+}
+
+// optOutEvery is the time after which a running verb reads the opt-outs of the configuration again.
+const optOutEvery = 10 * time.Second
+
+// presentOptOut returns a function that returns the opt-outs of the configuration. A verb that keeps running applies
+// changed opt-outs. A configuration with faults leaves the last opt-outs in effect.
+func (f *configFlags) presentOptOut(w *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
+	var mu sync.Mutex
+	last, err := server.OptOutOf(cfg)
+	read, fault := w.tools.Now(), ""
+	return func() *sample.OptOut {
+		mu.Lock()
+		defer mu.Unlock()
+		now := w.tools.Now()
+		if now.Sub(read) < optOutEvery {
+			return last
+		}
+		read = now
+		next, err := f.source(w, true).Load()
+		if err == nil {
+			var rules *sample.OptOut
+			if rules, err = server.OptOutOf(next); err == nil {
+				last, fault = rules, ""
+				return last
+			}
+		}
+		if text := err.Error(); text != fault {
+			fault = text
+			fmt.Fprintln(w.err, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
+		}
+		return last
+	}, err
 }
 
 // dataDir returns the data directory of a verb. Without a configured data directory and without precept's data in

@@ -18,6 +18,7 @@ import (
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/distill"
+	"precept/internal/sample"
 	"precept/store/sqlite"
 )
 
@@ -82,11 +83,11 @@ func (w *invocation) distill() *cobra.Command {
 			)
 			return err
 		}
-		cfg, err := flags.load(w, true)
+		cfg, err := flags.load(w)
 		if err != nil {
 			return err
 		}
-		return w.runDistill(c.Context(), cfg, &f)
+		return w.runDistill(c.Context(), cfg, flags, &f)
 	}
 	return c
 }
@@ -117,7 +118,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	return nil
 }
 
-func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, f *distillFlags) error {
+func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err
 	}
@@ -125,7 +126,11 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, f *dis
 	if err != nil {
 		return err
 	}
-	d, closeStore, err := openDistiller(ctx, w.tools, cfg, f.dryRun)
+	optOut, err := flags.presentOptOut(w, cfg)
+	if err != nil {
+		return err
+	}
+	d, closeStore, err := openDistiller(ctx, w.tools, cfg, optOut, f.dryRun)
 	if err != nil {
 		return err
 	}
@@ -236,7 +241,7 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // openDistiller opens the configured store and lessons for a verb. The distiller may run at the
 // same time as the server, because no other program writes the notes of the distiller.
-func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, dryRun bool) (*server.Distiller, func(), error) {
+func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -248,7 +253,7 @@ func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config,
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
-	d, err := tools.NewDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
+	d, err := tools.NewDistiller(cfg, st, optOut, place) //nolint:contextcheck // a check has no context; the look-up is bounded
 	if err != nil {
 		closeBank()
 		return nil, nil, errors.Join(err, st.Close())

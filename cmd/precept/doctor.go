@@ -176,7 +176,7 @@ func (d *diagnosis) balance(ctx context.Context, tools server.Tools, cfg *config
 	if err != nil && d.Ready == nil {
 		return err
 	}
-	e, failed := tools.OpenStored(ctx, cfg)
+	e, failed := tools.OpenWhole(ctx, cfg)
 	if failed == nil {
 		defer e.Close() //nolint:errcheck // only read
 		if d.Store, failed = e.Stats(ctx); failed == nil {

@@ -75,15 +75,21 @@ func (w *invocation) export() *cobra.Command {
 		"print the number and the ratings of the samples as JSON",
 	)
 	f.lake.register(c)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	flags := w.addConfigFlags(c, storeKeys()...)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := flags.load(w)
+		if err != nil {
+			return err
+		}
 		if f.lake.follow {
-			return w.followExport(c.Context(), cfg, &f)
+			return w.followExport(c.Context(), cfg, flags, &f)
 		}
 		if name := f.lake.changed(c); name != "" {
 			return misuse(fmt.Errorf("--%s needs --follow; add --follow, or omit --%s", name, name))
 		}
 		return w.runExport(c.Context(), cfg, &f)
-	})
+	}
+	return c
 }
 
 func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {

@@ -68,7 +68,7 @@ func (f *exportFlags) checkFollow() error {
 }
 
 // followExport drains the samples into a lake until a signal.
-func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
+func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
 	}
@@ -83,7 +83,11 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, f *e
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	db, err := w.tools.OpenStored(ctx, cfg)
+	optOut, err := flags.presentOptOut(w, cfg)
+	if err != nil {
+		return err
+	}
+	db, err := w.tools.OpenWhole(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, f *e
 		return errors.New("the store has no streams of samples")
 	}
 	o := lake.Options{
-		Source: source, Group: f.lake.group, Place: place,
+		Source: server.PermittedStreams(source, db, optOut), Group: f.lake.group, Place: place,
 		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
 		Now: w.tools.Now, Pause: server.Pause,
 		Report: func(text string) { fmt.Fprintln(w.err, "precept: "+text) },

@@ -202,7 +202,7 @@ func opinionsOf(
 	if storeless(cfg) {
 		return nil
 	}
-	db, err := tools.OpenStored(ctx, cfg)
+	db, err := tools.OpenWhole(ctx, cfg)
 	if err != nil {
 		return nil
 	}

@@ -135,7 +135,7 @@ func askServer(
 func readReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.Query,
 ) (report.Report, error) {
-	db, err := tools.OpenStored(ctx, cfg)
+	db, err := tools.OpenWhole(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}

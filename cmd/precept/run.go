@@ -77,7 +77,7 @@ func (w *invocation) runVerb() *cobra.Command {
 func (w *invocation) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
-	cfg, err := flags.load(w, true)
+	cfg, err := flags.load(w)
 	if err != nil {
 		return err
 	}

@@ -19,12 +19,14 @@ func tokens(of []*Exchange) map[string]any {
 	return map[string]any{"input": in, "cached": cached, "output": out}
 }
 
+// mostEventIDs is the maximum number of exchanges that a sample names.
+const mostEventIDs = 256
+
 // eventIDs returns the ids of the sample's exchanges, the evidence of the sample.
 func eventIDs(of []*Exchange) []string {
-	const most = 256
 	var ids []string
 	for _, e := range of {
-		if uuid.Validate(e.ID) == nil && len(ids) < most {
+		if uuid.Validate(e.ID) == nil && len(ids) < mostEventIDs {
 			ids = append(ids, e.ID)
 		}
 	}

@@ -75,8 +75,9 @@ func (d *Distiller) finished(s distill.Summary, err error) {
 	}
 }
 
-// NewDistiller makes a Distiller over a store and a storage of lessons.
-func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Place) (*Distiller, error) {
+// NewDistiller makes a Distiller over a store and a storage of lessons. The Distiller reads no content that
+// opted out.
+func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(w.Random, id[:]); err != nil {
 		return nil, fmt.Errorf("name the distiller: %w", err)
@@ -87,7 +88,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, place bank.Pl
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: st, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: permittedSource{st, permit{st, optOut}}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{

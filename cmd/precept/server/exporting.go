@@ -19,8 +19,7 @@ type ExportJob struct {
 	Filter         *sample.Filter
 	Agent, Session string // filters: name of the agent, id of the session; "": no filter
 	Out            io.Writer
-	Seen           func()                          // called for each sample or session that is read; nil: not called
-	hides          func(tenant, agent string) bool // reports whether a tenant or an agent has opted out since; nil: no exchange is hidden
+	Seen           func() // called for each sample or session that is read; nil: not called
 }
 
 // Write writes the selection in one of the formats.
@@ -57,7 +56,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.progress()
-		if !x.of(s.ID) || !x.by(s.Tenant, s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+		if !x.of(s.ID) || !x.by(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
@@ -72,8 +71,8 @@ func (x *ExportJob) progress() {
 
 func (x *ExportJob) of(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
 
-func (x *ExportJob) by(tenant, agent string) bool {
-	return (x.Agent == "" || x.Agent == agent) && (x.hides == nil || !x.hides(tenant, agent))
+func (x *ExportJob) by(agent string) bool {
+	return x.Agent == "" || x.Agent == agent
 }
 
 // sessions calls write for each conversation that began within the times. With a filter by family,
@@ -88,7 +87,7 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 			return nil
 		}
 		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 || !x.by(r.Tenant, s.Agent) {
+		if err != nil || len(s.Exchanges) == 0 || !x.by(s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {

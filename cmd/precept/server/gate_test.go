@@ -170,7 +170,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 	if !ok {
 		g.Fatalf("%T", v.backend)
 	}
-	d, err := g.w.NewDistiller(g.cfg, st, v.lessons.place)
+	d, err := g.w.NewDistiller(g.cfg, st, v.store.OptOut, v.lessons.place)
 	if err != nil {
 		g.Fatal(err)
 	}

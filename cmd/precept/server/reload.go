@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"precept/configs"
-	"precept/internal/sample"
 )
 
 // reloadStatus is the result of the last reload, for the dashboard.
@@ -72,7 +71,7 @@ func (s *Server) applyReload() error {
 
 // apply passes a configuration to every part of the program that reloads settings.
 func (s *Server) apply(next *configs.Config) error {
-	optOut, err := sample.NewOptOut(next.Learning.OptOutPatterns, next.Learning.OptOutAgents, next.Learning.OptOutTenants)
+	optOut, err := OptOutOf(next)
 	if err != nil {
 		return err
 	}

@@ -125,14 +125,15 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 		return store.ErrVolatile
 	}
 	filter := e.Filter
-	x := &ExportJob{Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w, hides: s.archive.Hides}
+	x := &ExportJob{Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
 	return x.Write(ctx, e.Format)
 }
 
-// evidence returns the backend for readers; ok is false if precept runs from memory.
+// evidence returns the backend for readers, without the content that opted out; ok is false if precept runs
+// from memory.
 func (s *services) evidence() (e Evidence, ok bool) {
 	if e, ok = s.backend.(Evidence); ok {
-		e = cachedEvidence{e, s.store}
+		e = Permitted(cachedEvidence{e, s.store}, s.store.OptOut)
 	}
 	return e, ok
 }

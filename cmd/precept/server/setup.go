@@ -224,7 +224,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the distiller and the gate that ends the trials of proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
+		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, st.OptOut, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
 		if err != nil {
 			return err
 		}

@@ -63,8 +63,21 @@ type Stored interface {
 // IsRedis reports whether the address of a store is one of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// OpenStored opens the configured store for reading.
+// OpenStored opens the configured store for reading its content, without the content that opted out.
 func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	optOut, err := OptOutOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	st, err := w.OpenWhole(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return permittedStore{st, permit{st, func() *sample.OptOut { return optOut }}}, nil
+}
+
+// OpenWhole opens the configured store for reading its counters and its notes, which contain no content.
+func (w *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	return w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
@@ -176,7 +189,7 @@ func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	if _, err := io.ReadFull(w.Random, replica[:]); err != nil {
 		return store.Options{}, fmt.Errorf("read random bytes for the name of the replica: %w", err)
 	}
-	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	optOut, err := OptOutOf(cfg)
 	return store.Options{
 		Now: w.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, Tenant: tenantSessions(cfg),

@@ -1,0 +1,134 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"precept/internal/wire"
+)
+
+// An opt-out may come after content was stored. Hides, Hidden, Visible and HidesSample apply the present
+// opt-outs to stored content. The methods accept a nil OptOut, which hides nothing.
+
+// Hides reports whether a tenant or an agent opted out.
+func (o *OptOut) Hides(tenant, agent string) bool {
+	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
+}
+
+// HidesAgents reports whether any agent can opt out, so that the agent of a session must be known.
+func (o *OptOut) HidesAgents() bool { return o != nil && len(o.agents) > 0 }
+
+// HidesPaths reports whether any path opts out, so that exchanges and samples must be read.
+func (o *OptOut) HidesPaths() bool { return o != nil && len(o.paths) > 0 }
+
+// Hidden reports for each exchange of a session, in order, whether the exchange opted out: by its tenant or
+// agent, by a call that names a path, or by a result of such a call.
+func (o *OptOut) Hidden(list []Exchange) []bool {
+	out := make([]bool, len(list))
+	if o == nil {
+		return out
+	}
+	calls := map[string]bool{} // ids of calls that name a path
+	var before *Reply
+	for i := range list {
+		x := &list[i]
+		out[i] = o.Hides(x.Tenant, x.Agent) || o.Named(x)
+		if len(calls) > 0 || out[i] && o.HidesPaths() {
+			for _, item := range x.items(before) {
+				out[i] = out[i] || slices.ContainsFunc(item.Results, func(r wire.Result) bool { return calls[r.CallID] })
+				for _, c := range item.Calls {
+					if o.Hits(c.Args) {
+						calls[c.ID] = true
+					}
+				}
+			}
+		}
+		for _, c := range x.calls() {
+			if o.Hits(c.Args) {
+				calls[c.ID] = true
+			}
+		}
+		before = &x.Reply
+	}
+	return out
+}
+
+// Visible returns the exchanges of a session without the hidden ones. An exchange that follows a hidden
+// exchange loses the hidden reply that the agent sent back. list stays unchanged.
+func (o *OptOut) Visible(list []Exchange) []Exchange {
+	hidden := o.Hidden(list)
+	if !slices.Contains(hidden, true) {
+		return list
+	}
+	out := make([]Exchange, 0, len(list))
+	for i := range list {
+		if hidden[i] {
+			continue
+		}
+		x := list[i]
+		if i > 0 && hidden[i-1] {
+			n := x.repeated(&list[i-1].Reply)
+			x.New, x.NewFrom = x.New[n:], x.NewFrom+n
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// repeated returns the number of leading items that are output of the model.
+func (e *Exchange) repeated(before *Reply) int {
+	for i, item := range e.items(before) {
+		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
+			return i
+		}
+	}
+	return len(e.New)
+}
+
+// HidesSample reports whether a sample has content of a hidden exchange. list has the stored exchanges of
+// the session. The words of a sample decide where its exchanges are no longer stored.
+func (o *OptOut) HidesSample(m *Sample, list []Exchange) bool {
+	if !o.HidesPaths() {
+		return false
+	}
+	hidden, stored := map[string]bool{}, map[string]bool{}
+	for i, h := range o.Hidden(list) {
+		stored[list[i].ID] = true
+		if h {
+			hidden[list[i].ID] = true
+		}
+	}
+	ids := m.eventIDs()
+	if len(ids) == 0 || len(ids) >= mostEventIDs {
+		return len(hidden) > 0 || o.hitsSample(m)
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { return hidden[id] }) {
+		return true
+	}
+	return slices.ContainsFunc(ids, func(id string) bool { return !stored[id] }) && o.hitsSample(m)
+}
+
+// hitsSample reports whether a text of a sample names a path.
+func (o *OptOut) hitsSample(m *Sample) bool {
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode([]any{m.Input, m.Output, m.Feedback.Details}); err != nil {
+		return true
+	}
+	return o.Hits(text.String())
+}
+
+// eventIDs returns the ids of the exchanges of a sample, which is built or read from a store.
+func (m *Sample) eventIDs() (ids []string) {
+	switch list := m.Meta["source_event_ids"].(type) {
+	case []string:
+		return list
+	case []any:
+		for _, v := range list {
+			if id, ok := v.(string); ok {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}

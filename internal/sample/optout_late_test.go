@@ -1,0 +1,103 @@
+package sample_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"precept/internal/sample"
+)
+
+// conversation returns exchanges whose second turn reads prod.env. echo reports whether the agent sends
+// the replies back.
+func conversation(dialect string, echo bool) []sample.Exchange {
+	user := func(text string) json.RawMessage {
+		return json.RawMessage(`{"role":"user","content":"` + text + `"}`)
+	}
+	list := []sample.Exchange{
+		{ID: "1", Turn: 1, New: []json.RawMessage{user("hello")}, Reply: sample.Reply{Text: "hi"}},
+		{ID: "2", Turn: 2, New: []json.RawMessage{user("read")}, Reply: sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: `{"path":"prod.env"}`}}}},
+		{ID: "3", Turn: 3, Reply: sample.Reply{Text: "the key is 7"}},
+		{ID: "4", Turn: 4, New: []json.RawMessage{user("thanks")}, Reply: sample.Reply{Text: "bye"}},
+	}
+	call, result, said := `{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"prod.env\"}"}}]}`,
+		`{"role":"tool","tool_call_id":"c1","content":"KEY=7"}`, `{"role":"assistant","content":"the key is 7"}`
+	if dialect == "responses" {
+		call, result, said = `{"type":"function_call","call_id":"c1","name":"read","arguments":"{\"path\":\"prod.env\"}"}`,
+			`{"type":"function_call_output","call_id":"c1","output":"KEY=7"}`, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"the key is 7"}]}`
+	}
+	list[2].New = []json.RawMessage{json.RawMessage(result)}
+	if echo {
+		list[2].New = []json.RawMessage{json.RawMessage(call), json.RawMessage(result)}
+		list[3].New = slices.Insert(list[3].New, 0, json.RawMessage(said))
+	}
+	for i := range list {
+		list[i].Dialect, list[i].Agent, list[i].Tenant = dialect, "coder", "default"
+	}
+	return list
+}
+
+// A call of a path that opted out later hides its exchange, the exchange with its result, and the copy of
+// the hidden reply in the next exchange.
+func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
+	t.Parallel()
+	o := optOut(t, "*.env")
+	for _, dialect := range []string{"chat", "responses"} {
+		for _, echo := range []bool{true, false} {
+			list := conversation(dialect, echo)
+			if got, want := o.Hidden(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
+				t.Errorf("%s, echo %v: got hidden %v, want %v", dialect, echo, got, want)
+			}
+			got := o.Visible(list)
+			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
+				t.Errorf("%s, echo %v: got %+v, want turns 1 and 4, the latter with the words of the user only", dialect, echo, got)
+			}
+			if len(list[3].New) == 1 && echo {
+				t.Error("Visible changed its argument")
+			}
+		}
+	}
+}
+
+// A sample is hidden if one of its exchanges is hidden. The words of the sample decide if its exchanges have
+// left the store.
+func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
+	t.Parallel()
+	o, list := optOut(t, "*.env"), conversation("chat", true)
+	for name, c := range map[string]struct {
+		ids   any
+		list  []sample.Exchange
+		input string
+		want  bool
+	}{
+		"a hidden exchange":             {[]any{"1", "2"}, list, "", true},
+		"no hidden exchange":            {[]any{"1", "4"}, list, "", false},
+		"no ids":                        {nil, list, "", true},
+		"left the store, with the path": {[]any{"7"}, nil, "cat prod.env", true},
+		"left the store":                {[]any{"7"}, nil, "cat notes.txt", false},
+	} {
+		m := sample.Sample{Input: map[string]any{"user_text": c.input}, Meta: map[string]any{"source_event_ids": c.ids}}
+		if got := o.HidesSample(&m, c.list); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A nil OptOut hides nothing. An agent and a tenant hide all exchanges.
+func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
+	t.Parallel()
+	list := conversation("chat", true)
+	var none *sample.OptOut
+	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list) {
+		t.Error("nil hides content")
+	}
+	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {
+		o, err := sample.NewOptOut(nil, c[0], c[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Visible(list); len(got) != 0 {
+			t.Errorf("%v: got %d visible exchanges, want none", c, len(got))
+		}
+	}
+}
