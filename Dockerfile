@@ -1,7 +1,8 @@
 # The image holds a static binary and the certificates of public authorities: no shell, no package manager, no root.
 #   docker build -t precept .
+#   export PRECEPT_ADMIN_TOKEN=$(openssl rand -hex 32)
 #   docker run --read-only --cap-drop ALL --security-opt no-new-privileges --user 65532:65532 \
-#     -p 127.0.0.1:8080:8080 -p 127.0.0.1:8081:8081 -e PRECEPT_ADMIN_TOKEN="$(openssl rand -hex 32)" \
+#     -p 127.0.0.1:8080:8080 -p 127.0.0.1:8081:8081 -e PRECEPT_ADMIN_TOKEN \
 #     -v precept-data:/data -v "$PWD/lessons:/lessons:ro" precept
 # Go cross-compiles for another platform (docker build --platform linux/arm64): the compiler runs on the building machine.
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build

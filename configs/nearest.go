@@ -35,25 +35,27 @@ func renamed(key string) string {
 // misspelt reports variables that are not keys but look like a key. Variables that ${...} names,
 // and those that Kubernetes makes for a service called precept, are not meant as keys.
 func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
-	const prefix = "PRECEPT_"
 	known := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
 		known[name] = true
 	}
 	for _, f := range leafFields() {
-		known[strings.TrimPrefix(envName(f.path), prefix)] = true
+		known[strings.TrimPrefix(envName(f.path), envPrefix)] = true
 	}
 	all := slices.Sorted(maps.Keys(known))
 	known["AGENT"], known["TENANT"] = true, true // a shell may set them to make base URLs
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		rest, ok := strings.CutPrefix(name, prefix)
+		rest, ok := strings.CutPrefix(name, envPrefix)
 		if !ok || known[rest] || used[name] || isServiceLink(rest) {
 			continue
 		}
 		text, _ := env(name)
 		if near := nearestVariable(rest, all); near != "" && text != "" {
+			if strings.HasSuffix(rest, fileSuffix) {
+				near += fileSuffix
+			}
 			d.source = "environment"
-			d.fault(name, nil, "", "is not a key; did you mean "+prefix+near+"?")
+			d.fault(name, nil, "", "is not a key; did you mean "+envPrefix+near+"?")
 			d.faults[len(d.faults)-1].unknown = true
 		}
 	}
@@ -68,7 +70,7 @@ func isServiceLink(name string) bool {
 // nearestVariable returns the variable that a misspelt one most likely means, both without PRECEPT_:
 // the nearest in letters, one without the last words, or the only one with a section before.
 func nearestVariable(name string, known []string) string {
-	upper := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Nearest(upper, known); near != "" {
 		return near
 	}

@@ -14,13 +14,14 @@ import (
 
 // Sources is everything a configuration is read from. The zero value selects the defaults.
 type Sources struct {
-	FileName string                           // for faults; "precept.yaml" when empty
-	File     []byte                           // nil: no file
-	Env      func(name string) (string, bool) // os.LookupEnv; nil: none
-	EnvNames []string                         // names of all variables, to find misspelt ones
-	Flags    map[string]string                // given flags by path (Name.Path)
-	Redis    func(url string) error           // parses an address of Redis, as the store does; nil: any address is valid
-	Offline  bool                             // for verbs that only read local files: faults of the network's keys are ignored
+	FileName string                            // for faults; "precept.yaml" when empty
+	File     []byte                            // nil: no file
+	Env      func(name string) (string, bool)  // os.LookupEnv; nil: none
+	EnvNames []string                          // names of all variables, to find misspelt ones
+	ReadFile func(name string) ([]byte, error) // os.ReadFile, for variables with the suffix _FILE; nil: no file can be read
+	Flags    map[string]string                 // given flags by path (Name.Path)
+	Redis    func(url string) error            // parses an address of Redis, as the store does; nil: any address is valid
+	Offline  bool                              // for verbs that only read local files: faults of the network's keys are ignored
 }
 
 // Default returns the configuration of the embedded precept.yaml.
@@ -47,6 +48,10 @@ func Parse(src Sources) (*Config, error) {
 	env := func(name string) (string, bool) {
 		used[name] = true
 		text, ok := src.Env(name)
+		if file, named := src.Env(name + fileSuffix); named && file != "" && strings.HasPrefix(name, envPrefix) {
+			used[name+fileSuffix] = true
+			text, ok = d.secretFile(&src, name, text, file)
+		}
 		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
 	}
 	d.env, d.sources = env, map[string]string{}
@@ -64,6 +69,32 @@ func Parse(src Sources) (*Config, error) {
 		faults = slices.DeleteFunc(faults, Fault.network)
 	}
 	return c, faults.orNil()
+}
+
+const (
+	envPrefix  = "PRECEPT_"
+	fileSuffix = "_FILE" // of a variable that names a file with the value, such as a mounted secret
+)
+
+// secretFile returns the value of a variable from the file that the variable with fileSuffix names. text is the
+// value of the variable itself.
+func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
+	defer func(source string) { d.source = source }(d.source)
+	d.source = "environment"
+	if text != "" {
+		d.fault(name+fileSuffix, nil, file, "is set, and so is "+name+"; set only one of them")
+		return text, true
+	}
+	if src.ReadFile == nil {
+		return "", false
+	}
+	b, err := src.ReadFile(file)
+	if err != nil {
+		d.fault(name+fileSuffix, nil, file, "cannot be read: "+err.Error())
+	} else if len(strings.TrimSpace(string(b))) == 0 {
+		d.fault(name+fileSuffix, nil, file, "names an empty file")
+	}
+	return string(b), err == nil
 }
 
 // network reports whether only a server needs the key of the fault. An operator's shell often lacks

@@ -81,7 +81,7 @@ func flagName(path string) string {
 }
 
 func envName(path string) string {
-	return "PRECEPT_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
 // Names lists every key, in the order of the file. Flags, help texts and documentation use the

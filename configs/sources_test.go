@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -207,6 +208,45 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
 			t.Errorf("%s: got %v, want one entry in faults", file, faults)
+		}
+	}
+}
+
+// A variable with the suffix _FILE names a file with the value of the variable, also of a variable in ${...}.
+func TestVariableNamesAFileWithTheValue(t *testing.T) {
+	files := map[string]string{"/run/secrets/token": "0123456789abcdef\n", "/run/secrets/password": "pass\n", "/run/secrets/empty": "\n"}
+	read := func(env map[string]string) configs.Sources {
+		return configs.Sources{
+			EnvNames: slices.Collect(maps.Keys(env)),
+			Env:      func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			ReadFile: func(name string) ([]byte, error) {
+				if text, ok := files[name]; ok {
+					return []byte(text), nil
+				}
+				return nil, fs.ErrNotExist
+			},
+		}
+	}
+	c, err := configs.Parse(read(map[string]string{
+		"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_REDIS_PASSWORD_FILE": "/run/secrets/password",
+		"PRECEPT_STORE_URL": "redis://:${PRECEPT_REDIS_PASSWORD}@redis:6379/0", "PRECEPT_LISTEN_FILE": "",
+	}))
+	if err != nil || c.StoreURL() != "redis://:pass@redis:6379/0" || len(c.Admin.Tokens) != 1 || c.Admin.Tokens[0].Reveal() != "0123456789abcdef" {
+		t.Errorf("got error %v, store %s and %d tokens, want the values of the files", err, c.StoreURL(), len(c.Admin.Tokens))
+	}
+	for want, env := range map[string]map[string]string{
+		"cannot be read":       {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
+		"names an empty file":  {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/empty"},
+		"set only one of them": {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef"},
+		"did you mean":         {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
+	} {
+		if faults := faultsOf(t, read(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
+			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)
+		}
+	}
+	for _, n := range configs.Names() {
+		if slices.ContainsFunc(configs.Names(), func(other configs.Name) bool { return other.Env == n.Env+"_FILE" }) {
+			t.Errorf("%s_FILE is a key, and could also name a file with the value of %s", n.Env, n.Env)
 		}
 	}
 }

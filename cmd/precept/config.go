@@ -162,7 +162,8 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 		}
 		c, err := configs.Parse(configs.Sources{
 			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
-			Redis: redis.CheckURL,
+			ReadFile: os.ReadFile,
+			Redis:    redis.CheckURL,
 		})
 		if found && f.accepts && err == nil {
 			w.accept(file)
@@ -234,7 +235,7 @@ func (f *configFlags) dataDir(w *invocation, configured string) string {
 // placesData reports whether a flag, a variable or a configuration file decides on the place of the data.
 func (f *configFlags) placesData(w *invocation) bool {
 	return f.path(w) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
-		variable(w.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL") != ""
+		variable(w.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
 // loadServed reads the configuration for a server, and checks the files that a start needs.

@@ -24,6 +24,7 @@ type Redis struct {
 
 	dir    string
 	args   []string
+	script string // shell script that runs redis-server with the configuration on standard input; "": none
 	config string // configuration file of a Sentinel, which writes to the file
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
@@ -34,6 +35,17 @@ type Redis struct {
 // CI it fails.
 func StartRedis(t *testing.T, args ...string) *Redis {
 	t.Helper()
+	return startRedis(t, &Redis{args: args})
+}
+
+// StartRedisScript starts a server with a shell script that runs `redis-server -`.
+func StartRedisScript(t *testing.T, script string) *Redis {
+	t.Helper()
+	return startRedis(t, &Redis{script: script})
+}
+
+func startRedis(t *testing.T, r *Redis) *Redis {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") == "" {
 			t.Skip("redis-server is not installed")
@@ -42,7 +54,7 @@ func StartRedis(t *testing.T, args ...string) *Redis {
 	}
 	var last error
 	for range 5 { // another process may take the port between the look and the start
-		r := &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: t.TempDir(), args: args}
+		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", freePort(t)), t.TempDir()
 		if last = r.Start(); last == nil {
 			t.Cleanup(r.Kill)
 			return r
@@ -60,6 +72,10 @@ func (r *Redis) Start() error {
 	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // a test's own; it is ended by Kill
 	if r.config != "" {
 		r.cmd = r.sentinel(port)
+	}
+	if r.script != "" {
+		options := fmt.Sprintf("redis-server - --port %s --bind 127.0.0.1 --dir '%s'", port, r.dir)
+		r.cmd = exec.Command("sh", "-c", strings.Replace(r.script, "redis-server -", options, 1)) //nolint:gosec,noctx // as above
 	}
 	if err := r.cmd.Start(); err != nil {
 		return err
@@ -115,6 +131,9 @@ func (r *Redis) Thaw(t testing.TB) {
 		t.Fatal("thaw redis-server: ", err)
 	}
 }
+
+// PID returns the number of the server's process.
+func (r *Redis) PID() int { return r.cmd.Process.Pid }
 
 // URL returns the address for store.url.
 func (r *Redis) URL() string { return "redis://" + r.Addr }

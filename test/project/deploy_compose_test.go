@@ -1,6 +1,8 @@
 package project
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,7 +25,7 @@ type composeFile struct {
 	Name     string
 	Precept  composeService `yaml:"x-precept"`
 	Services map[string]composeService
-	Secrets  map[string]struct{ Environment string }
+	Secrets  map[string]struct{ File string }
 	Volumes  map[string]*struct{}
 }
 
@@ -35,7 +37,9 @@ type composeService struct {
 	CapDrop     []string `yaml:"cap_drop"`
 	SecurityOpt []string `yaml:"security_opt"`
 	StopGrace   string   `yaml:"stop_grace_period"`
-	Command     string
+	User        string
+	Tmpfs       []string
+	Command     []string
 	Environment map[string]string
 	Volumes     []string
 	Secrets     []string
@@ -43,49 +47,105 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// given returns the variables that the head of compose.yaml asks people to export.
-func given() map[string]string {
-	return map[string]string{"OPENAI_BASE_URL": "https://api.openai.com/v1", "REDIS_PASSWORD": "secret", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef", "GRAFANA_PASSWORD": "other"}
-}
+// upstream is the variable that the head of compose.yaml asks people to export.
+const upstream = "https://api.openai.com/v1"
 
 // interpolate puts variables in, as Compose does.
 func interpolate(t *testing.T, text string) string {
 	t.Helper()
-	return regexp.MustCompile(`\$\{(\w+)(?::\?[^}]*)?\}`).ReplaceAllStringFunc(text, func(form string) string {
-		name := regexp.MustCompile(`\w+`).FindString(form)
-		if given()[name] == "" {
-			t.Errorf("compose.yaml needs %s, which its head does not name", name)
+	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
+		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
+			t.Errorf("compose.yaml needs %s, which its head does not name", form)
 		}
-		return given()[name]
+		return upstream
 	})
+	return strings.ReplaceAll(text, "$$", "$")
 }
 
-func readCompose(t *testing.T) (c composeFile) {
+// readCompose reads compose.yaml, and makes the secrets in a new directory as the head of the file says.
+func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
-	text := deployed(t, "deploy/compose.yaml")
-	for name := range given() {
-		if !regexp.MustCompile(`(?m)^# .*export .*\b` + name + `=`).MatchString(text) {
-			t.Errorf("the head of compose.yaml does not export %s", name)
+	strictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
+	dir := t.TempDir()
+	var script []string
+	for line := range strings.Lines(deployed(t, "deploy/compose.yaml")) {
+		if text, ok := strings.CutPrefix(line, "#   "); ok && !strings.HasPrefix(text, "docker") {
+			script = append(script, text)
 		}
 	}
-	strictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
-	return c
+	sh := exec.CommandContext(t.Context(), "sh", "-ec", "mkdir deploy\n"+strings.Join(script, ""))
+	sh.Dir = dir
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("the commands in the head of compose.yaml: error %v, output %s, want no error", err, out)
+	}
+	for name, s := range c.Secrets {
+		info, err := os.Stat(filepath.Join(dir, "deploy", filepath.FromSlash(s.File)))
+		if err != nil || info.Mode().Perm() != 0o644 || info.Size() < 16 {
+			t.Errorf("secret %s: error %v, want a file that the user of each container can read", name, err)
+		}
+	}
+	secrets = filepath.Join(dir, "deploy", "secrets")
+	if info, err := os.Stat(secrets); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory of the secrets: error %v, want the mode 0700", err)
+	}
+	return c, secrets
+}
+
+// secret returns the text of a secret.
+func secret(t *testing.T, secrets, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(secrets, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // preceptEnv returns the environment of a service's precept: the variables of the image and of the service.
-func preceptEnv(t *testing.T, s composeService) map[string]string {
+func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
 	for name, value := range s.Environment {
-		env[name] = interpolate(t, value)
+		env[name] = strings.ReplaceAll(interpolate(t, value), "/run/secrets", secrets)
 	}
 	return env
+}
+
+// No service has more rights than it needs, and no secret is on a command line or in the environment.
+func TestComposeServicesHaveFewRights(t *testing.T) {
+	t.Parallel()
+	c, _ := readCompose(t)
+	for name, s := range c.Services {
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s: got cap_drop %v, security_opt %v, want ALL and no-new-privileges:true", name, s.CapDrop, s.SecurityOpt)
+		}
+		if !s.ReadOnly && name != "grafana" {
+			t.Errorf("%s: the file system can be written", name)
+		}
+		text := strings.Join(s.Command, " ")
+		for key, value := range s.Environment {
+			text += " " + key + "=" + value
+		}
+		if strings.Contains(text, "PASSWORD:?") || strings.Contains(text, "TOKEN:?") {
+			t.Errorf("%s: a secret is on the command line or in the environment: %s", name, text)
+		}
+		for _, secret := range s.Secrets {
+			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
+				t.Errorf("%s: the secret %s is unknown or not used", name, secret)
+			}
+		}
+	}
+	for _, file := range []string{".gitignore", ".dockerignore"} {
+		if !strings.Contains(deployed(t, file), "deploy/secrets\n") && !strings.Contains(deployed(t, file), "deploy/secrets/\n") {
+			t.Errorf("%s does not name deploy/secrets", file)
+		}
+	}
 }
 
 // The files, names and ports of each service exist, and agree with those of the others.
 func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
-	c := readCompose(t)
+	c, secrets := readCompose(t)
 	var targets, upstreams []string
 	for name, s := range c.Services {
 		for _, other := range s.DependsOn {
@@ -107,7 +167,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		if s.Image != "precept" {
 			continue
 		}
-		env := preceptEnv(t, s)
+		env := preceptEnv(t, s, secrets)
 		onlyKnown(t, "compose.yaml", env)
 		e := effective(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+";")
@@ -148,15 +208,15 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
-	c, dir := readCompose(t), t.TempDir()
-	config := ""
+	c, secrets := readCompose(t)
+	config, dir := "", t.TempDir()
 	for _, v := range c.Services["prometheus"].Volumes {
 		from, at, _ := strings.Cut(strings.TrimSuffix(v, ":ro"), ":")
 		if !strings.HasPrefix(at, "/etc/prometheus/") {
 			continue
 		}
 		text := strings.ReplaceAll(deployed(t, filepath.Join("deploy", from)), "/etc/prometheus/", dir+"/")
-		text = strings.ReplaceAll(text, "/run/secrets/"+c.Services["prometheus"].Secrets[0], filepath.Join(dir, "token"))
+		text = strings.ReplaceAll(text, "/run/secrets", secrets)
 		at = filepath.Join(dir, filepath.Base(at))
 		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -164,9 +224,6 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 		if filepath.Base(at) == "prometheus.yml" {
 			config = at
 		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("token"), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), tool, "check", "config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1 rule files found") || !strings.Contains(string(out), "rules found") {
@@ -177,7 +234,7 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 // Grafana finds its data source and the dashboard where the provisioning says.
 func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	t.Parallel()
-	c := readCompose(t)
+	c, _ := readCompose(t)
 	var source struct {
 		APIVersion  int `yaml:"apiVersion"`
 		Datasources []struct {
@@ -206,11 +263,19 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 // may use the name of the service as Host, and no other name.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
-	c := readCompose(t)
-	server := storetest.StartRedis(t, append(strings.Fields(interpolate(t, c.Services["redis"].Command))[1:], "--dir", t.TempDir())...)
-	env := preceptEnv(t, c.Services["precept-2"])
+	c, secrets := readCompose(t)
+	script := strings.ReplaceAll(interpolate(t, c.Services["redis"].Command[2]), "/run/secrets", secrets)
+	server := storetest.StartRedisScript(t, script)
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.PID()))
+	if password := secret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
+		t.Errorf("the command line of Redis: %q", line)
+	}
+	if said, err := server.Do("PING"); err == nil {
+		t.Errorf("Redis answers %q without a password", said)
+	}
+	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
-	dir := t.TempDir()
+	dir, token := t.TempDir(), secret(t, secrets, "admin-token")
 	p := harness.Launch(t, dir, pairs(env)).Ready(dir)
 	asked := maps.Clone(env)
 	asked["PRECEPT_DATA_DIR"] = dir
@@ -219,10 +284,10 @@ func TestComposeSettingsRun(t *testing.T) {
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
 		t.Errorf("got error %v, out %s, Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
 	}
-	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", given()["PRECEPT_ADMIN_TOKEN"]); code != 200 {
+	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("Prometheus gets %d", code)
 	}
-	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", given()["PRECEPT_ADMIN_TOKEN"]); code != 403 {
+	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", token); code != 403 {
 		t.Errorf("another name gets %d", code)
 	}
 }

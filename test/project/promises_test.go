@@ -139,6 +139,9 @@ func gatherPromises(t *testing.T) *promises {
 	for _, extra := range []string{"PRECEPT_CONFIG", "PRECEPT_ADMIN_TOKEN", "PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY"} {
 		p.env[extra] = true
 	}
+	for _, name := range slices.Collect(maps.Keys(p.env)) {
+		p.env[name+"_FILE"] = true // names a file with the value
+	}
 	for _, chaos := range []string{"PRECEPT_CHAOS"} { // of make chaos
 		p.env[chaos] = true
 	}
