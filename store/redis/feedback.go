@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,15 +125,19 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		}
 		return err
 	})
-	for in, members := range found {
-		for _, m := range members {
-			if len(m) >= size {
+	for left := true; left && len(list) < limit; { // one of each part at a time, the parts in the random order of the map
+		left = false
+		for in, members := range found {
+			if len(members) == 0 || len(list) >= limit {
+				continue
+			}
+			left, found[in] = true, members[1:]
+			if m := members[0]; len(m) >= size {
 				list = append(list, session.Unsettled{Tenant: in.owner(m[size:]), ID: toID(m)})
 			}
 		}
 	}
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // no secret
-	return list[:min(len(list), limit)], err
+	return list, err
 }
 
 func unpackEntries(values []string) (list []feedback.Entry, err error) {
