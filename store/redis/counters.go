@@ -13,8 +13,19 @@ import (
 	"precept/bandit/trial"
 )
 
-// counterReads is the number of times that the counters are read while other replicas change them.
-const counterReads = 4
+const (
+	// counterReads is the number of times that the counters are read while other replicas change them.
+	counterReads = 4
+	// counterGroup is the number of shards whose rows are in memory at once: with 2,000 lessons a shard has
+	// 2,000 rows or more.
+	counterGroup = 16
+)
+
+// counterRow is a row of counters of one shard.
+type counterRow struct {
+	name   string
+	fields map[string]string
+}
 
 // Counters returns the non-zero counters of a tenant, sorted by scope, field and day: the sums over
 // all shards. The rows of a shard are read one after the other, and all again after a concurrent
@@ -23,38 +34,35 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 	err = s.do(ctx, "counters", func(c client) error {
 		parts := s.partsOf(tenant)
 		upTo := s.stands.settled(len(parts)) // of a shard without counters, which one command finds
-		pending, err := s.shardsWithCounters(ctx, c, parts)
+		used, err := s.shardsWithCounters(ctx, c, parts)
 		if err != nil {
 			return err
 		}
-		used := slices.Clone(pending)
-		shards := make([][]trial.Delta, len(parts))
-		before, err := s.positions(ctx, c, parts, pending)
-		for range counterReads {
+		sums, exact := map[string]map[string]int64{}, true
+		groups := (len(used) + counterGroup - 1) / counterGroup
+		for g := range groups {
+			var group []int // of all nodes of a Cluster: neighbours are on the same node
+			for i := g; i < len(used); i += groups {
+				group = append(group, used[i])
+			}
+			rows, numbers, ok, err := s.readGroup(ctx, c, parts, group)
+			if err == nil {
+				err = addRows(sums, rows)
+			}
 			if err != nil {
 				return err
 			}
-			if err = s.readCounters(ctx, c, parts, pending, shards); err != nil {
-				return err
+			exact = exact && ok
+			for i, number := range numbers {
+				upTo[i] = integer(number)
 			}
-			var after map[int]string
-			if after, err = s.positions(ctx, c, parts, pending); err != nil {
-				return err
-			}
-			if pending = slices.DeleteFunc(pending, func(i int) bool { return after[i] == before[i] }); len(pending) == 0 {
-				break
-			}
-			maps.Copy(before, after)
 		}
-		list = sum(shards)
-		for _, i := range used {
-			upTo[i] = integer(before[i])
-		}
-		if len(pending) > 0 { // not read exactly
+		if !exact {
 			upTo = nil
 		}
 		s.counted(tenant, upTo)
-		return nil
+		list, err = toDeltas(sums)
+		return err
 	})
 	slices.SortFunc(list, trial.Compare)
 	return list, err
@@ -71,23 +79,72 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) 
 	return of, err
 }
 
-// sum adds the counters of shards.
-func sum(shards [][]trial.Delta) (list []trial.Delta) {
-	if len(shards) == 1 {
-		return shards[0]
+// readGroup reads the rows of some parts, and the number of the last settlement in each part. exact
+// reports that the rows contain the settlements up to the numbers, and no others.
+func (s *Store) readGroup(ctx context.Context, c client, parts []part, of []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
+	rows = map[int][]counterRow{}
+	pending := slices.Clone(of)
+	numbers, err = s.positions(ctx, c, parts, pending)
+	for range counterReads {
+		if err == nil {
+			err = s.readCounters(ctx, c, parts, pending, rows)
+		}
+		var after map[int]string
+		if err == nil {
+			after, err = s.positions(ctx, c, parts, pending)
+		}
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if pending = slices.DeleteFunc(pending, func(i int) bool { return after[i] == numbers[i] }); len(pending) == 0 {
+			return rows, numbers, true, nil
+		}
+		maps.Copy(numbers, after)
 	}
-	all := map[trial.Key]int64{}
-	for _, deltas := range shards {
-		for _, d := range deltas {
-			all[d.Key] += d.Value
+	return rows, numbers, false, nil
+}
+
+// addRows adds the rows of shards to sums by row and field.
+func addRows(sums map[string]map[string]int64, rows map[int][]counterRow) error {
+	for _, list := range rows {
+		for _, r := range list {
+			sum := sums[r.name]
+			if sum == nil {
+				sum = make(map[string]int64, len(r.fields))
+				sums[r.name] = sum
+			}
+			for field, text := range r.fields {
+				v, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, r.name, text)
+				}
+				sum[field] += v
+			}
 		}
 	}
-	for k, v := range all {
-		if v != 0 {
-			list = append(list, trial.Delta{Key: k, Value: v})
+	return nil
+}
+
+// toDeltas returns the sums that are not zero.
+func toDeltas(sums map[string]map[string]int64) (list []trial.Delta, err error) {
+	names := map[string]string{} // every row holds the same few dozen names
+	for row, fields := range sums {
+		key, err := fromRowName(row)
+		if err != nil {
+			return nil, err
+		}
+		for field, v := range fields {
+			name, ok := names[field]
+			if !ok {
+				name = field
+				names[name] = name
+			}
+			if key.Field = name; v != 0 {
+				list = append(list, trial.Delta{Key: key, Value: v})
+			}
 		}
 	}
-	return list
+	return list, nil
 }
 
 // positions returns the positions of the counters in some parts.
@@ -101,8 +158,8 @@ func (s *Store) positions(ctx context.Context, c client, parts []part, of []int)
 }
 
 // readCounters reads the counters of some parts, in few round trips over all parts.
-func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []int, shards [][]trial.Delta) error {
-	type row struct {
+func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []int, rows map[int][]counterRow) error {
+	type question struct {
 		part      int
 		key, name string
 	}
@@ -112,49 +169,25 @@ func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []i
 	if err != nil {
 		return err
 	}
-	var rows []row
+	var questions []question
 	for n, index := range indexes {
-		shards[of[n]] = nil
+		rows[of[n]] = nil
 		for k, name := range index.Val() {
-			rows = append(rows, row{of[n], k, name})
+			questions = append(questions, question{of[n], k, name})
 		}
 	}
-	names := map[string]string{} // every row holds the same few dozen names
-	for chunk := range slices.Chunk(rows, 1000) {
-		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, r row) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, parts[r.part].base+"c:"+r.key)
+	for chunk := range slices.Chunk(questions, 1000) {
+		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.MapStringStringCmd {
+			return p.HGetAll(ctx, parts[q.part].base+"c:"+q.key)
 		})
 		if err != nil {
 			return err
 		}
-		for i, r := range chunk {
-			key, err := fromRowName(r.name)
-			if err != nil {
-				return err
-			}
-			if shards[r.part], err = addRow(shards[r.part], key, cmds[i].Val(), names); err != nil {
-				return err
-			}
+		for i, q := range chunk {
+			rows[q.part] = append(rows[q.part], counterRow{q.name, cmds[i].Val()})
 		}
 	}
 	return nil
-}
-
-func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) ([]trial.Delta, error) {
-	for field, text := range fields {
-		v, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, row.Scope, text)
-		}
-		name, ok := names[field]
-		if !ok {
-			name = field
-			names[name] = name
-		}
-		row.Field = name
-		list = append(list, trial.Delta{Key: row, Value: v})
-	}
-	return list, nil
 }
 
 // Raise sets each maximum of a tenant to the given value if the given value is greater. Calls may

@@ -116,20 +116,12 @@ func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	commands := func() int {
-		found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
-		n, err := strconv.Atoi(found[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	before := commands()
+	before := commandsOf(t, server)
 	list, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
 		t.Fatalf("got %v, error %v, want the sum 6", list, err)
 	}
-	if n := commands() - before; n > 256+3*4+5 {
+	if n := commandsOf(t, server) - before; n > 256+3*4+5 {
 		t.Errorf("the read cost %d commands, want one for each of 256 shards and four for each of 3 shards with counters", n)
 	}
 }
@@ -185,5 +177,76 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
 	if err != nil || found != 1 || pairs() != 1 {
 		t.Errorf("got %d sessions in %d pairs, error %v, want one", found, pairs(), err)
+	}
+}
+
+// commandsOf returns the number of commands that a server has processed.
+func commandsOf(t *testing.T, server *storetest.Redis) int {
+	t.Helper()
+	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The numbers of rows and the deletion of old parked feedback are regular calls of a server. They cost the same number
+// of commands whatever the number of tenants, and see the parked feedback of each tenant.
+func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 4)
+	fill := func(from, to int) {
+		for n := from; n < to; n++ {
+			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: fmt.Sprint("tenant", n), ID: sid(n), Data: []byte("{}")}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	parked := func() int64 {
+		t.Helper()
+		m, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m["parked"]
+	}
+	purge := func(before time.Time) int {
+		t.Helper()
+		n, err := s.PurgeParked(t.Context(), before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	cost := func() int {
+		before := commandsOf(t, server)
+		parked()
+		purge(time.Unix(0, 0))
+		return commandsOf(t, server) - before
+	}
+	fill(0, 10)
+	cost()
+	small := cost()
+	fill(10, 200)
+	if large := cost(); large > small+5 {
+		t.Errorf("the calls cost %d commands with 200 tenants, and %d with 10", large, small)
+	}
+	for n := range 5 {
+		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), spoken("e")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := parked(); n != 5 {
+		t.Errorf("%d entries are parked, want 5", n)
+	}
+	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sid(0)}); err != nil || added[sid(0)] != 1 {
+		t.Fatalf("joined %v, error %v, want one entry", added, err)
+	}
+	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parked() != 0 {
+		t.Errorf("deleted %d entries, and %d are left; want 4 and none", n, parked())
+	}
+	if large := cost(); large > small+5 {
+		t.Errorf("the calls cost %d commands after the feedback has left, and %d before", large, small)
 	}
 }

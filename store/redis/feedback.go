@@ -358,7 +358,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var some []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.ZCard(ctx, in.base+"parked") }
-	err = askAll(ctx, s, "purge parked feedback", s.homes, size, func(in part, cmd *goredis.IntCmd) error {
+	err = askAll(ctx, s, "purge parked feedback", s.withParked, size, func(in part, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {
 			some = append(some, in.tenant)
 		}

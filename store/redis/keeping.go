@@ -186,7 +186,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	}
-	size("parked", "parked", s.homes)
+	size("parked", "parked", s.withParked)
 	if s.shards.Load() == 1 { // an earlier release did not count the sessions
 		size("sessions", "order", s.allParts)
 	}

@@ -146,9 +146,9 @@ func (s *Store) lists(ctx context.Context, c client) ([]part, error) {
 	return s.perTenant(ctx, c, s.partsOf)
 }
 
-// homes returns the part of each tenant with the values that the tenant has once.
-func (s *Store) homes(ctx context.Context, c client) ([]part, error) {
-	return s.perTenant(ctx, c, func(tenant string) []part { return []part{s.part(ofTenant(tenant))} })
+// withParked returns the parts of the tenants with parked feedback; in the old layout of all tenants.
+func (s *Store) withParked(ctx context.Context, c client) ([]part, error) {
+	return s.listedParts(ctx, c, "parked")
 }
 
 func (s *Store) perTenant(ctx context.Context, c client, of func(tenant string) []part) (parts []part, err error) {
@@ -159,11 +159,15 @@ func (s *Store) perTenant(ctx context.Context, c client, of func(tenant string) 
 	return parts, err
 }
 
-// allParts returns the parts of all tenants with sessions. In a sharded store each shard knows its
-// tenants.
+// allParts returns the parts of all tenants with sessions; in the old layout of all tenants.
 func (s *Store) allParts(ctx context.Context, c client) ([]part, error) {
-	n := int(s.shards.Load())
-	if n == 1 {
+	return s.listedParts(ctx, c, "tenants")
+}
+
+// listedParts returns the parts of the tenants in a list that each shard has; in the old layout of all
+// tenants.
+func (s *Store) listedParts(ctx context.Context, c client, list string) ([]part, error) {
+	if s.shards.Load() == 1 {
 		return s.perTenant(ctx, c, s.partsOf)
 	}
 	lists, err := s.lists(ctx, c)
@@ -171,7 +175,7 @@ func (s *Store) allParts(ctx context.Context, c client) ([]part, error) {
 		return nil, err
 	}
 	names, err := piped(ctx, c, lists, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-		return p.SMembers(ctx, in.lists+"tenants")
+		return p.SMembers(ctx, in.lists+list)
 	})
 	var parts []part
 	for i := range names {

@@ -77,6 +77,11 @@ end
 local function echoes(k) return bucket('e', k) end
 local function index(k) return bucket('i', k) end
 
+-- unparked removes the tenant from the tenants with parked feedback if the tenant has none.
+local function unparked()
+  if sharded and call('EXISTS', P .. 'parked') == 0 then call('SREM', A .. 'parked', N) end
+end
+
 -- supersedes compares two values of one feedback. A value is its rank (44 bytes: time and hash) and its JSON.
 local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))

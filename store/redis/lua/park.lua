@@ -14,4 +14,5 @@ end
 if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= here then return 0 end
 call('HSET', p, id, value)
 call('ZADD', P .. 'parked', score, k .. id)
+if sharded then call('SADD', A .. 'parked', N) end
 return 1

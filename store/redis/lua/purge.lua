@@ -7,4 +7,5 @@ for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LI
   call('ZREM', P .. 'parked', member)
   n = n + 1
 end
+unparked()
 return n

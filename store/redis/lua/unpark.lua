@@ -8,4 +8,5 @@ while more() do
     call('ZREM', P .. 'parked', k .. id)
   end
 end
+unparked()
 return 1
