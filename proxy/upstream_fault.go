@@ -283,10 +283,17 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 // logEvery is the time between two warnings about the same upstream.
 const logEvery = time.Minute
 
+// After a line of recovery, several failures in a row are a new outage, which has a warning sooner.
+const (
+	outageAfter = 3
+	outageEvery = 10 * time.Second
+)
+
 // faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
 // and one line when the upstream answers again.
 type faultLog struct {
-	warned atomic.Bool // true after a warning, until the log has a line of recovery
+	warned atomic.Bool  // true after a warning, until the log has a line of recovery
+	streak atomic.Int32 // failures since the last answer
 
 	mu      sync.Mutex
 	first   time.Time // the first failure since the last line of recovery, or since logEvery without a failure
@@ -308,7 +315,11 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 	l.count++
 	l.total++
 	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.count, "why", why}
-	if !l.written.IsZero() && now.Sub(l.written) < logEvery {
+	every := logEvery
+	if l.streak.Add(1) >= outageAfter && !l.warned.Load() {
+		every = outageEvery
+	}
+	if !l.written.IsZero() && now.Sub(l.written) < every {
 		log.Debug("a request to the upstream failed", args...)
 		return
 	}
@@ -318,13 +329,13 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 }
 
 // logRecovery logs the end of the failures.
-func (l *faultLog) logRecovery(log *slog.Logger, t *target, now time.Time) {
+func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	if !l.warned.CompareAndSwap(true, false) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	log.Info("the upstream answers again", "upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", now.Sub(l.first).Round(time.Second).String())
+	log().Info("the upstream answers again", "upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", clock().Sub(l.first).Round(time.Second).String())
 	l.total = 0
 }
 
@@ -333,7 +344,8 @@ func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status
 	switch {
 	case status >= http.StatusInternalServerError:
 		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
-	case t.faults.warned.Load():
-		t.faults.logRecovery(log(), t, now())
+	case t.faults.streak.Load() > 0:
+		t.faults.streak.Store(0)
+		t.faults.logRecovery(log, t, now)
 	}
 }

@@ -51,6 +51,12 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
 	lines(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
+	for range 3 {
+		up.faults.logFailure(log, up, now, 502, "connection refused")
+	}
+	lines(`level=WARN msg="requests to the upstream fail".*failed=22 `) // the upstream failed again for good
+	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
+	lines(`level=INFO msg="the upstream answers again".*failed=23 `)
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
 	lines(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // the failures of a minute ago are over

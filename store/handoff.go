@@ -65,12 +65,9 @@ func (h *handoff) commit(now time.Time) (begun bool) {
 		h.putAt = now.Add(retryAfter)
 		return false
 	}
-	h.tools.state.outboxFailed.Store(false)
 	if h.outbox != nil {
 		h.tools.state.durable.Store(h.next.flush)
-		if offered > 0 {
-			h.tools.state.outboxFull.Store(h.next.dropped[droppedQuota] > 0)
-		}
+		h.tools.state.outboxTakes(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.tools.state.outboxFull.Load())
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()

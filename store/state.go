@@ -20,19 +20,20 @@ type tools struct {
 
 // state is the progress of recorder and shipper, for readers that must not wait for their locks.
 type state struct {
-	delivered    atomic.Int64 // newest flush that the backend has
-	durable      atomic.Int64 // newest flush that the outbox has
-	lagging      atomic.Bool  // feedback of some sessions is in the outbox alone
-	blind        atomic.Bool  // some sessions are in the outbox alone, not in memory
-	heldBytes    atomic.Int64 // bytes of exchanges in memory
-	since        atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
-	bytes        atomic.Int64 // bytes of the rows of the outbox
-	reread       atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
-	down         atomic.Bool  // the last write to the backend failed
-	outboxFailed atomic.Bool  // the last write to the outbox failed
-	outboxFull   atomic.Bool  // the outbox had no room for the newest exchanges
-	volatile     bool         // the backend stores nothing; set by Open
-	recovered    func()       // called when the backend takes a write after a failed one; may be nil
+	delivered       atomic.Int64 // newest flush that the backend has
+	durable         atomic.Int64 // newest flush that the outbox has
+	lagging         atomic.Bool  // feedback of some sessions is in the outbox alone
+	blind           atomic.Bool  // some sessions are in the outbox alone, not in memory
+	heldBytes       atomic.Int64 // bytes of exchanges in memory
+	since           atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
+	bytes           atomic.Int64 // bytes of the rows of the outbox
+	reread          atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
+	down            atomic.Bool  // the last write to the backend failed
+	outboxFailed    atomic.Bool  // the last write to the outbox failed
+	outboxFull      atomic.Bool  // the outbox had no room for the newest exchanges
+	volatile        bool         // the backend stores nothing; set by Open
+	recovered       func()       // called when the backend takes a write after a failed one; may be nil
+	outboxRecovered func()       // called when the outbox takes exchanges after a failure; may be nil
 }
 
 // healthy notes the result of a write to the backend.
@@ -40,6 +41,14 @@ func (s *state) healthy(ok bool) {
 	ok = ok && !s.volatile
 	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
 		s.recovered()
+	}
+}
+
+// outboxTakes notes a write to the outbox. full: the outbox had no room for some exchanges.
+func (s *state) outboxTakes(full bool) {
+	failed := s.outboxFailed.Swap(false)
+	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.outboxRecovered != nil {
+		s.outboxRecovered()
 	}
 }
 

@@ -52,11 +52,12 @@ type ContentOptions struct {
 
 // Hooks are called by the steps of the store. A hook must not block.
 type Hooks struct {
-	Failed    func(step label.Step, err error) // called for every failure
-	Panicked  func(step label.Step, value any) // called for every panic
-	Recovered func()                           // called when the backend takes a write after a failed one; nil: not called
-	Erased    func()                           // called when sessions were deleted, on request or by age; nil: not called
-	Kept      func(x *sample.Exchange)         // called for every kept exchange, redacted; must not change x; nil: not called
+	Failed          func(step label.Step, err error) // called for every failure
+	Panicked        func(step label.Step, value any) // called for every panic
+	Recovered       func()                           // called when the backend takes a write after a failed one; nil: not called
+	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil: not called
+	Erased          func()                           // called when sessions were deleted, on request or by age; nil: not called
+	Kept            func(x *sample.Exchange)         // called for every kept exchange, redacted; must not change x; nil: not called
 	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)

@@ -63,7 +63,13 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 		return
 	}
 	f.metrics.FailedOpen(step)
-	if errors.Is(err, session.ErrUnavailable) {
+	switch {
+	case step == label.StepSpool:
+		if f.quiet.allowEvery(step, time.Minute) {
+			f.log.Warn("the outbox failed; requests continue", "error", err)
+		}
+		return
+	case errors.Is(err, session.ErrUnavailable), errors.Is(err, session.ErrDiskFull):
 		if f.quiet.allowEvery(label.StepStore, time.Minute) {
 			f.log.Warn("the store is not available; exchanges wait in the outbox", "step", step, "error", err)
 		}
@@ -77,6 +83,13 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 // storeRecovered logs that the store takes writes again.
 func (f *failures) storeRecovered() {
 	f.log.Info("the store is available again; the outbox is being delivered")
+	f.quiet.shorten(label.StepStore)
+}
+
+// outboxRecovered logs that the outbox takes exchanges again.
+func (f *failures) outboxRecovered() {
+	f.log.Info("the outbox takes exchanges again")
+	f.quiet.shorten(label.StepSpool)
 }
 
 // panicked counts and logs a step that panicked. The line names the request and nothing of the
@@ -115,4 +128,12 @@ func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	}
 	l.last[step] = now
 	return true
+}
+
+// shorten lets the next failure of a step be logged logEvery after the last one instead of a minute after: the
+// failure after a recovery is a new one.
+func (l *limiter) shorten(step label.Step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[step] = l.last[step].Add(logEvery - time.Minute)
 }

@@ -48,16 +48,26 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			f.failed("close", errors.New("odd"))
 			f.failed("write", away)
 			f.failed("samples", away)
+			f.failed("spool", errors.New("no room"))
 			f.failed("samples", fmt.Errorf("read: %w", context.Canceled))
 			f.panicked("encode", store.AtRequest{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{
-			"step=close": 10, "exchanges wait in the outbox": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
+			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(said.String(), text); n != want {
 				t.Errorf("%q is logged %d times, want %d", text, n, want)
 			}
+		}
+		said.Reset()
+		f.storeRecovered()
+		f.failed("write", away) // a new failure soon after a recovery
+		time.Sleep(logEvery)
+		f.failed("write", away)
+		f.failed("write", away)
+		if n := strings.Count(said.String(), "exchanges wait in the outbox"); n != 1 {
+			t.Errorf("after a recovery: %d lines, want 1:\n%s", n, said.String())
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -71,7 +81,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 				}
 			}
 		}
-		if want := (map[string]float64{"close": 20, "write": 20, "samples": 20, "encode": 20}); !maps.Equal(counted, want) {
+		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
 			t.Errorf("counted: %v, want %v", counted, want)
 		}
 	})

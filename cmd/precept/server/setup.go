@@ -86,7 +86,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return err
 	}
 	hooks := &storeOptions.Hooks
-	hooks.Failed, hooks.Panicked, hooks.Recovered, hooks.Erased = failures.failed, failures.panicked, failures.storeRecovered, s.erased
+	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
+	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
 	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
