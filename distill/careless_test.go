@@ -29,7 +29,7 @@ func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
 		{"a hook passed by", "mend-what-a-commit-hook-reports", []event{
 			ran("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), ran("git commit --no-verify -m x", "[main 1a2b3c] x", 0),
 		}},
-		{"rights for everybody", "", []event{
+		{"rights for everybody", "run-a-script-with-its-interpreter", []event{
 			ran("./deploy.sh", "bash: ./deploy.sh: Permission denied", 126), ran("chmod 777 deploy.sh && ./deploy.sh", "deployed", 0),
 		}},
 		{"a push by force", "rebase-before-pushing-again", []event{

@@ -265,6 +265,7 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 		if name, rest, _ := strings.Cut(m.phrase, ": "); name == "bash" || name == "sh" || name == "zsh" {
 			m.phrase, m.show = rest, strings.TrimPrefix(m.show, name+": ")
 		}
+		m.show = strings.TrimPrefix(m.show, "line … ") // the line of the shell's input
 	}
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }

@@ -79,7 +79,8 @@ func sameFamily(a, b string) bool {
 
 const (
 	lower   = "abcdefghijklmnopqrstuvwxyz"
-	letters = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	upper   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	letters = lower + upper
 	digits  = "0123456789"
 )
 

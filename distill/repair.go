@@ -225,7 +225,7 @@ func afterEcho(body, sent string) string {
 // lookedUp reports whether the value, or every new part of the value, came from a look-up.
 func (r *reading) lookedUp(param string, from, value any, looked []int) (Fix, bool) {
 	v := plainText(value)
-	if len(v) < 4 || len(v) > 200 {
+	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
 	}
 	parts := newParts(plainText(from), v)
@@ -239,13 +239,28 @@ func (r *reading) lookedUp(param string, from, value any, looked []int) (Fix, bo
 			all = all && strings.Contains(t.text, p)
 		}
 		switch {
-		case strings.Contains(t.text, v):
+		case containsValue(t.text, v):
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool}, true
-		case all:
+		case all && len(v) >= 4:
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool, How: "part"}, true
 		}
 	}
 	return Fix{}, false
+}
+
+// isCode reports whether a value is a short code such as JFK, 14C or EU: upper-case letters and digits, at least
+// one of them a letter.
+func isCode(v string) bool {
+	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
+}
+
+// containsValue reports whether a text contains a value. A short code has to be a separate word, because three
+// letters occur in other words by chance.
+func containsValue(text, v string) bool {
+	if len(v) >= 4 {
+		return strings.Contains(text, v)
+	}
+	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
 // mostLookedUp is the maximum length in bytes of a look-up whose words are compared one by one: a

@@ -25,6 +25,17 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			call("get_rates", `{"codes":["EUR","USD","CHF","JPY"]}`, `{"error":"too many codes were given at once"}`),
 			call("get_rates", `{"codes":["EUR","USD"]}`, `{"rates":[1,2]}`),
 		}, "give-fewer-values-in-codes-of-get-rates", "over several calls"},
+		{"a value over the limit", []event{
+			user("Twelve lamps, please."),
+			call("add_to_cart", `{"sku":"LAMP-01","quantity":12}`, `{"error":"quantity exceeds the limit of 10 per order"}`),
+			call("add_to_cart", `{"sku":"LAMP-01","quantity":10}`, `{"items":10}`),
+		}, "keep-quantity-of-add-to-cart-within-its-bounds", "the nearest allowed value for `quantity`"},
+		{"a code of three letters that a look-up returned", []event{
+			user("Which flights leave New York?"),
+			call("search_flights", `{"origin":"New York","destination":"BOS"}`, `{"error":"unknown airport code"}`),
+			call("list_airports", `{"city":"New York"}`, `{"airports":["JFK","LGA"]}`),
+			call("search_flights", `{"origin":"JFK","destination":"BOS"}`, `{"flights":["F1"]}`),
+		}, "take-origin-from-list-airports-before-search-flights", "copy `origin` from the result"},
 		{"a parameter less", []event{
 			user("Show the board."),
 			call("get_board", `{"board":"W77812","verbose":true}`, `{"error":"unknown argument verbose"}`),

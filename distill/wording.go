@@ -62,6 +62,8 @@ func (g *group) variant() string {
 	switch {
 	case f.Kind == fixForm && strings.HasPrefix(f.How, leading):
 		return "sign"
+	case f.Kind == fixForm && strings.HasSuffix(f.How, " case"):
+		return "case"
 	case f.Kind == fixOffered && listed("bounds").within(show):
 		return "bounds"
 	case f.Kind == fixRefused && f.Other != "":

@@ -16,6 +16,7 @@ func TestWordingOfEachKind(t *testing.T) {
 	b := newBench(t)
 	for i, events := range [][]event{
 		{refused("set_shade", `{"shade":"four"}`, "shade is not in the expected form"), took("set_shade", `{"shade":"4"}`)},
+		{refused("check_in", `{"booking":"q1w2e3"}`, "booking was not found"), took("check_in", `{"booking":"Q1W2E3"}`)},
 		{refused("get_ticket", `{"ticket_id":"W77812"}`, "ticket_id is not in the expected form"), took("get_ticket", `{"ticket_id":"#W77812"}`)},
 		{refused("cancel_trip", `{"reason":"changed mind"}`, "invalid reason, must be one of: 'no longer needed', 'ordered by mistake'"), took("cancel_trip", `{"reason":"no longer needed"}`)},
 		{refused("search_mail", `{"query":"rows","limit":500}`, "limit must be between 1 and 100"), took("search_mail", `{"query":"rows","limit":100}`)},
