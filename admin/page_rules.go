@@ -32,7 +32,8 @@ type rulesView struct {
 	registered []rules.Registered
 	rows       map[string]*report.Row // by arm
 	listed     map[string]bool        // anchors on the page
-	shown      map[trial.Arm]bool     // registered sections in the table of a file
+	prices     Prices
+	shown      map[trial.Arm]bool // registered sections in the table of a file
 }
 
 // rulesPage lists the rules files with their sections. A viewer sees registered sections only, because
@@ -42,7 +43,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := rulesView{registered: s.options.Read.Rules.Rules().Sections, rows: map[string]*report.Row{}, listed: map[string]bool{}, shown: map[trial.Arm]bool{}}
+	v := rulesView{prices: s.options.Program.Prices(), registered: s.options.Read.Rules.Rules().Sections, rows: map[string]*report.Row{}, listed: map[string]bool{}, shown: map[trial.Arm]bool{}}
 	for i := range r.report.Lessons {
 		v.rows[r.report.Lessons[i].Arm] = &r.report.Lessons[i]
 	}
@@ -151,6 +152,7 @@ func (v *rulesView) measured(r *rules.Registered) g.Node {
 		h.Strong(toned(a.Tone), quoted(state)),
 		small(g.Text("effect " + value + " " + note)),
 		small(g.Text(count(row.NInjected) + " sessions with the section, " + count(row.NWithheld) + " without")),
+		g.Iff(row.InputWith != nil, func() g.Node { return small(g.Text(row.CostNote(v.prices.Models, v.prices.Currency))) }),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit/report"
 	"precept/inject/rules"
+	"precept/internal/price"
 )
 
 // someRules is a source of one rules file with registered sections.
@@ -32,9 +33,11 @@ func rulesFixture(t *testing.T) (*fixture, rules.Registered) {
 	reports := &fakeReports{}
 	reports.report.Lessons = []report.Row{{
 		Slug: voice.Slug(), Arm: string(voice.Arm()), State: "finished", Effect: new(.01), Lo: new(-.02), Hi: new(.03), NInjected: 51, NWithheld: 49, Verdict: report.NoEffect,
+		InputWith: new(4000.0), InputWithout: new(3000.0), CachedWith: new(.5), CachedChange: new(.25), Models: report.Models{Effects: []report.ModelEffect{{Model: "m", Picks: 100}}},
 	}}
 	o := optionsOf(reports, time.Now)
 	o.Access.Viewers = []string{"viewer-token-of-the-rules-test"}
+	o.Program.Prices = func() Prices { return Prices{Models: price.Flat(3, 1), Currency: "USD"} }
 	o.Read.Rules = &someRules{[]rules.Registered{voice, gone}}
 	s, err := New(o)
 	if err != nil {
@@ -48,6 +51,8 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
 	for _, want := range []string{
 		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
+		"with the section: 4000 input tokens a session, 50% cached, 0.0080 USD; without: 3000 input tokens a session, 25% cached, 0.0075 USD",
+		"the measurement saves about 0.0245 USD in 49 rewarded sessions",
 		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {

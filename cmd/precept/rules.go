@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/admin"
 	"precept/bandit/report"
 	"precept/bandit/trial"
 	"precept/cmd/precept/server"
@@ -326,7 +327,7 @@ func (w *invocation) rulesList() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r, err := rules.Read(server.RulesPath(cfg))
 		if err != nil {
 			return err
@@ -338,10 +339,26 @@ func (w *invocation) rulesList() *cobra.Command {
 			fmt.Fprintln(w.out, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
 			return nil
 		}
+		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: "default"}})
+		if err != nil {
+			fmt.Fprintf(w.err, "precept: the numbers of sessions are unknown: %v\n", err)
+		}
+		rows := map[string]*report.Row{}
+		for i := range rep.Lessons {
+			rows[rep.Lessons[i].Arm] = &rep.Lessons[i]
+		}
+		var costs []string
 		t, flush := tabbed(w.out)
-		fmt.Fprintln(t, "section\tstate\tshare\ttokens\tsince\tnote")
+		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
 		for i := range r.Sections {
 			s := &r.Sections[i]
+			sessions := "0/0"
+			if row := rows[string(s.Arm())]; row != nil {
+				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
+				if cost := row.CostNote(cfg.PriceTable(), cfg.Currency()); cost != "" {
+					costs = append(costs, report.Printable(s.Slug())+" "+cost)
+				}
+			}
 			note := s.Verdict
 			if s.Forbids != "" {
 				note = strings.TrimPrefix(note+"; forbids: "+s.Forbids, "; ")
@@ -350,9 +367,15 @@ func (w *invocation) rulesList() *cobra.Command {
 			if !s.Began.IsZero() {
 				at = s.Began
 			}
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.Share, rules.Tokens(s.Text), at.Format(time.DateOnly), report.Printable(note))
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.Share, rules.Tokens(s.Text), sessions, at.Format(time.DateOnly), report.Printable(note))
 		}
-		return flush()
+		if err := flush(); err != nil {
+			return err
+		}
+		for _, cost := range costs {
+			fmt.Fprintln(w.out, cost)
+		}
+		return nil
 	})
 }
 
