@@ -27,6 +27,7 @@ import (
 	"precept/inject/lesson"
 	"precept/inject/rules"
 	"precept/internal/session"
+	"precept/internal/wire"
 	"precept/store"
 )
 
@@ -291,7 +292,7 @@ func (f *full) Rules() *rules.Registry {
 
 func (f *full) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
-	scan.Add([]string{"Contents of /" + f.word + "/CLAUDE.md (project instructions):\n\n# " + f.word + "\n\n## Old\n\n" + f.word + "\n\n## Old\n\n- never " + f.word + "\n"}, 2, 100)
+	scan.Add([]wire.Passage{{Text: "Contents of /" + f.word + "/CLAUDE.md (project instructions):\n\n# " + f.word + "\n\n## Old\n\n" + f.word + "\n\n## Old\n\n- never " + f.word + "\n"}}, 2, 100)
 	return &scan, f.err()
 }
 

@@ -103,7 +103,7 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	return h.Section(
 		labelled(s.File), h.H2(quoted(s.File)),
 		h.P(quoted(s.Agent), g.If(s.Agent != "", g.Text(": ")), g.Text(countOf(s.Sessions, "session")+", "+countOf(s.TokensPerRequest, "token")+" a request, "+
-			countOf(s.TokensPerSession, "token")+" a session, "+share(s.InputShare)+" of the input tokens.")),
+			countOf(s.TokensPerSession, "token")+" a session, "+share(s.InputShare)+" of the input tokens."), g.If(s.Problem != "", g.Text(" In this file "+s.Problem+"."))),
 		grid(labelled("Sections of "+s.File), columns(words("Section"), numbers("Tokens a request", "Tokens a session", "Sessions", "Share of input"), words("State")), rows...),
 	)
 }
@@ -152,7 +152,7 @@ func (v *rulesView) measured(r *rules.Registered) g.Node {
 		h.Strong(toned(a.Tone), quoted(state)),
 		small(g.Text("effect " + value + " " + note)),
 		small(g.Text(count(row.NInjected) + " sessions with the section, " + count(row.NWithheld) + " without")),
-		g.Iff(row.InputWith != nil, func() g.Node { return small(g.Text(row.CostNote(v.prices.Models, v.prices.Currency))) }),
+		g.Iff(row.InputWith != nil, func() g.Node { return small(g.Text(v.prices.Section(row))) }),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"precept/bandit/report"
 	"precept/inject/rules"
 	"precept/internal/price"
+	"precept/internal/wire"
 )
 
 // someRules is a source of one rules file with registered sections.
@@ -20,7 +21,7 @@ const rulesText = "# Shop\n\n## Voice\n\nBe brief.\n\n## Tests\n\nRun the tests.
 
 func (s *someRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
-	scan.Add([]string{"Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}, 2, 400)
+	scan.Add([]wire.Passage{{Text: "Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}}, 2, 400)
 	return &scan, nil
 }
 
@@ -51,8 +52,8 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
 	for _, want := range []string{
 		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
-		"with the section: 4000 input tokens a session, 50% cached, 0.0080 USD; without: 3000 input tokens a session, 25% cached, 0.0075 USD",
-		"the measurement saves about 0.0245 USD in 49 rewarded sessions",
+		"with the section: 4000 input tokens a session, 50% cached, 0.0080\u00a0USD; without: 3000 input tokens a session, 25% cached, 0.0075\u00a0USD",
+		"the measurement saves about 0.0245\u00a0USD in 49 rewarded sessions",
 		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {

@@ -11,6 +11,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"precept/bandit/report"
 	"precept/internal/price"
 	"precept/store"
 )
@@ -34,6 +35,42 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 	}
 	cost := of.Of(x.Input, x.Cached, output)
 	return &cost
+}
+
+// Section compares the input of sessions with and without a section of a rules file: tokens, cached share
+// and, with prices, money. The prices are the mean over the models of the picks. Section returns "" before
+// sessions of both arms have reported their tokens.
+func (p *Prices) Section(r *report.Row) string {
+	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
+		return ""
+	}
+	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
+	var fresh, cached, picks float64
+	for i := range r.Models.Effects {
+		if of, ok := p.Models.Of(r.Models.Effects[i].Model); ok {
+			n := float64(r.Models.Effects[i].Picks)
+			fresh, cached, picks = fresh+n*of.Input, cached+n*of.Cached, picks+n
+		}
+	}
+	cost := func(input, share float64) float64 {
+		return input * ((1-share)*fresh + share*cached) / picks / 1e6
+	}
+	text := func(input, share float64) string {
+		s := fmt.Sprintf("%.0f input tokens a session, %.0f%% cached", input, 100*share)
+		if picks > 0 {
+			s += ", " + p.amount(cost(input, share))
+		}
+		return s
+	}
+	note := "with the section: " + text(*r.InputWith, with) + "; without: " + text(*r.InputWithout, without)
+	if picks > 0 {
+		verb, more := "costs", (cost(*r.InputWithout, without)-cost(*r.InputWith, with))*float64(r.NWithheld)
+		if more < 0 {
+			verb, more = "saves", -more
+		}
+		note += fmt.Sprintf("; so far the measurement %s about %s in %d rewarded sessions without the section", verb, p.amount(more), r.NWithheld)
+	}
+	return note
 }
 
 // amount formats money with the currency.

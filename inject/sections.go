@@ -97,8 +97,7 @@ func (s *standing) locate(head []wire.Passage) bool {
 	for i := range head {
 		places := rules.Locate(head[i].Text, s.lines, head[i].Joints...)
 		if len(places) > 0 && head[i].Role == wire.RoleUser {
-			files := rules.Find(head[i].Text)
-			places = slices.DeleteFunc(places, func(at rules.Span) bool { return !rules.Within(files, head[i].Text, at) })
+			places = rules.LocateFramed(head[i].Text, s.lines, head[i].Joints...)
 		}
 		for _, at := range places {
 			s.passage, s.at = i, at

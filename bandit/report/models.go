@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"precept/bandit/trial"
-	"precept/internal/price"
 )
 
 // Models lists the models of the sessions with a pick of a lesson.
@@ -125,47 +124,4 @@ func (e *ModelEffect) Sentence() string {
 		return s
 	}
 	return fmt.Sprintf("%s; %+.1f [%+.1f, %+.1f] points, shrunken %+.1f", s, Points(*e.Effect), Points(*e.Lo), Points(*e.Hi), Points(*e.Shrunken))
-}
-
-// CostNote compares the input of sessions with and without a section of a rules file: tokens, cached share
-// and, with prices, money. The prices are the mean over the models of the picks. CostNote returns "" before
-// sessions of both arms have reported their tokens.
-func (r *Row) CostNote(prices *price.Table, currency string) string {
-	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
-		return ""
-	}
-	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
-	var fresh, cached, picks float64
-	for i := range r.Models.Effects {
-		if of, ok := prices.Of(r.Models.Effects[i].Model); ok {
-			n := float64(r.Models.Effects[i].Picks)
-			fresh, cached, picks = fresh+n*of.Input, cached+n*of.Cached, picks+n
-		}
-	}
-	money := func(x float64) string {
-		digits := 4
-		if math.Abs(x) >= 1 {
-			digits = 2
-		}
-		return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, x, currency))
-	}
-	cost := func(input, share float64) float64 {
-		return input * ((1-share)*fresh + share*cached) / picks / 1e6
-	}
-	text := func(input, share float64) string {
-		s := fmt.Sprintf("%.0f input tokens a session, %.0f%% cached", input, 100*share)
-		if picks > 0 {
-			s += ", " + money(cost(input, share))
-		}
-		return s
-	}
-	note := "with the section: " + text(*r.InputWith, with) + "; without: " + text(*r.InputWithout, without)
-	if picks > 0 {
-		verb, more := "costs", (cost(*r.InputWithout, without)-cost(*r.InputWith, with))*float64(r.NWithheld)
-		if more < 0 {
-			verb, more = "saves", -more
-		}
-		note += fmt.Sprintf("; so far the measurement %s about %s in %d rewarded sessions without the section", verb, money(more), r.NWithheld)
-	}
-	return note
 }

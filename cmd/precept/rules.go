@@ -78,6 +78,9 @@ func printScan(out io.Writer, answer *scanAnswer) error {
 	for i := range answer.Files {
 		f := &answer.Files[i]
 		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of the input tokens\n", report.Printable(f.File), amount(f.Sessions, "session"), amount(f.TokensPerRequest, "token"), amount(f.TokensPerSession, "token"), 100*f.InputShare)
+		if f.Problem != "" {
+			fmt.Fprintln(out, "  "+f.Problem)
+		}
 		t, flush := tabbed(out)
 		fmt.Fprintln(t, "  section\ttokens\ta session\tsessions\tinput\tnote")
 		depth := map[string]int{}
@@ -347,6 +350,7 @@ func (w *invocation) rulesList() *cobra.Command {
 		for i := range rep.Lessons {
 			rows[rep.Lessons[i].Arm] = &rep.Lessons[i]
 		}
+		prices := admin.Prices{Models: cfg.PriceTable(), Currency: cfg.Currency()}
 		var costs []string
 		t, flush := tabbed(w.out)
 		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
@@ -355,8 +359,8 @@ func (w *invocation) rulesList() *cobra.Command {
 			sessions := "0/0"
 			if row := rows[string(s.Arm())]; row != nil {
 				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
-				if cost := row.CostNote(cfg.PriceTable(), cfg.Currency()); cost != "" {
-					costs = append(costs, report.Printable(s.Slug())+" "+cost)
+				if cost := prices.Section(row); cost != "" {
+					costs = append(costs, report.Printable(s.Slug())+" "+strings.ReplaceAll(cost, "\u00a0", " "))
 				}
 			}
 			note := s.Verdict

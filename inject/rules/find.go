@@ -13,6 +13,7 @@ type File struct {
 	Name       string // path as the agent wrote it, or the usual name of the agent's file
 	Agent      string // agent with this marker
 	Start, End int    // bytes of the content in the text
+	Open       bool   // no marker ends the content: the text after the content may belong to somebody else
 }
 
 // Base returns the last element of a path with slashes or backslashes.
@@ -120,12 +121,12 @@ func (m *marker) find(text string) (found []File) {
 		}
 		closed := false
 		for _, c := range closers {
-			// The line feed before the content may be the first byte of a closer.
-			if i := strings.Index(text[f.Start-1:f.End], c); i >= 0 {
+			// The line feed before the content may be the first byte of a closer, and a closer may be the next opening.
+			if i := strings.Index(text[f.Start-1:min(f.End+len(c)-1, len(text))], c); i >= 0 {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
 		}
-		if m.mustClose && !closed {
+		if f.Open = !closed; m.mustClose && f.Open {
 			continue
 		}
 		f.trim(text)
@@ -166,7 +167,7 @@ func (f *File) parts(text string) []File {
 			name, start = at[6:8], at[8]
 		}
 		files[len(files)-1].End = f.Start + at[0]
-		files = append(files, File{Name: cmp.Or(text[f.Start+name[0]:f.Start+name[1]], f.Name), Agent: f.Agent, Start: f.Start + start, End: f.End})
+		files = append(files, File{Name: cmp.Or(text[f.Start+name[0]:f.Start+name[1]], f.Name), Agent: f.Agent, Start: f.Start + start, End: f.End, Open: f.Open})
 	}
 	if f.Agent == "codex" && len(files) > 1 {
 		files[0].Name = "~/.codex/AGENTS.md"

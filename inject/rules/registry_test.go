@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/inject/rules"
+	"precept/internal/wire"
 )
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
@@ -139,10 +140,12 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 
 func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	var s rules.Scan
-	prompt := func(file string) []string { return []string{"Instructions from: /shop/AGENTS.md\n" + file} }
+	prompt := func(file string) []wire.Passage {
+		return []wire.Passage{{Text: "Instructions from: /shop/AGENTS.md\n" + file}}
+	}
 	s.Add(prompt("## A\n"+strings.Repeat("x", 395)), 10, 10_000) // 400 bytes: 100 tokens
 	s.Add(prompt("## A\n"+strings.Repeat("x", 395)), 20, 0)
-	s.Add([]string{"You are an agent."}, 5, 500)
+	s.Add([]wire.Passage{{Text: "You are an agent."}}, 5, 500)
 	files := s.Files()
 	if len(files) != 1 {
 		t.Fatalf("%d files; expected 1", len(files))

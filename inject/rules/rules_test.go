@@ -70,6 +70,39 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	}
 }
 
+// A frame without a known end may be followed by a user's words, so nothing is located there; nothing after
+// the end of a frame is located in any case.
+func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
+	const section = "## Style\n\nUse tabs."
+	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
+	lines := rules.Lines(section)
+	for _, words := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
+		for agent, prompt := range frames(other) {
+			if at := rules.LocateFramed(prompt+words, lines); len(at) > 0 {
+				t.Errorf("%s: the words %q are located at %v", agent, words, at)
+			}
+			before, _, _ := strings.Cut(prompt, other)
+			if at := rules.LocateFramed(before+other+words, lines); len(at) > 0 {
+				t.Errorf("%s: the words %q after a frame without an end are located at %v", agent, words, at)
+			}
+		}
+		for agent, prompt := range frames(content) {
+			before, after, _ := strings.Cut(prompt, content)
+			if at := rules.LocateFramed(before+content+words, lines); len(at) > 0 {
+				t.Errorf("%s: a frame without an end: located at %v", agent, at)
+			}
+			end := len(before) + len(content)
+			want := []rules.Span{{Start: end - len(section), End: end}}
+			if agent == "codex bare" || agent == "cursorrules" || agent == "pi" { // frames that have no end
+				want = nil
+			}
+			if at := rules.LocateFramed(prompt+words, lines); !slices.Equal(at, want) {
+				t.Errorf("%s: located at %v; expected %v, before %q", agent, at, want, after)
+			}
+		}
+	}
+}
+
 // captured returns the text around the rules files of a real agent's request, recorded with several files in
 // the home and in the project. Each file begins with its path.
 func captured(t *testing.T, agent string) string {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"precept/internal/wire"
 )
 
 // SeenFile is a rules file in the captured sessions. The numbers of tokens are estimates.
@@ -14,6 +16,7 @@ type SeenFile struct {
 	TokensPerRequest int           `json:"tokens_per_request"` // of the newest version
 	TokensPerSession int           `json:"tokens_per_session"` // mean over the sessions; every request repeats the file
 	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions
+	Problem          string        `json:"problem,omitempty"`  // reason why no section of the file is cut
 	Sections         []SeenSection `json:"sections"`
 
 	places                      map[string]int // index of a section by its name
@@ -42,14 +45,19 @@ type Scan struct {
 	order    []*SeenFile
 }
 
-// Add adds a session: the texts before its first answer, the number of its requests, and its input tokens,
+// noEnd is the problem of a file whose end in a user message is unknown.
+const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
+
+// Add adds a session: the passages before its first answer, the number of its requests, and its input tokens,
 // 0 for an unknown number. Add the newest session first: its version of a file is listed.
-func (s *Scan) Add(texts []string, requests, input int64) {
+func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
 	seen := map[string][]string{} // contents by name
-	for _, text := range texts {
+	for i := range head {
+		text := head[i].Text
 		for _, f := range Find(text) {
+			f.Open = f.Open && head[i].Role == wire.RoleUser
 			content := text[f.Start:f.End]
 			same := seen[f.Name]
 			if slices.Contains(same, content) {
@@ -69,6 +77,9 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 	sections := Split(content)
 	if known == nil {
 		known = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content), places: map[string]int{}}
+		if f.Open {
+			known.Problem = noEnd
+		}
 		for i := range sections {
 			known.Sections = append(known.Sections, seenSection(content, sections, i))
 			known.places[sections[i].Name] = i

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/inject/rules"
+	"precept/internal/wire"
 )
 
 // many returns a file of n sections, half of them equal.
@@ -48,8 +49,8 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 		file := "Instructions from: /shop/AGENTS.md\n" + many(n)
 		return func() {
 			var scan rules.Scan
-			scan.Add([]string{file}, 1, 0)
-			scan.Add([]string{file}, 1, 0)
+			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
+			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
 				t.Errorf("the scan of %d sections found %d files", n, len(files))
 			}

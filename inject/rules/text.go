@@ -146,10 +146,24 @@ func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 // MaxHead bounds the texts of a request in which sections are searched, in bytes.
 const MaxHead = 256 << 10
 
-// Within reports whether a place of Locate is in the content of a rules file.
-func Within(files []File, text string, at Span) bool {
-	end := at.Start + len(strings.TrimRight(text[at.Start:at.End], " \t\r\n"))
-	return slices.ContainsFunc(files, func(f File) bool { return at.Start >= f.Start && end <= f.End })
+// LocateFramed returns the places of a section in the contents of the rules files of a text, as Locate does, at
+// most two in each file. A file without a known end has no places, because a user's words may follow.
+func LocateFramed(text string, lines []string, joints ...int) (places []Span) {
+	for _, f := range Find(text) {
+		if f.Open {
+			continue
+		}
+		var inside []int
+		for _, j := range joints {
+			if j > f.Start && j < f.End {
+				inside = append(inside, j-f.Start)
+			}
+		}
+		for _, at := range Locate(text[f.Start:f.End], lines, inside...) {
+			places = append(places, Span{f.Start + at.Start, f.Start + at.End})
+		}
+	}
+	return places
 }
 
 // Empties reports whether cuts leave a part of a text without content. joints are the offsets of the

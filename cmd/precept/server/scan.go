@@ -22,12 +22,12 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 			if err != nil || s == nil {
 				return err
 			}
-			texts := headTexts(&s.Exchanges[0])
+			head := headOf(&s.Exchanges[0])
 			rec, err := session.Decode(r.ID, r.Data)
-			if err != nil || len(texts) == 0 {
+			if err != nil || len(head) == 0 {
 				return nil //nolint:nilerr // a session that cannot be read is skipped
 			}
-			scan.Add(texts, int64(rec.Thread.Turns), rec.Thread.Used.Input)
+			scan.Add(head, int64(rec.Thread.Turns), rec.Thread.Used.Input)
 			if scan.Sessions >= scanMost {
 				return errEnough
 			}
@@ -37,8 +37,8 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 	return &scan, err
 }
 
-// headTexts returns the texts before the first answer of a session.
-func headTexts(x *sample.Exchange) (texts []string) {
+// headOf returns the passages before the first answer of a session.
+func headOf(x *sample.Exchange) []wire.Passage {
 	if x.NewFrom != 0 {
 		return nil
 	}
@@ -46,8 +46,5 @@ func headTexts(x *sample.Exchange) (texts []string) {
 	for i := range x.New {
 		items[i] = x.New[i]
 	}
-	for _, p := range wire.HeadOf(wire.DialectNamed(x.Dialect), x.System, items) {
-		texts = append(texts, p.Text)
-	}
-	return texts
+	return wire.HeadOf(wire.DialectNamed(x.Dialect), x.System, items)
 }
