@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -96,7 +97,12 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	if !ok {
 		return errors.New("the store has no streams of samples")
 	}
+	id, err := w.tools.StoreID(ctx, cfg, db)
+	if err != nil {
+		return err
+	}
 	o := lake.Options{
+		Store:  id,
 		Source: server.PermittedStreams(source, db, optOut), Group: f.lake.group, Place: place,
 		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
 		Now: w.tools.Now, Pause: server.Pause,
@@ -112,6 +118,10 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	}
 	o.Owner, err = lockOwner(o.LockPath)
 	if err != nil {
+		return err
+	}
+	o.Writer = lake.Process{ID: rand.Text(), Since: w.tools.Now().UTC()}
+	if o.Writer.Host, err = os.Hostname(); err != nil {
 		return err
 	}
 	return lake.Run(ctx, o)

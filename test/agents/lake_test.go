@@ -2,11 +2,17 @@ package agents
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -110,14 +116,15 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	}
 }
 
-// A bucket of an S3-compatible server has the same files. A missing bucket is an error with a remedy.
-func TestLakeInABucketOfS3(t *testing.T) {
+// startS3 starts an S3-compatible server with a bucket "bucket", and returns its address. The environment of
+// the test has its credentials.
+func startS3(t *testing.T) (endpoint string) {
+	t.Helper()
 	moto := wanted(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	t.Setenv("AWS_REGION", "us-east-1")
-	dir := t.TempDir()
-	log := filepath.Join(dir, "moto.log")
+	log := filepath.Join(t.TempDir(), "moto.log")
 	out, err := os.Create(log)
 	if err != nil {
 		t.Fatal(err)
@@ -130,27 +137,101 @@ func TestLakeInABucketOfS3(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); _ = out.Close() })
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	endpoint := ""
 	harness.Eventually(t, "the address of the S3 server", func() bool {
 		text, _ := os.ReadFile(log)
 		endpoint = address.FindString(string(text))
 		return endpoint != ""
 	})
-	store := []string{"--data-dir", filepath.Join(dir, "data")}
-	imported(t, store, "default", 3)
-	export := append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", "s3://bucket/lake", "--s3-endpoint", endpoint}, store...)
-	if _, complaints, code := harness.Verb(t, "", export...); code != 1 || !strings.Contains(complaints, "create the bucket, or correct --output") {
-		t.Errorf("got exit code %d and %q, want 1 and the remedy for a missing bucket", code, complaints)
-	}
-	make := `import boto3, sys; boto3.client("s3", endpoint_url=sys.argv[1]).create_bucket(Bucket="bucket")`
-	python(t, dir, make, endpoint)
-	for range 2 {
-		harness.MustVerb(t, export...)
-	}
+	python(t, t.TempDir(), `import boto3, sys; boto3.client("s3", endpoint_url=sys.argv[1]).create_bucket(Bucket="bucket")`, endpoint)
+	return endpoint
+}
+
+// samplesInBucket returns the number of rows and of different sample ids of each lake in the bucket.
+func samplesInBucket(t *testing.T, endpoint string, prefixes ...string) string {
+	t.Helper()
 	read := `import sys, pyarrow.fs as fs, pyarrow.dataset as ds
 s3 = fs.S3FileSystem(endpoint_override=sys.argv[1][7:], scheme="http", access_key="test", secret_key="test", region="us-east-1")
-print(len(set(ds.dataset("bucket/lake", filesystem=s3, partitioning="hive", exclude_invalid_files=True).to_table().to_pandas().sample_id)))`
-	if got := python(t, dir, read, endpoint); got != "3" {
-		t.Errorf("got %s samples in the bucket, want 3", got)
+for prefix in sys.argv[2:]:
+    ids = ds.dataset("bucket/" + prefix, filesystem=s3, partitioning="hive", exclude_invalid_files=True).to_table().to_pandas().sample_id
+    print(len(ids), len(set(ids)))`
+	return python(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
+}
+
+// A bucket of an S3-compatible server has the same files. A missing bucket is an error with a remedy, and so is
+// the lake of another store.
+func TestLakeInABucketOfS3(t *testing.T) {
+	endpoint := startS3(t)
+	dir := t.TempDir()
+	store := []string{"--data-dir", filepath.Join(dir, "data")}
+	imported(t, store, "default", 3)
+	export := func(output string, more ...string) []string {
+		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, more...)
+	}
+	refused := func(want string, args []string) {
+		t.Helper()
+		if _, complaints, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(complaints, want) {
+			t.Errorf("got exit code %d and %q, want 1 and %q", code, complaints, want)
+		}
+	}
+	refused("create the bucket, or correct --output", export("s3://none/lake", store...))
+	for range 2 {
+		harness.MustVerb(t, export("s3://bucket/lake", store...)...)
+	}
+	other := []string{"--data-dir", filepath.Join(dir, "other")}
+	imported(t, other, "default", 3)
+	refused("belongs to another store", export("s3://bucket/lake", other...))
+	if got := samplesInBucket(t, endpoint, "lake"); got != "3 3" {
+		t.Errorf("got %s samples in the bucket, want 3 3", got)
+	}
+}
+
+// A process whose request is delayed, before each of its writes to S3, meets a successor that writes the same
+// store. The bucket has each sample once, and the first process says so.
+func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
+	endpoint := startS3(t)
+	to, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	store := []string{"--store-url", filepath.Join(dir, "store.db")}
+	imported(t, append(store, "--data-dir", filepath.Join(dir, "0")), "default", 2)
+	imported(t, append(store, "--data-dir", filepath.Join(dir, "0")), "Acme", 2)
+	var prefixes []string
+	for writes := int64(1); ; writes++ {
+		prefix := fmt.Sprint("delayed-", writes)
+		export := func(endpoint, data string) (string, int) {
+			_, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
+			return complaints, code
+		}
+		var left atomic.Int64
+		left.Store(writes)
+		forward, delayed := httputil.NewSingleHostReverseProxy(to), false
+		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut && left.Add(-1) == 0 {
+				delayed = true
+				if complaints, code := export(endpoint, "2"); code != 0 {
+					t.Errorf("got exit code %d of the successor, want 0: %s", code, complaints)
+				}
+			}
+			forward.ServeHTTP(w, r)
+		}))
+		complaints, code := export(slow.URL, "1")
+		slow.Close()
+		if !delayed {
+			if writes < 5 || code != 0 {
+				t.Errorf("got %d writes and exit code %d, want at least 4 writes and 0: %s", writes, code, complaints)
+			}
+			break
+		}
+		prefixes = append(prefixes, prefix)
+		if code != 1 || !strings.Contains(complaints, "another process has taken over") {
+			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and the name of the cause", writes, code, complaints)
+		}
+	}
+	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {
+		if got != "4 4" {
+			t.Errorf("write %d was delayed: got %s samples, want 4 4", i+1, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,7 +48,7 @@ func keyOf(id string) sampleKey {
 func loadWindow(ctx context.Context, to Place, recent []recentFile) (*window, error) {
 	w := &window{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
-		data, err := to.Get(ctx, f.Path)
+		data, _, err := to.Get(ctx, f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -119,13 +120,21 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 	return nil
 }
 
-// files returns the names of the files of a batch, in order.
-func (b *batch) files(number int64) []string {
-	var out []string
+// files returns the names of the files of a batch, in order. A name is unique for the rows of the file and
+// the attempt.
+func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, at := range slices.Sorted(maps.Keys(b.partitions)) {
-		out = append(out, fmt.Sprintf("%s/part-%010d.parquet", at, number))
+		sum := sha256.New()
+		_, _ = fmt.Fprintln(sum, number, attempt)
+		lines := json.NewEncoder(sum)
+		for i := range b.partitions[at] {
+			if err := lines.Encode(&b.partitions[at][i]); err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, fmt.Sprintf("%s/part-%010d-%x.parquet", at, number, sum.Sum(nil)[:8]))
 	}
-	return out
+	return names, nil
 }
 
 // rowsOf returns the rows of a file.
@@ -158,13 +167,14 @@ func partition(r *Row) string {
 // longestFolder bounds the name of a folder: file systems permit 255 bytes.
 const longestFolder = 200
 
-// folderOf returns the name of a tenant as the value of a partition: letters, digits, '-', '_' and
-// '.' stay, every other byte is %XX, as Hive and Spark write partitions. A long name ends in a hash.
+// folderOf returns the name of a tenant as the value of a partition: small letters, digits, '-', '_' and
+// '.' stay, every other byte is %XX, as Hive and Spark write partitions. Capitals are %XX, because some
+// disks do not distinguish them from small letters. A long name ends in a hash.
 func folderOf(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {
 		c := tenant[i]
-		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0
+		plain := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0
 		if plain {
 			b = append(b, c)
 		} else {

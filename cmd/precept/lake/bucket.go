@@ -60,28 +60,40 @@ func (b *bucket) String() string { return strings.TrimSuffix("s3://"+b.name+"/"+
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
 
 // Get implements Place.
-func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
+func (b *bucket) Get(ctx context.Context, name string) (data []byte, version string, err error) {
 	object, err := b.client.GetObject(ctx, b.name, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
-		return nil, b.explain(name, err)
+		return nil, "", b.explain(name, err)
 	}
 	defer object.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(object)
-	return data, b.explain(name, err)
+	if data, err = io.ReadAll(object); err != nil {
+		return nil, "", b.explain(name, err)
+	}
+	info, err := object.Stat()
+	return data, info.ETag, b.explain(name, err)
 }
 
 // Put implements Place with one request, so that the object appears whole.
 func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
-	_, err := b.client.PutObject(
-		ctx, b.name, b.key(name), bytes.NewReader(data), int64(len(data)),
-		minio.PutObjectOptions{DisableMultipart: true, ContentType: "application/octet-stream"},
-	)
-	return b.explain(name, err)
+	_, err := b.put(ctx, name, data, minio.PutObjectOptions{})
+	return err
 }
 
-// Delete implements Place.
-func (b *bucket) Delete(ctx context.Context, name string) error {
-	return b.explain(name, b.client.RemoveObject(ctx, b.name, b.key(name), minio.RemoveObjectOptions{}))
+// Swap implements Place with one conditional request.
+func (b *bucket) Swap(ctx context.Context, name, version string, data []byte) (next string, err error) {
+	var options minio.PutObjectOptions
+	if version == "" {
+		options.SetMatchETagExcept("*")
+	} else {
+		options.SetMatchETag(version)
+	}
+	return b.put(ctx, name, data, options)
+}
+
+func (b *bucket) put(ctx context.Context, name string, data []byte, options minio.PutObjectOptions) (version string, err error) {
+	options.DisableMultipart, options.ContentType = true, "application/octet-stream"
+	info, err := b.client.PutObject(ctx, b.name, b.key(name), bytes.NewReader(data), int64(len(data)), options)
+	return info.ETag, b.explain(name, err)
 }
 
 // explain wraps an error with its object and a remedy.
@@ -98,10 +110,14 @@ func (b *bucket) explain(name string, err error) error {
 	switch reply.Code {
 	case "NoSuchKey":
 		return fmt.Errorf("%s: %w", where, fs.ErrNotExist)
+	case "PreconditionFailed", "ConditionalRequestConflict":
+		return fmt.Errorf("%s: %w", where, ErrChanged)
+	case "NotImplemented":
+		remedy = "the server has no conditional writes (If-Match, If-None-Match); use a newer server, or --output DIR"
 	case "NoSuchBucket":
 		remedy = "create the bucket, or correct --output"
 	case "AccessDenied":
-		remedy = "permit s3:GetObject, s3:PutObject, s3:DeleteObject, and s3:ListBucket for the bucket"
+		remedy = "permit s3:GetObject, s3:PutObject, and s3:ListBucket for the bucket"
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
 		remedy = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect":

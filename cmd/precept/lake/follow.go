@@ -4,7 +4,10 @@
 package lake
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,7 +30,9 @@ type Options struct {
 	Source   Source
 	Shared   Group // nil: this process is the only reader of the store's positions
 	Group    string
-	Owner    string // name of the process; processes that exclude each other by LockPath may share a name
+	Owner    string  // name of the process; processes that exclude each other by LockPath may share a name
+	Writer   Process // this process
+	Store    string  // id of the store; "": not known
 	Place    Place
 	LockPath string // file that keeps a second process of this machine out; "": none
 
@@ -44,6 +49,7 @@ type Options struct {
 type Follower struct {
 	options Options
 	state   *state
+	version string // of the file of the state
 	written *window
 	batch   *batch
 	claimed time.Time
@@ -75,18 +81,19 @@ func (f *Follower) begin(ctx context.Context) error {
 	if err := f.waitForClaim(ctx); err != nil {
 		return err
 	}
-	var isNew bool
-	var err error
-	if f.state, isNew, err = loadState(ctx, f.options.Place, f.options.Group); err != nil {
+	found, version, err := loadState(ctx, f.options.Place, f.options.Group, f.options.Store)
+	if err != nil {
 		return err
 	}
-	if isNew {
+	if version == "" {
 		if err := f.refuseKnownGroup(ctx); err != nil {
 			return err
 		}
-		if err := f.state.save(ctx, f.options.Place); err != nil {
-			return err
-		}
+	}
+	// From here on each save of an earlier writer fails.
+	f.version, found.Writer, found.Store = version, f.options.Writer, cmp.Or(f.options.Store, found.Store)
+	if err := f.save(ctx, found); err != nil {
+		return err
 	}
 	if f.written, err = loadWindow(ctx, f.options.Place, f.state.Recent); err != nil {
 		return err
@@ -98,6 +105,30 @@ func (f *Follower) begin(ctx context.Context) error {
 	}
 	return f.acknowledge(ctx, f.state.Streams)
 }
+
+// save replaces the file of the state, if no other process has replaced the file since. A request of S3 that
+// took effect may fail; the file then has the new state already.
+func (f *Follower) save(ctx context.Context, next *state) error {
+	text, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	version, err := f.options.Place.Swap(ctx, statePath, f.version, text)
+	if errors.Is(err, ErrChanged) {
+		var stored []byte
+		if stored, version, err = f.options.Place.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
+			err = fmt.Errorf("%w of %s; stop one of the two precept export --follow, or give each its own --output and --group", errFenced, f.options.Place)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	f.state, f.version = next, version
+	return nil
+}
+
+// errFenced reports that a successor writes the lake.
+var errFenced = errors.New("another process has taken over the writing")
 
 // refuseKnownGroup returns an error if the samples before a group's position would be missing in a
 // new lake.
@@ -179,7 +210,7 @@ func (f *Follower) follow(ctx context.Context) error {
 // isFinal reports whether a repetition does not repair an error.
 func isFinal(err error) bool {
 	var refused *refusal
-	return errors.Is(err, errClaimLost) || errors.As(err, &refused)
+	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &refused)
 }
 
 // look reads all new samples, and writes each batch that is large or old enough.
@@ -234,8 +265,11 @@ func (f *Follower) stop(ctx context.Context) error {
 }
 
 // commit writes the batch without samples that were deleted since: the plan, the files, the progress, and
-// then the positions of the group.
-// After an error commit may be called again.
+// then the positions of the group. After an error commit may be called again.
+//
+// A process that was paused may write a file after its successor has taken over. The names of files
+// therefore contain a hash of the rows, a file is only created and never replaced, and a planned file that
+// the batch does not have any more becomes a file without rows.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -244,21 +278,34 @@ func (f *Follower) commit(ctx context.Context) error {
 		return err
 	}
 	number := f.state.Batch + 1
-	files := f.batch.files(number)
-	var obsolete []string
-	if f.state.Planned != nil {
-		for _, old := range f.state.Planned.Files {
-			if !slices.Contains(files, old) {
-				obsolete = append(obsolete, old)
-			}
+	next := plan{Streams: f.batch.positions}
+	if old := f.state.Planned; old != nil {
+		next.Attempt, next.Emptied = old.Attempt, old.Emptied
+		if files, err := f.batch.files(number, old.Attempt); err != nil {
+			return err
+		} else if !slices.Equal(files, old.Files) {
+			next.Attempt, next.Emptied = old.Attempt+1, slices.Concat(old.Emptied, old.Files)
 		}
 	}
-	planned := *f.state
-	planned.Planned = &plan{Streams: f.batch.positions, Files: slices.Concat(files, obsolete)}
-	if err := planned.save(ctx, f.options.Place); err != nil {
+	files, err := f.batch.files(number, next.Attempt)
+	if err != nil {
 		return err
 	}
-	f.state = &planned
+	next.Files = files
+	planned := *f.state
+	planned.Planned = &next
+	if err := f.save(ctx, &planned); err != nil {
+		return err
+	}
+	for _, name := range next.Emptied {
+		data, err := newBatch().encode(name)
+		if err != nil {
+			return err
+		}
+		if err := f.options.Place.Put(ctx, name, data); err != nil {
+			return err
+		}
+	}
 	var recent []recentFile
 	for _, name := range files {
 		if err := f.claim(ctx); err != nil {
@@ -268,21 +315,14 @@ func (f *Follower) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.options.Place.Put(ctx, name, data); err != nil {
+		if _, err := f.options.Place.Swap(ctx, name, "", data); err != nil && !errors.Is(err, ErrChanged) { // ErrChanged: an earlier attempt wrote the rows
 			return err
 		}
 		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
 	}
-	for _, name := range obsolete {
-		if err := f.options.Place.Delete(ctx, name); err != nil {
-			return err
-		}
-	}
-	done := f.state.complete(recent)
-	if err := done.save(ctx, f.options.Place); err != nil {
+	if err := f.save(ctx, f.state.complete(recent)); err != nil {
 		return err
 	}
-	f.state = done
 	b := f.batch
 	f.batch = newBatch()
 	for k := range b.ids {

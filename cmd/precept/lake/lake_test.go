@@ -3,6 +3,7 @@ package lake_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,16 +87,22 @@ type files map[string][]byte
 
 func (f files) String() string { return "files" }
 
-func (f files) Get(_ context.Context, name string) ([]byte, error) {
+func (f files) Get(_ context.Context, name string) (data []byte, version string, err error) {
 	if data, ok := f[name]; ok {
-		return data, nil
+		return data, string(data), nil
 	}
-	return nil, fs.ErrNotExist
+	return nil, "", fs.ErrNotExist
 }
 
 func (f files) Put(_ context.Context, name string, data []byte) error { f[name] = data; return nil }
 
-func (f files) Delete(_ context.Context, name string) error { delete(f, name); return nil }
+func (f files) Swap(_ context.Context, name, version string, data []byte) (string, error) {
+	if string(f[name]) != version {
+		return "", lake.ErrChanged
+	}
+	f[name] = data
+	return string(data), nil
+}
 
 // flaky is a place whose call with the number fails and all calls after it, as those of a
 // process that was killed.
@@ -108,20 +115,23 @@ type flaky struct {
 var errKilled = errors.New("killed")
 
 func (f *flaky) Put(ctx context.Context, name string, data []byte) error {
-	if f.left--; f.left < 0 {
-		if f.left == -1 && f.torn {
-			return errors.Join(f.Place.Put(ctx, name, data), errKilled)
-		}
-		return errKilled
-	}
-	return f.Place.Put(ctx, name, data)
+	_, err := f.write(func() (string, error) { return "", f.Place.Put(ctx, name, data) })
+	return err
 }
 
-func (f *flaky) Delete(ctx context.Context, name string) error {
-	if f.left--; f.left < 0 {
-		return errKilled
+func (f *flaky) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+	return f.write(func() (string, error) { return f.Place.Swap(ctx, name, version, data) })
+}
+
+func (f *flaky) write(call func() (string, error)) (string, error) {
+	if f.left--; f.left >= 0 {
+		return call()
 	}
-	return f.Place.Delete(ctx, name)
+	if f.left == -1 && f.torn {
+		_, err := call()
+		return "", errors.Join(err, errKilled)
+	}
+	return "", errKilled
 }
 
 func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
@@ -129,6 +139,7 @@ func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
 	now := time.Unix(0, 0)
 	return lake.Run(t.Context(), lake.Options{
 		Source: m, Shared: m, Group: "lake", Owner: "me", Place: place, Bytes: bytes, Age: time.Hour, Once: true,
+		Store: "one", Writer: lake.Process{ID: rand.Text()},
 		Now:    func() time.Time { return now },
 		Pause:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
 		Report: func(string) {},
@@ -219,7 +230,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		for writes := 0; ; writes++ {
 			m, out := fleet(), files{}
-			err := drain(t, m, &flaky{Place: out, left: writes, torn: torn}, 2000)
+			err := drain(t, m, &flaky{Place: out, left: writes, torn: torn}, 5000)
 			if err == nil {
 				break
 			}
@@ -233,7 +244,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 				}
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
-			if err := drain(t, m, out, 2000); err != nil {
+			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatalf("got error %v after %d writes, want none", err, writes)
 			}
 			if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
@@ -244,7 +255,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 }
 
 // A sample that was planned and is forgotten before the restart is in no file.
-func TestAPlannedFileOfForgottenSamplesIsDeleted(t *testing.T) {
+func TestAPlannedFileOfForgottenSamplesIsEmptied(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
@@ -323,6 +334,7 @@ func TestALakeThatWouldMissSamplesIsRefused(t *testing.T) {
 		"another group":   {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
 		"a damaged state": {"{", "", "does not parse"},
 		"a newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
+		"another store":   {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name an --output of its own"},
 		"a group in use":  {string(text), "another", "stop the other precept export --follow"},
 	} {
 		out := files{}
@@ -357,28 +369,50 @@ func TestADirectoryReplacesFiles(t *testing.T) {
 		if err := out.Put(t.Context(), name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := out.Get(t.Context(), name); err != nil || string(got) != text {
+		if got, _, err := out.Get(t.Context(), name); err != nil || string(got) != text {
 			t.Errorf("got %q, error %v, want %q", got, err, text)
 		}
 	}
 	if list, err := os.ReadDir(filepath.Dir(at)); err != nil || len(list) != 1 {
 		t.Errorf("got %v, error %v, want one file", list, err)
 	}
-	for range 2 {
-		if err := out.Delete(t.Context(), name); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := out.Get(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got error %v, want fs.ErrNotExist", err)
 	}
 }
 
-// Names of tenants do not leave the folder, and different names stay apart.
+// Of two writers that know the same version of a file one succeeds, in a directory.
+func TestADirectoryReplacesAKnownVersionOnly(t *testing.T) {
+	t.Parallel()
+	out, err := lake.OpenPlace(t.TempDir(), "", func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap := func(version, text string, want error) string {
+		t.Helper()
+		next, err := out.Swap(t.Context(), "a/b", version, []byte(text))
+		if !errors.Is(err, want) {
+			t.Fatalf("%s: got error %v, want %v", text, err, want)
+		}
+		return next
+	}
+	swap("0", "of a missing file", lake.ErrChanged)
+	first := swap("", "first", nil)
+	swap("", "created again", lake.ErrChanged)
+	second := swap(first, "second", nil)
+	swap(first, "late", lake.ErrChanged)
+	data, version, err := out.Get(t.Context(), "a/b")
+	if err != nil || string(data) != "second" || version != second {
+		t.Errorf("got %q of version %s, error %v, want the second text", data, version, err)
+	}
+}
+
+// Names of tenants do not leave the folder, and different names have different folders, also where a disk
+// does not distinguish capitals.
 func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
-	names := []string{"..", ".", "a=b", "a/../../b", "C:\\x", "%41", "A", "tab\t", strings.Repeat("ü", 300), strings.Repeat("ü", 301)}
+	names := []string{"..", ".", "a=b", "a/../../b", "C:\\x", "%41", "A", "tab\t", strings.Repeat("ü", 300), strings.Repeat("ü", 301), "a", "ACME", "Acme", strings.Repeat("B", 300), strings.Repeat("b", 300)}
 	for i, name := range names {
 		m.add("s", name, strconv.Itoa(i), time.Unix(0, 0))
 	}
@@ -388,12 +422,71 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	_, folders := out.stored(t)
 	distinct := map[string]bool{}
 	for _, at := range folders {
-		distinct[at] = true
+		distinct[strings.ToLower(at)] = true // some disks do not distinguish capitals
 		if path.Dir(at) != "date=1970-01-01" || len(path.Base(at)) > 255 || strings.ContainsAny(path.Base(at), `/\:`) {
 			t.Errorf("got the folder %q, want a safe name of the day 1970-01-01", at)
 		}
 	}
 	if len(distinct) != len(names) {
 		t.Errorf("got %d folders, want %d", len(distinct), len(names))
+	}
+}
+
+// held is a place whose write with the number waits, as that of a process that is paused.
+type held struct {
+	lake.Place
+	left int
+	meet func() // runs while the process is paused
+}
+
+func (h *held) Put(ctx context.Context, name string, data []byte) error {
+	h.wait()
+	return h.Place.Put(ctx, name, data)
+}
+
+func (h *held) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+	h.wait()
+	return h.Place.Swap(ctx, name, version, data)
+}
+
+func (h *held) wait() {
+	if h.left--; h.left == -1 {
+		h.meet()
+	}
+}
+
+// A process that is paused before any write wakes after its successor has written the lake. Each id is in
+// the lake once, no forgotten sample returns, and the first process ends with an error.
+func TestEachSampleIsWrittenOnceWithAPausedPredecessor(t *testing.T) {
+	t.Parallel()
+	for writes := 0; ; writes++ {
+		m, out := fleet(), files{}
+		paused := false
+		err := drain(t, m, &held{Place: out, left: writes, meet: func() {
+			paused = true
+			before := out.ids(t)
+			for _, list := range m.streams {
+				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
+					list[i].Sample.ID = ""
+				}
+			}
+			m.claimed = "" // the claim has ended meanwhile
+			if err := drain(t, m, out, 5000); err != nil {
+				t.Fatal(err)
+			}
+			m.add("s0", "default", "new", time.Unix(0, 0))
+			if err := drain(t, m, out, 5000); err != nil {
+				t.Fatal(err)
+			}
+		}}, 5000)
+		if !paused {
+			break
+		}
+		if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
+			t.Fatalf("paused at write %d: got ids %v, want %v", writes, got, want)
+		}
+		if err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Fatalf("paused at write %d: got error %v, want one that names the other process", writes, err)
+		}
 	}
 }

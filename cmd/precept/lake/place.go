@@ -3,11 +3,15 @@ package lake
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -17,13 +21,17 @@ import (
 // Place is a directory or a bucket in which a lake is stored. A file appears whole or not at all.
 type Place interface {
 	fmt.Stringer
-	// Get returns a file; fs.ErrNotExist: there is none.
-	Get(ctx context.Context, path string) ([]byte, error)
+	// Get returns a file and its version; fs.ErrNotExist: there is none.
+	Get(ctx context.Context, path string) (data []byte, version string, err error)
 	// Put replaces a file.
 	Put(ctx context.Context, path string, data []byte) error
-	// Delete removes a file, which may be missing.
-	Delete(ctx context.Context, path string) error
+	// Swap replaces a file of a version, and returns the new version. Version "" is that of a missing file.
+	// ErrChanged: the file has another version, and stays.
+	Swap(ctx context.Context, path, version string, data []byte) (next string, err error)
 }
+
+// ErrChanged reports that another process has written a file.
+var ErrChanged = errors.New("another process has written the file")
 
 // OpenPlace returns the place of an address, a directory or s3://BUCKET/PREFIX. endpoint is the
 // address of an S3-compatible server; "": the address in the environment, or that of AWS.
@@ -46,19 +54,26 @@ type directory string
 // String returns the path.
 func (d directory) String() string { return string(d) }
 
-func (d directory) path(name string) string {
+func (d directory) at(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
 // Get implements Place.
-func (d directory) Get(_ context.Context, name string) ([]byte, error) {
-	return file.Read(d.path(name))
+func (d directory) Get(_ context.Context, name string) (data []byte, version string, err error) {
+	data, err = file.Read(d.at(name))
+	return data, versionOf(data), err
+}
+
+// versionOf returns the version of a file on a disk.
+func versionOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // Put implements Place. The file is synced before the rename. Unfinished copies of a process that was
 // killed are removed.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
-	at := d.path(name)
+	at := d.at(name)
 	old, _ := filepath.Glob(filepath.Join(globName(filepath.Dir(at)), "."+filepath.Base(at)+".*"))
 	for _, f := range old {
 		_ = os.Remove(f)
@@ -68,6 +83,39 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 		return err
 	})
 	return errors.Join(err, syncFolder(filepath.Dir(at)))
+}
+
+// Swap implements Place. A new file is created by a link, which fails if another process was faster. Nothing
+// protects the replacement of a file from a process on another machine that writes in the same moment.
+func (d directory) Swap(ctx context.Context, name, version string, data []byte) (next string, err error) {
+	_, at, err := d.Get(ctx, name)
+	switch {
+	case err == nil && at != version:
+		return "", ErrChanged
+	case err == nil:
+		return versionOf(data), d.Put(ctx, name, data)
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case version != "":
+		return "", fmt.Errorf("%s was deleted: %w", d.at(name), ErrChanged)
+	}
+	draft := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text())
+	if err := d.Put(ctx, draft, data); err != nil {
+		return "", err
+	}
+	err = os.Link(d.at(draft), d.at(name))
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the disk has no links
+		if _, missing := os.Lstat(d.at(name)); missing == nil {
+			err = fs.ErrExist
+		} else {
+			err = os.Rename(d.at(draft), d.at(name))
+		}
+	}
+	_ = os.Remove(d.at(draft))
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrChanged
+	}
+	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.at(name))))
 }
 
 // globName returns a path as a pattern of itself.
@@ -83,14 +131,6 @@ func syncFolder(path string) error {
 	}
 	_ = f.Sync() // Windows and some network disks refuse to sync a folder
 	return f.Close()
-}
-
-// Delete implements Place.
-func (d directory) Delete(_ context.Context, name string) error {
-	if err := os.Remove(d.path(name)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // lockFile locks a file, which stays.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 )
 
 const (
@@ -22,17 +23,28 @@ const (
 // built again from the same positions and written to the same names.
 type state struct {
 	Version int               `json:"version"`
+	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has
 	Group   string            `json:"group"`
+	Writer  Process           `json:"writer"`
 	Batch   int64             `json:"batch"`             // number of the last complete batch
 	Streams map[string]string `json:"streams"`           // position of each stream after the last complete batch
 	Planned *plan             `json:"planned,omitempty"` // batch that is being written
 	Recent  []recentFile      `json:"recent"`            // newest files, the oldest first
 }
 
+// Process is a process that writes a lake.
+type Process struct {
+	ID    string    `json:"id"` // unique among processes
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+}
+
 // plan is a batch that is being written.
 type plan struct {
 	Streams map[string]string `json:"streams"` // new positions
+	Attempt int               `json:"attempt"` // number of earlier contents of the batch
 	Files   []string          `json:"files"`
+	Emptied []string          `json:"emptied,omitempty"` // files of earlier contents
 }
 
 // recentFile is a file whose sample ids are not written again.
@@ -41,36 +53,31 @@ type recentFile struct {
 	Rows int    `json:"rows"`
 }
 
-// loadState reads the progress of a lake; a new lake has none.
-func loadState(ctx context.Context, to Place, group string) (s *state, isNew bool, err error) {
-	s = &state{Version: stateVersion, Group: group, Streams: map[string]string{}}
-	text, err := to.Get(ctx, statePath)
+// loadState reads the progress of a lake and the version of the file, "" for a new lake.
+func loadState(ctx context.Context, to Place, group, store string) (s *state, version string, err error) {
+	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
+	text, version, err := to.Get(ctx, statePath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, true, nil
+		return s, "", nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	where := to.String() + "/" + statePath
 	if err := json.Unmarshal(text, s); err != nil {
-		return nil, false, fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", where, err)
+		return nil, "", fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", where, err)
 	}
 	if s.Version != stateVersion {
-		return nil, false, fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", where, s.Version, stateVersion)
+		return nil, "", fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", where, s.Version, stateVersion)
 	}
 	if s.Group != group {
-		return nil, false, fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", to, s.Group, s.Group)
+		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", to, s.Group, s.Group)
 	}
-	return s, false, nil
-}
-
-// save replaces the file.
-func (s *state) save(ctx context.Context, to Place) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
+	if s.Store != "" && store != "" && s.Store != store {
+		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name an --output of its own for this store, or open the other store with --store-url or --data-dir",
+			to, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
 	}
-	return to.Put(ctx, statePath, text)
+	return s, version, nil
 }
 
 // complete returns the state after the planned batch.

@@ -25,6 +25,7 @@ const (
 	reachEvery = time.Second      // interval of the look-ups of a server that started without Redis
 	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
 	fleetFile  = "fleet.json"
+	saltName   = "salt" // name of the salt among the values of a store
 )
 
 // metaKeeper stores a value under a name when the name has none, and returns the stored value.
@@ -59,7 +60,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
 	k := &keys{known: true}
-	for name, value := range map[string]*string{"salt": &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
+	for name, value := range map[string]*string{saltName: &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
 		key, err := tools.freshKey()
 		if err != nil {
 			return nil, err
@@ -123,7 +124,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 // whether the stored pair is new here.
 func (k *keys) ask(ctx context.Context) (changed bool, err error) {
 	next := k.pair
-	for name, value := range map[string]*string{"salt": &next.Salt, "tenant-secret": &next.Secret} {
+	for name, value := range map[string]*string{saltName: &next.Salt, "tenant-secret": &next.Secret} {
 		stored, err := k.store.InitMeta(ctx, name, []byte(*value))
 		if err != nil {
 			return false, err

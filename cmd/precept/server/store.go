@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -93,6 +94,40 @@ func (w *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 		return nil, err
 	}
 	return db, nil
+}
+
+// StoreID returns the id of a store, which is a hash of the store's salt. A store that no server has used gets
+// its salt.
+func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
+	keeper, ok := db.(interface {
+		metaKeeper
+		Meta(ctx context.Context, key string) ([]byte, bool, error)
+	})
+	if !ok {
+		return "", errors.New("the store has no id")
+	}
+	salt, ok, err := keeper.Meta(ctx, saltName)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		fresh, err := w.freshKey()
+		if err != nil {
+			return "", err
+		}
+		to, err := w.OpenStore(ctx, cfg, sqlite.Options{BusyTimeout: 10 * time.Second})
+		if err != nil {
+			return "", err
+		}
+		if keeper, ok := to.(metaKeeper); ok {
+			salt, err = keeper.InitMeta(ctx, saltName, []byte(fresh))
+		}
+		if err = errors.Join(err, to.Close()); err != nil {
+			return "", fmt.Errorf("give the store an id: %w", err)
+		}
+	}
+	sum := sha256.Sum256(append([]byte("precept store "), salt...))
+	return hex.EncodeToString(sum[:6]), nil
 }
 
 // reachRedis opens the configured Redis for a verb, which needs an answer of Redis.
