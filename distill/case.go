@@ -267,6 +267,9 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 		}
 		m.show = strings.TrimPrefix(m.show, "line … ") // the line of the shell's input
 	}
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // the beginning of an example that the lesson does not show
+		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
+	}
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 

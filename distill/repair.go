@@ -120,9 +120,13 @@ func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), risky) {
 		return Fix{}, false
 	}
+	blamed := d.changed // of several changed parameters, the one that the error names
+	if len(blamed) > 1 {
+		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
+	}
 	switch {
-	case len(d.changed) == 1 && d.size() <= 3:
-		p := d.changed[0]
+	case len(blamed) == 1 && d.size() <= 3:
+		p := blamed[0]
 		if f, ok := r.changedParameter(s, p, s.args.object[p], t.args.object[p], looked, i, j); ok {
 			f.Param = p
 			return f, true

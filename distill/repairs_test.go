@@ -25,6 +25,11 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			call("get_rates", `{"codes":["EUR","USD","CHF","JPY"]}`, `{"error":"too many codes were given at once"}`),
 			call("get_rates", `{"codes":["EUR","USD"]}`, `{"rates":[1,2]}`),
 		}, "give-fewer-values-in-codes-of-get-rates", "over several calls"},
+		{"two changed values of which the error names one", []event{
+			user("Book the blue room at nine."),
+			call("book_room", `{"room":"blue","start":"9am","end":"10am"}`, `{"error":"start must be an ISO 8601 datetime"}`),
+			call("book_room", `{"room":"blue","start":"2031-05-05T09:00:00Z","end":"2031-05-05T10:00:00Z"}`, `{"ok":true}`),
+		}, "give-start-to-book-room-as-its-error-describes", "“start must be an ISO 8601 datetime”"},
 		{"a value over the limit", []event{
 			user("Twelve lamps, please."),
 			call("add_to_cart", `{"sku":"LAMP-01","quantity":12}`, `{"error":"quantity exceeds the limit of 10 per order"}`),
