@@ -51,7 +51,7 @@ func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
 		d := &rulesDemo{outside: w, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
 		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesSpare)
-		if err := d.register(); err != nil {
+		if err := d.register(ctx); err != nil {
 			return err
 		}
 		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, w.out, d.play)
@@ -59,13 +59,18 @@ func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
 }
 
 // register writes the rules file, and registers its sections as `precept rules measure` does.
-func (d *rulesDemo) register() error {
+func (d *rulesDemo) register(ctx context.Context) error {
 	path := filepath.Join(filepath.Dir(d.cfg.Lessons), demo.RulesName)
 	if err := os.WriteFile(path, []byte(demo.RulesFile), 0o600); err != nil {
 		return fmt.Errorf("write the demo's rules file: %w", err)
 	}
 	m := measureFlags{share: rulesShare, picks: d.picks}
-	answer, err := m.register(d.cfg, demo.RulesName, demo.RulesFile, d.outside.tools.Now())
+	place, closePlace, err := d.outside.tools.OpenSections(d.cfg)
+	if err != nil {
+		return err
+	}
+	defer closePlace()
+	answer, err := m.register(ctx, place, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.outside.tools.Now())
 	if err == nil && len(answer.Registered) != len(d.world.Truths) {
 		err = fmt.Errorf("%d of %d sections were registered; the demo is defective: report the output as a bug of precept", len(answer.Registered), len(d.world.Truths))
 	}

@@ -150,7 +150,7 @@ func readReport(
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons without a file still counts
 	}
-	sections, err := server.LearnedSections(cfg)
+	sections, err := tools.LearnedSections(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(console, "precept:", report.Printable(err.Error()))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -162,7 +163,12 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read the rules file: %w", err)
 		}
-		answer, err := f.register(cfg, path, text, w.tools.Now())
+		place, closePlace, err := w.tools.OpenSections(cfg)
+		if err != nil {
+			return err
+		}
+		defer closePlace()
+		answer, err := f.register(c.Context(), place, cfg.Rules.AtOnce, path, text, w.tools.Now())
 		if err != nil {
 			return err
 		}
@@ -204,8 +210,9 @@ const (
 )
 
 // register registers the sections of a file, and starts as many as rules.at_once permits.
-func (f *measureFlags) register(cfg *configs.Config, path, text string, now time.Time) (answer measureAnswer, err error) {
-	answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}, Displaced: []rules.Registered{}}
+func (f *measureFlags) register(
+	ctx context.Context, place *server.Sections, atOnce int, path, text string, now time.Time,
+) (answer measureAnswer, err error) {
 	name := rules.Base(path)
 	all := rules.Split(text)
 	chosen, err := choose(name, all, f.sections)
@@ -216,7 +223,8 @@ func (f *measureFlags) register(cfg *configs.Config, path, text string, now time
 	if f.detect > 0 {
 		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
 	}
-	err = rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+	err = place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
+		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}, Displaced: []rules.Registered{}}
 		var fresh []string
 		for _, i := range chosen {
 			s := &all[i]
@@ -238,7 +246,7 @@ func (f *measureFlags) register(cfg *configs.Config, path, text string, now time
 			}
 			list, fresh = append(list, r), append(fresh, string(r.Arm()))
 		}
-		rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.Registered) string { return "" })
+		rules.Advance(list, atOnce, now, func(*rules.Registered) string { return "" })
 		for i := range list {
 			if slices.Contains(fresh, string(list[i].Arm())) {
 				answer.Registered = append(answer.Registered, list[i])
@@ -331,7 +339,7 @@ func (w *invocation) rulesList() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		r, err := rules.Read(server.RulesPath(cfg))
+		r, err := w.tools.LearnedSections(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -391,9 +399,16 @@ func (w *invocation) rulesStop() *cobra.Command {
 		Args:  arguments(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
-	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
-		name, stopped := rules.Base(args[0]), 0
-		err := rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, closePlace, err := w.tools.OpenSections(cfg)
+		if err != nil {
+			return err
+		}
+		defer closePlace()
+		name := rules.Base(args[0])
+		var stopped []string
+		err = place.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+			stopped = nil // of an earlier call
 			for i := range list {
 				s := &list[i]
 				chosen := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })
@@ -401,15 +416,20 @@ func (w *invocation) rulesStop() *cobra.Command {
 					continue
 				}
 				s.State, s.Ended = rules.Stopped, w.tools.Now().UTC()
-				stopped++
-				fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(s.Slug()))
+				stopped = append(stopped, s.Slug())
 			}
 			rules.Advance(list, cfg.Rules.AtOnce, w.tools.Now(), func(*rules.Registered) string { return "" })
 			return list, nil
 		})
-		if err == nil && stopped == 0 {
+		if err != nil {
+			return err
+		}
+		if len(stopped) == 0 {
 			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
 		}
-		return err
+		for _, slug := range stopped {
+			fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(slug))
+		}
+		return nil
 	})
 }

@@ -13,13 +13,16 @@ import (
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
 // registering returns a function that registers the section Style of a file.
-func registering(t *testing.T) (cfg *configs.Config, register func(path, text string, picks int64) measureAnswer) {
+func registering(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
 	t.Helper()
-	cfg = &configs.Config{Lessons: t.TempDir(), Rules: configs.Rules{AtOnce: 3}}
-	return cfg, func(path, text string, picks int64) measureAnswer {
+	place, _, err := (&server.Tools{}).OpenSections(&configs.Config{Lessons: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place, func(path, text string, picks int64) measureAnswer {
 		t.Helper()
 		f := measureFlags{sections: []string{"Style"}, share: 0.5, picks: picks}
-		answer, err := f.register(cfg, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		answer, err := f.register(t.Context(), place, 3, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +43,9 @@ func TestMeasureDisplacesOnlyTheEarlierVersionOfTheSameFile(t *testing.T) {
 }
 
 func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
-	cfg, register := registering(t)
+	place, register := registering(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
-	err := rules.Update(server.RulesPath(cfg), func(list []rules.Registered) ([]rules.Registered, error) {
+	err := place.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 		list[0].State, list[0].Verdict = rules.Finished, "no effect"
 		return list, nil
 	})

@@ -85,15 +85,23 @@ func Read(path string) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the registered sections: %w", err)
 	}
+	return Parse(path, raw)
+}
+
+// Parse reads the text of a registry. name is the name of the text in errors. No text is an empty registry.
+func Parse(name string, raw []byte) (*Registry, error) {
 	var r Registry
+	if len(raw) == 0 {
+		return &r, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := dec.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s is not a list of sections: %w; restore the file, or remove it to measure nothing", path, err)
+		return nil, fmt.Errorf("%s is not a list of sections: %w; restore the list, or remove it to measure nothing", name, err)
 	}
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		if s.Hash != Hash(s.Text) || !(s.Share > 0 && s.Share < 1) || s.File == "" || s.Section == "" {
-			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", path, i+1, s.Slug())
+			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", name, i+1, s.Slug())
 		}
 		r.lines, r.since = append(r.lines, Lines(s.Text)), append(r.since, s.Began)
 	}
@@ -106,10 +114,21 @@ func (r *Registry) Since(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		if old, ok := before.Get(s.Arm()); s.State == Measuring && (!ok || before.Sections[old].State != Measuring) {
-			r.since[i] = now
+			if r.since[i].Before(now) {
+				r.since[i] = now
+			}
 		} else if ok {
 			r.since[i] = before.since[old]
 		}
+	}
+	return r
+}
+
+// Delay returns r with a later start of each measurement, so that all replicas of a fleet know a section
+// before the first session loses it.
+func (r *Registry) Delay(d time.Duration) *Registry {
+	for i := range r.since {
+		r.since[i] = r.since[i].Add(d)
 	}
 	return r
 }
@@ -146,25 +165,34 @@ func Update(path string, change func(list []Registered) ([]Registered, error)) e
 	if err != nil {
 		return err
 	}
-	before, err := json.Marshal(r.Sections)
-	if err != nil {
-		return fmt.Errorf("register sections: %w", err)
-	}
-	r.Sections, err = change(slices.Clone(r.Sections))
-	if err != nil {
+	out, err := r.Change(change)
+	if err != nil || out == nil {
 		return err
 	}
-	if after, err := json.Marshal(r.Sections); err != nil || bytes.Equal(before, after) {
-		return err
-	}
-	out, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("register sections: %w", err)
-	}
-	if err := file.Write(path, 0o644, out, []byte("\n")); err != nil {
+	if err := file.Write(path, 0o644, out); err != nil {
 		return fmt.Errorf("register sections: %w", err)
 	}
 	return nil
+}
+
+// Change returns the text of r after a change of its entries, nil if nothing changes.
+func (r *Registry) Change(change func(list []Registered) ([]Registered, error)) ([]byte, error) {
+	before, err := json.Marshal(r.Sections)
+	if err != nil {
+		return nil, fmt.Errorf("register sections: %w", err)
+	}
+	list, err := change(slices.Clone(r.Sections))
+	if err != nil {
+		return nil, err
+	}
+	if after, err := json.Marshal(list); err != nil || bytes.Equal(before, after) {
+		return nil, err
+	}
+	out, err := json.MarshalIndent(Registry{Sections: list}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("register sections: %w", err)
+	}
+	return append(out, '\n'), nil
 }
 
 // Advance ends the measurement of sections with a verdict, and starts the next sections, at most atOnce

@@ -11,6 +11,7 @@ import (
 
 	"precept/inject/bank"
 	"precept/inject/lesson"
+	"precept/inject/rules"
 	"precept/internal/session"
 )
 
@@ -257,4 +258,26 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 		}
 	}
 	return events, err
+}
+
+// Sections returns the registered sections of rules files, nil if none was ever registered.
+func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
+	text, ok, err := b.s.value(ctx, "sections", spot{}, "lessons", rules.RegistryName)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return text, nil
+}
+
+// ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.
+func (b *Bank) ReplaceSections(ctx context.Context, old, changed []byte) error {
+	args := []any{b.channel(), "not", rules.RegistryName}
+	if old != nil {
+		args = []any{b.channel(), "was", rules.RegistryName, string(old)}
+	}
+	reply, err := b.change(ctx, append(args, "set", rules.RegistryName, string(changed)))
+	if err == nil && reply == "changed" {
+		err = bank.ErrChanged
+	}
+	return err
 }

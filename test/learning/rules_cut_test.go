@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"precept/bandit/report"
+	"precept/store/storetest"
 	"precept/test/harness"
 )
 
@@ -251,6 +252,53 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	if halves[true] == 0 || halves[false] == 0 {
 		t.Errorf("%d of 12 sessions lose the section with the share 0.5, want some of them", halves[true])
 	}
+}
+
+// Two replicas share the sections that one call registers, and a session loses the same sections at both.
+func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
+	t.Parallel()
+	url := storetest.StartRedis(t).URL()
+	model := newRulesModel(t)
+	args := []string{"--upstream", model.URL + "/v1", "--store-url", url, "--lessons", "redis://", "--bandit-control", "0"}
+	fleets := []*rulesFleet{{t: t, model: model}, {t: t, model: model}}
+	for _, f := range fleets {
+		f.Process = harness.Start(t, t.TempDir(), args...)
+	}
+	file := filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
+	harness.MustVerb(t, append([]string{"rules", "measure", file, "--section", "Half"}, shared...)...)
+	if list := harness.MustVerb(t, append([]string{"rules", "list"}, shared...)...); !strings.Contains(list, "Half") {
+		t.Errorf("rules list prints %q, want the section Half", list)
+	}
+
+	path, body := asked("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
+	next := strings.Replace(body, "]"+someTools, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+someTools, 1)
+	lost := func(f *rulesFleet, name, body string) bool {
+		sent := f.send(http.Header{"Precept-Session": {name}}, path, body)
+		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
+	}
+	n, halves := 0, map[string]bool{}
+	harness.Eventually(t, "a session to lose the section at each replica", func() bool {
+		n++
+		name := fmt.Sprint("s", n)
+		first, second := fleets[n%2], fleets[(n+1)%2]
+		before := lost(first, name, body)
+		if after := lost(second, name, next); after != before {
+			t.Fatalf("the session %s loses the section at one replica: %t, at the other replica: %t", name, before, after)
+		}
+		seen := first.Dir + fmt.Sprint(before)
+		halves[seen] = true
+		return len(halves) == 4
+	})
+
+	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
+	harness.Eventually(t, "the replicas to measure nothing", func() bool {
+		n++
+		return !lost(fleets[0], fmt.Sprint("s", n, "a"), body) && !lost(fleets[1], fmt.Sprint("s", n, "b"), body) && !lost(fleets[0], fmt.Sprint("s", n, "c"), body) && !lost(fleets[1], fmt.Sprint("s", n, "d"), body)
+	})
 }
 
 func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {

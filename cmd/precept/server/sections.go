@@ -1,46 +1,110 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"precept/bandit/report"
 	"precept/configs"
+	"precept/inject/bank"
 	"precept/inject/rules"
 	"precept/internal/label"
 	"precept/learn"
 	"precept/proxy"
+	"precept/store/redis"
 )
 
-// RulesPath returns the path of the registered sections: in the folder of the lessons, or in the data
-// directory if Redis holds the lessons.
-func RulesPath(cfg *configs.Config) string {
-	if IsRedis(cfg.Lessons) {
-		return rules.Path(cfg.DataDir)
+// Sections is the storage of the registered sections: a file in the folder of the lessons, or the Redis of
+// the lessons.
+type Sections struct {
+	path  string
+	fleet *redis.Bank // nil: the sections are in the file path
+}
+
+// OpenSections opens the storage of the registered sections. The returned function closes the storage.
+func (w *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
+	fleet, err := w.OpenBank(cfg)
+	if err != nil {
+		return nil, nil, err
 	}
-	return rules.Path(cfg.Lessons)
+	return newSections(cfg, fleet), func() {
+		if fleet != nil {
+			_ = fleet.Close()
+		}
+	}, nil
+}
+
+func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
+	return &Sections{path: rules.Path(cfg.Lessons), fleet: fleet}
+}
+
+// LearnedSections returns the registered sections of a configuration, for a verb that reads the store.
+func (w *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
+	p, closePlace, err := w.OpenSections(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer closePlace()
+	if p.fleet == nil {
+		return rules.Read(p.path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	raw, err := p.fleet.Sections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rules.Parse("the registry in Redis", raw)
+}
+
+// Update changes the registered sections. change gets the entries and returns the new entries. change is
+// called again if another program changed the sections at the same time.
+func (p *Sections) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
+	if p.fleet == nil {
+		return rules.Update(p.path, change)
+	}
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	for {
+		raw, err := p.fleet.Sections(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := rules.Parse("the registry in Redis", raw)
+		if err != nil {
+			return err
+		}
+		changed, err := r.Change(change)
+		if err != nil || changed == nil {
+			return err
+		}
+		if err := p.fleet.ReplaceSections(ctx, raw, changed); !errors.Is(err, bank.ErrChanged) {
+			return err
+		}
+	}
 }
 
 // Times of the worker of the sections.
 const (
-	sectionsLook  = time.Second // a changed registry is noticed
-	sectionsJudge = time.Minute // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
-	sectionsRest  = 100         // a judgement is repeated after this multiple of its duration, at most after sectionsJudge
+	sectionsLook  = time.Second      // a changed registry is noticed
+	sectionsKnown = 3 * sectionsLook // all replicas on one Redis know a registered section
+	sectionsJudge = time.Minute      // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
+	sectionsRest  = 100              // a judgement is repeated after this multiple of its duration, at most after sectionsJudge
 )
 
 // sections holds the registered sections of rules files, and ends and starts their measurements.
 type sections struct {
 	log      *slog.Logger
 	now      func() time.Time
-	path     string
+	place    *Sections
 	atOnce   func() int
 	failures *failures
 	learner  *learn.Learner
@@ -48,33 +112,69 @@ type sections struct {
 	list     atomic.Pointer[rules.Registry]
 
 	stamp fs.FileInfo // of the file that list was read from; nil: no file
+	text  []byte      // in Redis, from which list was read; nil: none
 }
 
 // open reads the registry. An unreadable registry measures nothing.
-func (s *sections) open() {
+func (s *sections) open(ctx context.Context) {
 	s.list.Store(&rules.Registry{})
-	s.reload(func(read, _ *rules.Registry) *rules.Registry { return read })
+	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry again if the file has changed. A file that cannot be read leaves the old
-// sections in effect.
-func (s *sections) reload(since func(read, before *rules.Registry) *rules.Registry) {
-	info, err := os.Stat(s.path)
+// reload reads the registry again if the registry has changed. A registry that cannot be read leaves the
+// old sections in effect.
+func (s *sections) reload(ctx context.Context, since func(read, before *rules.Registry) *rules.Registry) {
+	look := s.readFile
+	if s.place.fleet != nil {
+		look = s.readFleet
+	}
+	read, err := look(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.failures.failed(label.StepRules, err)
+	}
+	if err == nil && read != nil {
+		s.list.Store(since(read, s.list.Load()))
+	}
+}
+
+// readFile reads a changed file; nil: the file has not changed.
+func (s *sections) readFile(context.Context) (*rules.Registry, error) {
+	info, err := os.Stat(s.place.path)
 	if errors.Is(err, fs.ErrNotExist) && s.stamp == nil {
-		return
+		return nil, nil
 	}
 	if err == nil && s.stamp != nil && info.ModTime().Equal(s.stamp.ModTime()) && info.Size() == s.stamp.Size() && os.SameFile(info, s.stamp) {
-		return
+		return nil, nil
 	}
-	read, failed := rules.Read(s.path)
+	read, failed := rules.Read(s.place.path)
 	if failed != nil {
-		s.failures.failed(label.StepRules, failed)
-		return
+		return nil, failed
 	}
 	if s.stamp = info; err != nil {
 		s.stamp = nil
 	}
-	s.list.Store(since(read, s.list.Load()))
+	return read, nil
+}
+
+// readFleet reads a changed registry in Redis; nil: the registry has not changed.
+func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	text, err := s.place.fleet.Sections(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.Equal(text, s.text):
+		return nil, nil
+	case text == nil:
+		return nil, errors.New("Redis has lost the registered sections; those in force stay, register them again with precept rules measure")
+	}
+	read, err := rules.Parse("the registry in Redis", text)
+	if err != nil {
+		return nil, err
+	}
+	s.text = text
+	return read.Delay(sectionsKnown), nil
 }
 
 // run follows the registry until the context ends.
@@ -90,12 +190,12 @@ func (s *sections) run(ctx context.Context) error {
 			return nil
 		case <-look.C:
 		}
-		s.reload(since)
+		s.reload(ctx, since)
 		if begun := s.now(); begun.Sub(judged) >= rest {
 			if err := s.judge(ctx); err != nil {
 				s.failures.failed(label.StepRules, err)
 			}
-			s.reload(since)
+			s.reload(ctx, since)
 			judged = s.now()
 			rest = min(sectionsRest*judged.Sub(begun), sectionsJudge)
 		}
@@ -124,7 +224,7 @@ func (s *sections) judge(ctx context.Context) error {
 	if !rules.Advance(list, s.atOnce(), s.now(), verdict) {
 		return nil
 	}
-	return rules.Update(s.path, func(list []rules.Registered) ([]rules.Registered, error) {
+	return s.place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		before := slices.Clone(list)
 		rules.Advance(list, s.atOnce(), s.now(), verdict)
 		for i := range list {
@@ -148,9 +248,4 @@ func isFinal(r *report.Row) bool {
 	case report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
 	}
 	return false
-}
-
-// LearnedSections returns the registered sections of a configuration, for a verb that reads the store.
-func LearnedSections(cfg *configs.Config) (*rules.Registry, error) {
-	return rules.Read(filepath.Clean(RulesPath(cfg)))
 }

@@ -144,8 +144,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.work("lesson watcher", lessons.open(ctx))
 
 	// Read the registered sections of rules files, and follow their measurements.
-	registered := &sections{log: log, now: tools.Now, path: RulesPath(cfg), atOnce: func() int { return s.shown.Load().Rules.AtOnce }, failures: failures, learner: learner}
-	registered.open()
+	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.shown.Load().Rules.AtOnce }, failures: failures, learner: learner}
+	registered.open(ctx)
 	s.work("sections of rules files", registered.run)
 
 	// Delete old exchanges whose samples are in a lake.
