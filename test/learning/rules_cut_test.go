@@ -254,7 +254,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	}
 }
 
-// Two replicas share the sections that one call registers, and a session loses the same sections at both.
+// Replicas share the registered sections in Redis, and a session loses the same sections at each replica.
 func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	t.Parallel()
 	url := storetest.StartRedis(t).URL()
