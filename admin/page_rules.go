@@ -137,7 +137,7 @@ func (v *rulesView) measured(r *rules.Registered) g.Node {
 		state += ": " + r.Verdict
 	}
 	row := v.rows[string(r.Arm())]
-	if row == nil {
+	if row == nil || r.State == rules.Queued && row.NInjected+row.NWithheld == 0 {
 		return quoted(state)
 	}
 	a := advise(row)

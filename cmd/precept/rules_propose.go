@@ -240,11 +240,14 @@ func (w *invocation) rulesToLessons() *cobra.Command {
 				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
 			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: who(w.env)})
+			if len(keywords) == 0 { // the keywords are from the text by intention
+				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
+			}
 			printFindings(w.err, r.Findings)
 			if err != nil {
 				return err
 			}
-			if err := reply(w.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s: %s", r.Lesson.Slug, r.Lesson.State, r.Lesson.Path); err != nil {
+			if err := reply(w.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,7 @@ const (
 	codeContradiction Code = "contradiction"
 	codeDead          Code = "dead_keyword"
 	codeSilent        Code = "dead_trigger"
-	codeSelfMatch     Code = "self_match"
+	CodeSelfMatch     Code = "self_match"
 	codeFileName      Code = "file_name"
 	codeNoAdvice      Code = "no_advice"
 	codeUnread        Code = "unread_field"

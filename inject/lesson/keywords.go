@@ -43,7 +43,7 @@ func selfMatch(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
 		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, own, l.Form) {
-			out = append(out, finding(l, Warning, codeSelfMatch, p.field,
+			out = append(out, finding(l, Warning, CodeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
 		}
 	}

@@ -205,6 +205,20 @@ func TestSplitMarksSectionsWithoutAPlaceOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestTheOnlyContentOfAFileIsTheWholeFile(t *testing.T) {
+	for file, want := range map[string]bool{
+		"# One\n\n- only bullet\n": true, "# One\n\n## Two\n\nText.\n": true, "One\n===\n\nText.": true, "Text.": true,
+		"# One\n\n- a\n- b\n": false, "# One\n\nText.\n\n## Two\n\nText.\n": false,
+	} {
+		sections := rules.Split(file)
+		for _, i := range rules.Units(sections) {
+			if s := &sections[i]; s.Whole != want {
+				t.Errorf("%q: the section %s holds the whole file: %t; expected %t", file, s.Name, s.Whole, want)
+			}
+		}
+	}
+}
+
 func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {

@@ -17,7 +17,7 @@ type Section struct {
 	Body       int    // start of the content behind the heading; Start without a heading
 	Parent     int    // index of the section that contains this section; -1: none
 	Empty      bool   // a heading without content
-	Whole      bool   // the section holds the whole file
+	Whole      bool   // the section holds all content of the file: only headings are outside
 	Twice      bool   // the text of the section occurs more than once in the file
 }
 
@@ -231,6 +231,7 @@ func (s *splitter) add(sec Section, from, to int) int {
 func (s *splitter) finish() {
 	names := make(map[string]int, len(s.out))
 	all := Normal(s.file)
+	content := s.content()
 	places := suffixarray.New([]byte("\n" + all + "\n"))
 	for i := range s.out {
 		sec := &s.out[i]
@@ -240,9 +241,20 @@ func (s *splitter) finish() {
 		}
 		names[sec.Name]++
 		text := Normal(s.file[sec.Start:sec.End])
-		sec.Whole = text == all
+		sec.Whole = text == all || content.Start >= sec.Start && content.End <= sec.End
 		sec.Twice = len(places.Lookup([]byte("\n"+text+"\n"), 2)) > 1
 	}
+}
+
+// content returns the range of the lines that are neither blank nor headings.
+func (s *splitter) content() (of Span) {
+	of.Start = len(s.file)
+	for i := range s.lines {
+		if l := &s.lines[i]; l.text != "" && l.level == 0 && !l.under {
+			of.Start, of.End = min(of.Start, l.start), l.end
+		}
+	}
+	return of
 }
 
 // short returns the name of a section: one line without marks of Markdown, and the first words of a
