@@ -57,7 +57,7 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	},
 	{agent: "cline", any: true, within: "\n# Rules\n## ", open: regexp.MustCompile(`(?m)^# Rules\n## (?P<path>[^\n]+)\n`)},
 	{agent: "continue", name: "AGENTS.md", within: `<context name="userRules">`, open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
-	{agent: "aider", within: "```", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
+	{agent: "aider", within: "READ ONLY files, provided for your reference", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
 	{agent: "cursor", any: true, within: "_workspace_rule ", open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
 	{agent: "cursor", name: ".cursorrules", within: "<user_rule", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
 	{agent: "cursor", name: ".cursorrules", within: "rules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},

@@ -148,7 +148,7 @@ func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
 func TestFindLeavesOtherTextAlone(t *testing.T) {
 	for _, text := range []string{
 		"", "Read CLAUDE.md first.", "Contents of the box are:\nx", "<file path=\"main.go\">package main</file>",
-		"main.go\n```\npackage main\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
+		"main.go\n```\npackage main\n```\n", "I have *added these files to the chat* so you can go ahead and edit them.\n\nCONVENTIONS.md\n```\n# A\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
 	} {
 		if found := rules.Find(text); len(found) > 0 {
 			t.Errorf("%q: found %+v", text, found)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -29,14 +30,16 @@ type piece struct {
 // Head returns the texts before the first answer of the model: instructions or system, and the system
 // and user items at the start of the list. Only these texts hold rules files: a later copy in a tool
 // result or in an answer is a quotation. The user items of a list that continues a conversation at the
-// provider are later words, and left out.
+// provider are later words, and left out. aider puts an example conversation before its read-only files, so
+// its message with these files belongs to the head as well.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
 		p.Role = RoleSystem
 		head = append(head, p)
 	}
-	for i := range r.scan.list {
+	i := 0
+	for ; i < len(r.scan.list); i++ {
 		role := r.scan.list[i].role
 		if role == RoleAssistant || role == RoleTool || len(r.resultsOf(i)) > 0 {
 			break
@@ -49,8 +52,22 @@ func (r *Request) Head() []Passage {
 			head = append(head, p)
 		}
 	}
+	if !r.Delta && bytes.Contains(r.Body, []byte(readOnlyFiles)) {
+		for ; i < len(r.scan.list); i++ {
+			if r.scan.list[i].role != RoleUser || len(r.resultsOf(i)) > 0 {
+				continue
+			}
+			if p, ok := r.passage(contentParts(r.Body, r.content(i))); ok && strings.HasPrefix(p.Text, readOnlyFiles) {
+				p.Role = RoleUser
+				return append(head, p)
+			}
+		}
+	}
 	return head
 }
+
+// readOnlyFiles begins aider's message with the files of --read.
+const readOnlyFiles = "Here are some READ ONLY files, provided for your reference."
 
 // passage joins the text parts of a content.
 func (r *Request) passage(parts []part) (p Passage, ok bool) {

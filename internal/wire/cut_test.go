@@ -46,6 +46,7 @@ func TestCutPlaces(t *testing.T) {
 		{"escapes", Chat, `{"messages":[{"role":"system","content":"\u0061\r\n\u002d \"b\" \ud83d\ude00 \ud83d \u00e9\t\/\r\nc"}]}`, "- \"b\" 😀 \ufffd é\t/\r\n", `{"messages":[{"role":"system","content":"\u0061\r\nc"}]}`},
 		{"bytes that are not UTF-8", Chat, "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff- b\xfe\"}]}", "- b", "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\xfe\"}]}"},
 		{"an answer ends the head", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`},
+		{"aider's read-only files follow an example", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n"},{"role":"user","content":"- b"}]}`},
 		{"a result ends the head", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`, "- b", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`},
 	} {
 		if got := cutText(t, c.dialect, c.body, c.cut); got != c.to {
