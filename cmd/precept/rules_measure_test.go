@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/rules"
@@ -57,5 +58,33 @@ func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
 		t.Errorf("with a plan: %+v; expected a registration", a)
+	}
+}
+
+func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
+	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
+	var rep report.Report
+	for section, hi := range map[string]float64{"## Style\n\nUse tabs.": .03, "## Keys\n\nNever print a key.": .01, "## Tests\n\nRun the tests.": .2} {
+		r := rules.Registered{File: "CLAUDE.md", Section: strings.Fields(section)[1], Hash: rules.Hash(section)}
+		rep.Lessons = append(rep.Lessons, report.Row{Arm: string(r.Arm()), Effect: new(0.0), Lo: new(-.04), Hi: &hi, NInjected: 700, NWithheld: 710})
+	}
+	for _, c := range []struct {
+		margin  float64
+		force   bool
+		removed string
+	}{{.05, false, "Style"}, {.05, true, "Style Keys"}, {.02, false, ""}, {.02, true, "Keys"}, {.3, false, "Style Tests"}} {
+		var out strings.Builder
+		if err := printProposal(&out, "CLAUDE.md", text, judge("CLAUDE.md", text, &rep, c.margin, c.force)); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"Style", "Keys", "Tests"} {
+			removed := strings.Contains(c.removed, name)
+			if strings.Contains(out.String(), "# removed: "+name+": non-inferior") != removed || strings.Contains(out.String(), "-## "+name+"\n") != removed {
+				t.Errorf("margin %.2f, force %t: the proposal is\n%s\nexpected the removal of %q only", c.margin, c.force, out.String(), c.removed)
+			}
+		}
+		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
+			t.Errorf("the proposal has no evidence:\n%s", out.String())
+		}
 	}
 }
