@@ -72,11 +72,25 @@ func (h *history) intent() Sample {
 // number returns the number of a part's dialog_response. The number must not change if the session
 // continues after its samples were built: a session that talked first and used tools later keeps
 // the numbers of its first parts.
+//
+// The first exchanges of a session may have left the store (learning.hot) with samples in a lake. The
+// numbers of a rest of a session therefore begin behind all numbers of the missing turns.
 func (h *history) number(part int) int {
+	part += h.offset()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
 		return part - 1
 	}
 	return part
+}
+
+// offset returns the first number of the samples of a rest of a session; 0: the session is whole.
+func (h *history) offset() int {
+	const most = 1 << 16 // samples of a family in a turn
+	first := h.Session.Exchanges[0].Turn
+	for i := range h.Session.Exchanges {
+		first = min(first, h.Session.Exchanges[i].Turn)
+	}
+	return max(first-1, 0) * most
 }
 
 // second returns the number of the turn with which the second part begins.

@@ -47,7 +47,7 @@ func (h *history) corrections() []Sample {
 		}
 		open = rest
 		if failed != nil {
-			out = append(out, h.correction(len(out), failed, s, attempts))
+			out = append(out, h.correction(h.offset()+len(out), failed, s, attempts))
 		}
 	}
 	return out

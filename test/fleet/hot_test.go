@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/store/storetest"
+	"precept/test/harness"
+)
+
+// With learning.hot the exchanges of a session leave Redis after the lake has its samples, and not before. The
+// session stays, goes on with new samples, and is forgotten as a whole.
+func TestOldExchangesLeaveRedisAfterTheLakeHasTheirSamples(t *testing.T) {
+	t.Parallel()
+	const first, second = "heliotrope-4711", "marigold-0815"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	up := harness.Parrot(t, harness.Said("chatcmpl-1", "It is "+first+"."), harness.Said("chatcmpl-2", "It is "+second+"."))
+	dir, lake := t.TempDir(), t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).Ready(dir)
+	store := []string{"--store-url", server.URL(), "--data-dir", dir}
+	turn := func(messages string) {
+		t.Helper()
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
+			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+		}
+	}
+	lines := func(format string) int {
+		out, err := harness.RunVerb(t, append([]string{"export", "--format", format}, store...)...)
+		if err != nil {
+			return -1
+		}
+		return strings.Count(out, "\n")
+	}
+	drain := func() {
+		t.Helper()
+		harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
+	}
+	talk := `{"role":"user","content":"Tell me of ` + first + `"}`
+	turn(talk)
+	p.Eventually("the sample", func() bool { return lines("mplp") == 1 })
+	p.Eventually("the warning about the missing lake", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
+	if n := lines("openai"); n != 1 {
+		t.Errorf("got %d conversations without a lake, want 1", n)
+	}
+	drain()
+	p.Eventually("the exchanges to leave Redis", func() bool { return lines("openai") == 0 })
+	if n := lines("mplp"); n != 1 {
+		t.Errorf("got %d samples after the exchanges left, want 1", n)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if code, text := harness.Get(t, p.Admin+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
+		t.Errorf("got code %d and %s, want a session without exchanges", code, text)
+	}
+	harness.MustVerb(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
+
+	turn(talk + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
+	p.Eventually("the sample of the later turn", func() bool { return lines("mplp") == 2 })
+	drain()
+	p.Eventually("the later exchanges to leave Redis", func() bool { return lines("openai") == 0 })
+	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
+		t.Errorf("got files %v, want one for each sample", files)
+	}
+	if out := harness.MustVerb(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
+		t.Errorf("got %q, want 1 forgotten session", out)
+	}
+	for _, word := range []string{first, second} {
+		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
+			t.Errorf("%s is still in %v", word, found)
+		}
+	}
+}
