@@ -12,7 +12,7 @@ import (
 )
 
 // With learning.hot the exchanges of a session leave Redis after the lake has its samples, and not before. The
-// session stays, goes on with new samples, and is forgotten as a whole.
+// session stays, gets samples of later turns, and is deleted as a whole by forget.
 func TestOldExchangesLeaveRedisAfterTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
@@ -52,7 +52,7 @@ func TestOldExchangesLeaveRedisAfterTheLakeHasTheirSamples(t *testing.T) {
 	}
 	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
 	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+		t.Fatalf("got error %v, want the admin token or no file", err)
 	}
 	if code, text := harness.Get(t, p.Admin+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
 		t.Errorf("got code %d and %s, want a session without exchanges", code, text)
