@@ -15,9 +15,9 @@ import (
 const (
 	DefaultRows = 50
 	MaxRows     = 200
-	maxScan     = 5_000           // sessions whose rows are read
-	maxRead     = 1_000           // sessions whose exchanges are read
-	maxSearch   = 2 * time.Second // time after which no new page is read
+	maxScan     = 5_000                  // sessions whose rows are read
+	maxRead     = 1_000                  // sessions whose exchanges are read
+	maxSearch   = 750 * time.Millisecond // time after which no new page is read: an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first. An empty field selects all.
