@@ -38,7 +38,7 @@ func (d *decoder) where(n ast.Node) string {
 // all other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	text = strings.TrimPrefix(text, "\ufeff") // editors of Windows begin a file with a byte order mark
-	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
+	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.broken(err)
 		return nil, false
@@ -60,7 +60,7 @@ func (d *decoder) broken(err error) {
 		d.fault("", nil, "", "is not YAML: "+first)
 		return
 	}
-	f := Fault{Source: d.source, Problem: "is not YAML: " + syntax.Message}
+	f := Fault{Source: d.source, Problem: "is not YAML: " + unmaskReferences(syntax.Message)}
 	if t := syntax.Token; d.lines && t != nil && t.Position != nil {
 		f.Source = fmt.Sprintf("%s:%d", d.source, t.Position.Line)
 	}
@@ -82,7 +82,7 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 	}
 	seen := map[string]bool{}
 	for it := pairs.MapRange(); it.Next(); {
-		name := it.Key().GetToken().Value
+		name := unmaskReferences(it.Key().GetToken().Value)
 		at := join(path, name)
 		i, ok := known[name]
 		switch {
@@ -137,7 +137,7 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 	}
 	out := reflect.MakeMap(v.Type())
 	for it := pairs.MapRange(); it.Next(); {
-		key := reflect.ValueOf(it.Key().GetToken().Value)
+		key := reflect.ValueOf(unmaskReferences(it.Key().GetToken().Value))
 		at := join(path, key.String())
 		if out.MapIndex(key).IsValid() {
 			d.fault(at, it.Key(), "", "is given twice; keep one")

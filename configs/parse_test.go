@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +284,28 @@ func TestNotANumberIsRefused(t *testing.T) {
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
 		t.Error("the default is NaN")
+	}
+}
+
+// A reference to a variable needs no quotes inside of {...} and [...], with a default or without one.
+func TestReferencesAreValuesInFlowStyle(t *testing.T) {
+	file := []byte("tenancy: keys\nkeys:\n  - {name: a, key_sha256: ${SUM}, tenant: ${T:-team}, upstream_key: ${KEY}, learn: on, roles: []}\n" +
+		"hooks: {github: [{tenant: team, secret: ${SECRET}}]} # ${COMMENT}\nupstreams: {mine: {url: ${U:-http://h/v1}}}\n" +
+		"admin: {tokens: [${TOKEN}, second-token-of-the-test]}\ninject: {k: ${K:-2}}\nreward: {close_after: ${AFTER:-2h}}\nbandit: {salt: \"$${plain}\"}\n")
+	set := map[string]string{
+		"SUM": strings.Repeat("a", 64), "KEY": "up}stream", "SECRET": "s3cret, with: all", "TOKEN": "token-of-the-test-in-a-list",
+	}
+	c, err := Parse(Sources{File: file, Env: func(name string) (string, bool) { v, ok := set[name]; return v, ok }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{
+		c.Keys[0].Tenant, c.Keys[0].UpstreamKey.Reveal(), c.Hooks.GitHub[0].Secret.Reveal(), c.Upstreams["mine"].URL, c.Admin.Tokens[0].Reveal(),
+		strconv.Itoa(c.Inject.K), c.Reward.CloseAfter.String(), c.Bandit.Salt.Reveal(),
+	}
+	want := []string{"team", "up}stream", "s3cret, with: all", "http://h/v1", "token-of-the-test-in-a-list", "2", "2h0m0s", "${plain}"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

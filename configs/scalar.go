@@ -17,9 +17,9 @@ import (
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
-		return n.Value, true
+		return unmaskReferences(n.Value), true
 	case *ast.LiteralNode:
-		return n.Value.Value, true
+		return unmaskReferences(n.Value.Value), true
 	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, true
 	default:

@@ -1,9 +1,11 @@
 package configs
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -108,6 +110,32 @@ func printable(text string) error {
 		}
 	}
 	return nil
+}
+
+// envReference matches ${NAME} and ${NAME:-text}. Quotes and backslashes in text belong to YAML.
+var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
+	`\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}"'\\\r\n]*)?\}`,
+)
+
+// maskedReference matches a reference that maskReferences has replaced.
+var maskedReference = regexp.MustCompile("\uE000([0-9a-f]+)\uE001") //nolint:gochecknoglobals // immutable
+
+// maskReferences replaces the references to variables in a YAML text by letters and digits between two
+// characters of the private use area. A reference can then be a value in {...} and [...], where YAML
+// reads the brace of a reference as structure. The number of lines stays.
+func maskReferences(text string) string {
+	return envReference.ReplaceAllStringFunc(text, func(ref string) string { return "\uE000" + hex.EncodeToString([]byte(ref)) + "\uE001" })
+}
+
+// unmaskReferences undoes maskReferences.
+func unmaskReferences(text string) string {
+	return maskedReference.ReplaceAllStringFunc(text, func(masked string) string {
+		ref, err := hex.DecodeString(strings.Trim(masked, "\uE000\uE001"))
+		if err != nil {
+			return masked
+		}
+		return string(ref)
+	})
 }
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
