@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -68,14 +69,18 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 	m := p.opts.Metrics
 	if !p.set.Load().mayStoreFeedback(c.Request(), &who) {
 		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
-		return rated{ID: f.Entry.ID, Status: string(store.Ignored)}
+		return rated{ID: f.Entry.ID, Session: f.SessionID, Run: f.RunID, Status: string(store.Ignored)}
 	}
 	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
 		return p.notStored(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
-	return answerOf(f.Entry.ID, &done)
+	a := answerOf(f.Entry.ID, &done)
+	if done.Status != store.Joined { // the name that the client gave
+		a.Session, a.Run = cmp.Or(a.Session, f.SessionID), cmp.Or(a.Run, f.RunID)
+	}
+	return a
 }
 
 // answerOf returns the answer for a stored entry.

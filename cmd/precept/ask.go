@@ -93,8 +93,9 @@ func request(
 func refusal(server string, res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server",
-			server, res.Status)
+		return &refusedError{res.StatusCode, fmt.Sprintf(
+			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", server, res.Status,
+		)}
 	case http.StatusTooManyRequests:
 		return fmt.Errorf(
 			"the server at %s received too many wrong tokens (%s): try again in a minute", server,

@@ -100,7 +100,7 @@ func isDirectory(path string) bool {
 func (w *invocation) actions() []*cobra.Command {
 	return []*cobra.Command{
 		w.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
-		w.action(lesson.Reject, "Reject a lesson permanently"),
+		w.action(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
 		w.lessonsTrial(),
 		w.action(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
 		w.action(lesson.Resume, "Resume a paused lesson in the state before the pause"),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -102,11 +103,17 @@ func explain(out io.Writer, r report.Report, f *reportFlags) error {
 }
 
 // findReport asks the running server first, because the memory of the server is newer than the
-// store. A refusal of the server is an error; the store is read only if no server answers.
+// store. If no server answers, or if this verb knows no admin token, the store is read. Another refusal
+// of the server is an error.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
 	r, err := askServer(ctx, cfg, f)
+	refused, ok := errors.AsType[*refusedError](err)
+	if token, _ := adminToken(cfg); ok && refused.status == http.StatusUnauthorized && token == "" {
+		fmt.Fprintln(console, "precept: the report is read from the store:", refused)
+		err = errNoServer
+	}
 	if errors.Is(err, errNoServer) {
 		return readReport(ctx, console, tools, cfg, f.query)
 	}

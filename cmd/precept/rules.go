@@ -176,7 +176,11 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 			return writeJSON(w.out, answer)
 		}
 		for _, s := range answer.Registered {
-			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start from now on, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, amount(rules.Tokens(s.Text), "token"))
+			when := "from now on"
+			if s.State == rules.Queued {
+				when = "after another measurement has ended (rules.at_once)"
+			}
+			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
 		}
 		for _, s := range answer.Displaced {
 			fmt.Fprintf(w.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
