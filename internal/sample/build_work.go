@@ -74,7 +74,8 @@ func (h *history) between(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether two argument texts have the same aim: a third of their words in common.
+// sameAim reports whether the arguments of two calls have the same aim: a third of the words of their
+// values in common.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {
@@ -89,18 +90,49 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-func argWords(s string) map[string]bool {
+// argWords returns the words of the values in the arguments of a call, at most 200. All calls of a tool
+// have the same names of arguments, so these names show no aim, and neither do single letters.
+func argWords(args string) map[string]bool {
 	const most = 200
+	if strings.HasPrefix(args, "{") {
+		args = withoutKeys(args)
+	}
 	words := map[string]bool{}
-	for w := range strings.FieldsFuncSeq(strings.ToLower(s), func(r rune) bool {
+	for w := range strings.FieldsFuncSeq(strings.ToLower(args), func(r rune) bool {
 		return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
 	}) {
 		if len(words) == most {
 			break
 		}
-		words[w] = true
+		if len(w) > 1 {
+			words[w] = true
+		}
 	}
 	return words
+}
+
+// withoutKeys returns a JSON text without the keys of its objects. The text may be cut.
+func withoutKeys(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '"' {
+			b.WriteByte(text[i])
+			continue
+		}
+		end := i + 1
+		for end < len(text) && text[end] != '"' {
+			if text[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end, len(text))
+		if rest := strings.TrimLeft(text[min(end+1, len(text)):], " \t\r\n"); !strings.HasPrefix(rest, ":") {
+			b.WriteString(text[i:end])
+		}
+		i = end
+	}
+	return b.String()
 }
 
 // costly lists the reasons for which the session counts as slow or costly.

@@ -83,8 +83,10 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
 		{``, `{"sql":"select 1"}`, true}, // no target is named: the target may be the same
 		{`{"sql":"select 1"}`, `{}`, true},
-		{`{"a":"one two"}`, `{"b":"one x y z"}`, true}, // a third of the shorter one's words
-		{`{"a":"one two three"}`, `{"b":"one x y z"}`, false},
+		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the words of the shorter text
+		{`{"a":"one two three seven"}`, `{"b":"one four five six"}`, false},
+		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are no target
+		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()
 		s.s.Failing = failing
