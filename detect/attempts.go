@@ -18,9 +18,9 @@ const (
 	minSuccessAttempts = 4
 )
 
-// attempts counts the calls in a row that differ from the newest call in a budget only, with the same
-// result: the newest call and the calls before. The count ends where streak ends. budgets reports whether
-// the budgets differ, and warned whether one of the calls has a warning.
+// attempts counts the newest call and the calls directly before that have the same result and differ from
+// the newest call in a budget only. The count ends where streak ends. budgets reports whether the budgets
+// differ, and warned whether one of the calls has a warning.
 func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	now := steps(0)
 	if now.loose() == 0 {
@@ -168,8 +168,8 @@ const maxUndo = 32
 
 // undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. For
 // a tool that writes whole files, undoesAgain reports whether the tool wrote two versions of the file in
-// turn, each version twice. If a command between the edits showed a difference between the versions, the
-// agent may have undone a repair to see a test fail: then the edits are a loop one round later.
+// turn, each version twice. An agent may undo a repair on purpose to see a test fail. So if the results of
+// a command between the edits differ, undoesAgain waits for one more round.
 func undoesAgain(steps func(int) *step) bool {
 	now := steps(0)
 	call := now.toolCall()

@@ -8,16 +8,15 @@ import (
 	"unicode"
 )
 
-// kind is the purpose of a tool, as far as name and arguments show the purpose. The kind decides
-// which text is evidence: the output of a shell is judged line by line, the content of a file is
-// not judged at all.
+// kind is the purpose of a tool, derived from the tool's name and arguments. The kind decides which text is
+// evidence: the output of a shell is judged line by line, the content of a file is not judged at all.
 type kind uint8
 
 const (
 	kindOther  kind = iota // a tool of a domain, an API
 	kindExec               // runs commands or code
 	kindRead               // reads files, lists folders
-	kindSearch             // looks for something in files
+	kindSearch             // searches the text of files
 	kindEdit               // changes files
 	kindWeb                // fetches pages, drives a browser
 	kindPlan               // notes of the agent: plans, thoughts, to-do lists

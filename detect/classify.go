@@ -48,8 +48,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 // readsFile reports whether the result is the content of a file.
 func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kindSearch }
 
-// flaggedJudgement judges a result with the error flag. The flag is right except for refusals, which are
-// handled before, and for commands that report "nothing found" by their exit code.
+// flaggedJudgement judges a result with the error flag. The flag is correct except for commands that report
+// "nothing found" by their exit code. Refusals are handled before.
 func flaggedJudgement(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -95,7 +95,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return call.phrases.readJudgement(text)
 	case kindEdit:
 		return call.phrases.editJudgement(text)
-	case kindPlan: // words of the agent may describe any error
+	case kindPlan: // the agent's own notes may describe any error
 		j := call.phrases.readJudgement(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
@@ -223,7 +223,7 @@ func isTag(line string) bool {
 }
 
 // framedTimeOut reports whether a time-out message is the whole output, or ends the output between
-// brackets. A command that only looks may print any other text.
+// brackets. Elsewhere in the output, the message may be content that a read-only command prints.
 func (p *phrases) framedTimeOut(body string) bool {
 	body = strings.TrimSpace(body)
 	last := body[strings.LastIndexByte(body, '\n')+1:]
@@ -255,7 +255,8 @@ func (p *phrases) readJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// editJudgement judges the few, known sentences of tools that change files.
+// editJudgement judges the result of a tool that changes files. Such tools report a failure in a few known
+// sentences.
 func (p *phrases) editJudgement(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))

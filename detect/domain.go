@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Tools of a domain answer in words. A tool that returns texts (a translation) or records (a film, an
-// exam) may return words of a failure as content. A tool that acts (a booking) reports in its first clause
+// Tools of a domain answer in words. A tool that returns texts (a translation) or records (a film, an exam)
+// may return content with words such as "failed". A tool that acts (a booking) reports in its first clause
 // that nothing was done.
 
 // isContent reports whether a text with the words of a failure is the content that the tool returns, not a
@@ -58,7 +58,7 @@ func (c *toolCall) domainFails(text string) string {
 		return ""
 	}
 	for _, word := range c.phrases.lists["action-fails"] {
-		// The tool that rejects a claim answers "Claim rejected".
+		// For a tool that rejects claims, "Claim rejected" is a success.
 		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 		if !named && phrase(clause, word) {
 			return "not-done"

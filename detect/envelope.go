@@ -163,7 +163,8 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// The validated object has errors, not the call. GraphQL answers in part.
+	// The errors belong to the validated object, not to the call. GraphQL may return data together with
+	// errors.
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -248,7 +249,7 @@ func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, boo
 			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
 	}
-	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // lines under any key
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // a text of several lines, under any key
 		judgement := classifyText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.Sure
 	}

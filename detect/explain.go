@@ -40,8 +40,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 // maxExplained is the number of bytes of a text or of arguments in an explanation.
 const maxExplained = 300
 
-// evidence returns the first line of a text whose own judgement equals the judgement of the whole text. same
-// compares the judgements. Without such a line, evidence returns the first line.
+// evidence returns the first line for which same is true, or the first line of the text. same reports
+// whether the judgement of a line equals the judgement of the whole text.
 func evidence(text string, same func(line string) bool) (e Explanation) {
 	at, n, found := 0, 0, false
 	for line := range strings.Lines(cutText(text, 2*maxText)) {

@@ -17,7 +17,7 @@ type history struct {
 	next     int     // items before next are unread
 	steps    []*step // newest first
 	batch    int
-	visits   int             // left for all steps that are judged
+	visits   int             // remaining comparisons, for all judged steps together
 	tries    int             // number of searches of hasEarlierCall
 	before   map[uint64]bool // index of the calls before first, built after too many searches
 	warned   map[string]bool
@@ -181,8 +181,8 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.before[s.identity()] || s.loose() != 0 && h.before[uint64(s.loose())]
 }
 
-// needle is a word with its rarest byte, in the traffic of agents. A search by the first byte would
-// stop at every other word.
+// needle is a searched word with its rarest byte. A search for the first byte of the word would find too
+// many places.
 type needle struct {
 	word     []byte
 	at, rare int

@@ -69,8 +69,8 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsAStep is the average number of steps that are compared with each step. The bound keeps the
-// work linear.
+// visitsAStep is the average number of comparisons per step. The bound keeps the cost linear in the length
+// of the list.
 const visitsAStep = 64
 
 // keptTexts is the number of bytes of the list after which decoded items are dropped.

@@ -97,8 +97,8 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 	return v
 }
 
-// describes reports whether a key holds a description for people. Descriptions are dropped only
-// next to a key that does the work: the description of a new issue is the work.
+// describes reports whether a key holds a description for people. A description is dropped only next to a
+// key with the real input, such as a command: the description of a new issue is itself the input.
 func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasWork(keys iter.Seq[string]) bool {

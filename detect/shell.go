@@ -13,7 +13,7 @@ type shellCommand struct {
 	readOnly bool   // no command changes state
 	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
 	waits    bool   // a command blocks until a time or a state
-	polls    bool   // a command asks for a state that an agent waits for; the other commands change nothing
+	polls    bool   // a command reads a state that an agent may wait for, such as a health check, and no command changes state
 	last     string // program with the exit status of the line
 	parts    []shellPart
 	line     shell.Line
@@ -28,8 +28,8 @@ type shellPart struct {
 // analyseShell reads a command line. A text that is not valid Bash may have any side effect.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
 
-// analyse reads a command line. depth is the largest number of nested programs that run a command
-// elsewhere, such as ssh and docker exec.
+// analyse reads a command line. depth bounds the nesting of programs that run a command on another machine
+// or in a container, such as ssh and docker exec.
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
@@ -89,8 +89,8 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// looksOnly reports whether a call of a program changes nothing. The list knows a program by name,
-// or by name and first arguments.
+// isReadOnly reports whether a call of a program changes nothing. The list of such programs contains names,
+// and names with first arguments.
 func (p *phrases) looksOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {

@@ -67,7 +67,7 @@ func (p *phrases) headline(text string) (all, picked []string) {
 		}
 	}
 	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") {
-		// The line says how the program ended, not why.
+		// The line reports the end of the program, not the cause.
 		picked = firstAndLast(all)
 	}
 	return all, picked

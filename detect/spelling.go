@@ -109,9 +109,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps make the same call. A command with a folder or a variable is also
-// the command without them, because a folder or a variable may be set already. Most calls differ by a
-// literal of a, and need no canonical form.
+// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals
+// the same command without the setting, because the setting may persist in the shell. Most calls differ by
+// a literal of a, and need no canonical form.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasKey {
 		other := &b.call.result
@@ -126,5 +126,6 @@ func sameCall(a, b *step) bool {
 	return a.memo.where == b.memo.where || a.memo.where == 0 || b.memo.where == 0
 }
 
-// sameCode reports whether two exit codes may be of the same end: a filter hides a code.
+// sameCode reports whether two exit codes are equal or one code is 0. A filter in a pipe hides the exit
+// code of the command, so 0 may replace any code.
 func sameCode(a, b int) bool { return a == b || a == 0 || b == 0 }

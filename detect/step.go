@@ -56,7 +56,7 @@ func (s *step) text() string {
 	return trimLabel(s.from.Item(s.item).Results[s.nth])
 }
 
-// personTurn holds a user's words in a step, and whether the words reopen the task.
+// personTurn holds the words of a user's turn.
 type personTurn struct {
 	words           string
 	parsed, reopens bool // reopens: the words report a change; known once the words are parsed
@@ -81,7 +81,7 @@ type callTraits struct {
 	computed  bool
 	edit      bool // an editor changes a file; where is then the file
 	exec      bool // runs a command
-	runs      bool // runs a test or a command that does not only look
+	runs      bool // runs a test or a command that is not read-only
 	mayChange bool // may have side effects
 	repeats   bool // is meant to be repeated; the outcome may change the value
 }
@@ -226,7 +226,7 @@ func (p *phrases) mentionsChange(words string) bool {
 	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey reports whether a call presses a key or scrolls. An equal second call moves further.
+// pressesKey reports whether a call presses a key or scrolls. A second equal call has a further effect.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))
@@ -259,9 +259,9 @@ func (c *toolCall) mayChange() bool {
 	case kindWeb:
 		return c.nameMatches("gesture")
 	case kindOther:
-		// Tools that get, list or search change nothing; tools that update, book or send do. A name
-		// with neither verb counts as unchanging: an equal failure of a later call confirms that
-		// nothing changed.
+		// Tools that get, list or search change nothing; tools that update, book or send change state. A
+		// tool whose name has no such verb counts as read-only: if the call fails again in the same way,
+		// nothing has changed.
 		return len(c.words) > 0 && !c.phrases.is("verb looks", c.words[0]) &&
 			slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.is("verb changes", w) })
 	}

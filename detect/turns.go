@@ -7,7 +7,7 @@ import (
 // Feeling is the opinion of a person about the answer before the turn.
 type Feeling string
 
-// Feelings, in the words of the feedback API, and thanks.
+// Feelings. The feedback API uses the same names.
 const (
 	Approval   Feeling = "approval"
 	Correction Feeling = "correction" // a demand for another way
@@ -132,8 +132,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// chooses reports whether a turn that answers a question states a wish or a fact of the person, also after
-// a no. Words about the agent or about its answer are an opinion, not a choice.
+// chooses reports whether a turn that answers a question states a wish or a fact, even if the turn begins
+// with "no". Words about the agent or about its answer are an opinion, not a choice.
 func (p *phrases) chooses(opening string, said *personText) bool {
 	if said.phrase(p.lists["about-answer"]...) {
 		return false
@@ -145,8 +145,8 @@ func (p *phrases) chooses(opening string, said *personText) bool {
 	return startsWord(rest, p.lists["own-wish"]...)
 }
 
-// declines reports whether a turn that begins with a no only answers a question: the person needs nothing
-// else, or does not know the answer.
+// declines reports whether a "no" at the start of a turn only answers the agent's question: the person
+// needs nothing else, or does not know the answer.
 func (p *phrases) declines(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
 	rest = strings.Trim(rest, " .,!-")

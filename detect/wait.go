@@ -35,11 +35,12 @@ func isOption(arg, word string) bool {
 	return ok && (rest == "" || rest[0] == '=')
 }
 
-// maxCarried is the number of arguments of a carrier that are tried as the program.
+// maxCarried is the number of arguments of a carrier (ssh, docker exec) that are tested as the name of the
+// carried program.
 const maxCarried = 16
 
-// maxCarriers is the largest number of programs that carry a command to another place, one inside of
-// the other: ssh host "docker exec db sh -c 'pg_isready'".
+// maxCarriers is the deepest nesting of carriers that is analysed: ssh host "docker exec db sh -c
+// 'pg_isready'" has a depth of 2.
 const maxCarriers = 3
 
 // waiting reports whether a simple command blocks until a time or a state (waits), or asks once for
@@ -64,7 +65,7 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			deeper := 0 // the loop tries the arguments of another carrier, too
+			deeper := 0 // the loop itself tests the arguments of a nested carrier
 			if p.is("program shell", name) {
 				deeper = depth - 1
 			}

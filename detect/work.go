@@ -41,7 +41,8 @@ func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call,
 	return refs
 }
 
-// namesWork reports whether a call may have made work. Most calls do not, and need no analysis.
+// namesWork reports whether a call may have created or shown a commit, a branch or a pull request. Other
+// calls need no analysis.
 func namesWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
@@ -183,7 +184,7 @@ func (s *workSearch) commit(line string) {
 	}
 }
 
-// pushOutput is the place in the output of git push and git fetch.
+// pushOutput is the state of the reader of the output of git push and git fetch.
 type pushOutput struct {
 	repository string
 	fetches    bool // the lines are of a fetch
