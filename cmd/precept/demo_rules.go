@@ -113,7 +113,8 @@ func (d *rulesDemo) play(ctx context.Context, on *server.Server, data, adminURL 
 	judged := judge(demo.RulesName, demo.RulesFile, &r, rulesMargin, false)
 	fmt.Fprintf(out, "\nTrue effect and measured effect of each section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
 	fmt.Fprintf(out, "precept rules propose %s:\n\n", demo.RulesName)
-	return printProposal(out, demo.RulesName, demo.RulesFile, judged)
+	p := propose(demo.RulesName, demo.RulesFile, judged)
+	return p.print(out)
 }
 
 // next waits until the server measures other sections than now, and returns them. A group that needs

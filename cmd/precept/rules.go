@@ -397,12 +397,14 @@ func (w *invocation) rulesList() *cobra.Command {
 
 func (w *invocation) rulesStop() *cobra.Command {
 	var names []string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stop FILE",
 		Short: "End the measurement of sections; sessions that started earlier keep their decision",
 		Args:  arguments(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
+	addJSON(c, &asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, closePlace, err := w.tools.OpenSections(cfg)
 		if err != nil {
@@ -430,6 +432,9 @@ func (w *invocation) rulesStop() *cobra.Command {
 		}
 		if len(stopped) == 0 {
 			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
+		}
+		if asJSON {
+			return writeJSON(w.out, map[string][]string{"stopped": stopped})
 		}
 		for _, slug := range stopped {
 			fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(slug))

@@ -74,8 +74,12 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		removed string
 	}{{.05, false, "Style"}, {.05, true, "Style Keys"}, {.02, false, ""}, {.02, true, "Keys"}, {.3, false, "Style Tests"}} {
 		var out strings.Builder
-		if err := printProposal(&out, "CLAUDE.md", text, judge("CLAUDE.md", text, &rep, c.margin, c.force)); err != nil {
+		p := propose("CLAUDE.md", text, judge("CLAUDE.md", text, &rep, c.margin, c.force))
+		if err := p.print(&out); err != nil {
 			t.Fatal(err)
+		}
+		if got := len(strings.Fields(c.removed)); len(p.Removed) != got || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (got == 0) {
+			t.Errorf("margin %.2f, force %t: got %+v, want %d removals of 3 sections", c.margin, c.force, p, got)
 		}
 		for _, name := range []string{"Style", "Keys", "Tests"} {
 			removed := strings.Contains(c.removed, name)

@@ -34,7 +34,7 @@ type judgement struct {
 func (w *invocation) rulesPropose() *cobra.Command {
 	var tenant string
 	var margin float64
-	var force bool
+	var force, asJSON bool
 	c := &cobra.Command{
 		Use:   "propose FILE",
 		Short: "Print the file without the sections that earn nothing, as a diff",
@@ -46,6 +46,7 @@ func (w *invocation) rulesPropose() *cobra.Command {
 	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm of leaving a section out: 0.05 is 5 points")
 	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
+	addJSON(c, &asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
 			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
@@ -58,32 +59,73 @@ func (w *invocation) rulesPropose() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printProposal(w.out, filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
+		p := propose(filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
+		if asJSON {
+			return writeJSON(w.out, p)
+		}
+		return p.print(w.out)
 	})
 }
 
-// printProposal prints the reason for each section, and the diff that removes sections.
-func printProposal(out io.Writer, name, text string, judged []judgement) error {
+// proposal is a rules file without the sections that can be removed.
+type proposal struct {
+	File    string            `json:"file"`
+	Removed []proposedRemoval `json:"removed"`
+	Kept    []keptSection     `json:"kept"`
+	Diff    string            `json:"diff"` // unified; empty if no section can be removed
+}
+
+// proposedRemoval is a section that can be removed. Effect, Lo and Hi are in units of reward: the sessions
+// with the section less the sessions without it.
+type proposedRemoval struct {
+	Section  string   `json:"section"`
+	Rule     string   `json:"rule"`
+	Evidence string   `json:"evidence"`
+	Effect   *float64 `json:"effect"`
+	Lo       *float64 `json:"lo"`
+	Hi       *float64 `json:"hi"`
+}
+
+// keptSection is a section that stays, with the reason.
+type keptSection struct {
+	Section string `json:"section"`
+	Why     string `json:"why"`
+}
+
+// propose removes the judged sections from a file.
+func propose(name, text string, judged []judgement) proposal {
+	p := proposal{File: name, Removed: []proposedRemoval{}, Kept: []keptSection{}}
 	var cuts []rules.Span
 	for i := range judged {
 		j := &judged[i]
 		if j.rule == "" {
+			p.Kept = append(p.Kept, keptSection{j.section.Name, j.why})
 			continue
 		}
 		cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
-		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(j.section.Name), j.rule, j.evidence())
+		e, lo, hi := bounds(j.row)
+		p.Removed = append(p.Removed, proposedRemoval{j.section.Name, j.rule, j.evidence(), e, lo, hi})
 	}
-	for i := range judged {
-		if j := &judged[i]; j.rule == "" {
-			fmt.Fprintf(out, "# kept: %s: %s\n", report.Printable(j.section.Name), j.why)
-		}
+	if len(cuts) > 0 {
+		name = strings.TrimPrefix(name, "/")
+		p.Diff = string(diff.Diff("a/"+name, []byte(text), "b/"+name, []byte(without(text, cuts))))
 	}
-	if len(cuts) == 0 {
-		_, err := fmt.Fprintln(out, "# No section can be removed on the present evidence.")
-		return err
+	return p
+}
+
+// print prints the reason for each section, and the diff.
+func (p *proposal) print(out io.Writer) error {
+	for _, x := range p.Removed {
+		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(x.Section), x.Rule, x.Evidence)
 	}
-	name = strings.TrimPrefix(name, "/")
-	_, err := out.Write(diff.Diff("a/"+name, []byte(text), "b/"+name, []byte(without(text, cuts))))
+	for _, x := range p.Kept {
+		fmt.Fprintf(out, "# kept: %s: %s\n", report.Printable(x.Section), x.Why)
+	}
+	text := p.Diff
+	if text == "" {
+		text = "# No section can be removed on the present evidence.\n"
+	}
+	_, err := io.WriteString(out, text)
 	return err
 }
 
