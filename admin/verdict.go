@@ -72,7 +72,7 @@ func missing(l *report.Row) string {
 	case l.Weeks != nil:
 		return text + fmt.Sprintf(", about %.0f weeks at this rate.", math.Ceil(*l.Weeks))
 	case l.Matched == 0:
-		return text + "; the lesson has never matched: test its triggers (precept lessons backtest)."
+		return text + "; no closed session has matched this text yet: test its triggers (precept lessons backtest)."
 	default:
 		return text + "."
 	}

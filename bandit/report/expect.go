@@ -113,7 +113,7 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	}
 	switch all := float64(b.global.All.Rewarded); {
 	case r.Matched == 0:
-		out = append(out, "other triggers: the lesson has matched in no session yet")
+		out = append(out, "other triggers: no closed session has matched this text yet")
 	case all > 0 && float64(r.Rewarded) < rare*all:
 		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of the sessions", 100*float64(r.Rewarded)/all))
 	default:
