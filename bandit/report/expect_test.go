@@ -29,7 +29,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
 	}
-	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "matched in no session") {
+	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
 		t.Errorf("never matched: %q %q", never.Expected, never.Sooner)
 	}
 	mute := bandit.New()
