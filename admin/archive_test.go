@@ -210,7 +210,7 @@ func someHealth(t *testing.T, now time.Time) Health {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Health{Version: "v1", Go: "go1.26", PID: 7, Started: now.Add(-time.Hour), Hash: c.Hash(), Figures: []Figure{{Name: "Lessons in force", Value: "12"}}}
+	h := Health{Version: "v1", Go: "go1.26", PID: 7, Started: now.Add(-time.Hour), Hash: c.Hash(), Figures: []Figure{{Name: "Active lessons", Value: "12"}}}
 	if h.Config, err = configs.Settings(c); err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 		prompt  string
 		decided int // coins of the session afterwards
 	}{
-		{"the text stands twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
+		{"the text occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
 		{"the text was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
 		{"the session is control", func() *sectionRun { return newSectionRun(t, "x", 1, of) }, rulesFile, 0},
 		{"nothing is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
@@ -195,7 +195,7 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 			r.in.Refused(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"the text stands twice later", func() *sectionRun { return cutting(t, of) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"the text occurs twice later", func() *sectionRun { return cutting(t, of) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")

@@ -53,7 +53,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			case len(e.Not) > 0:
 				note(e.Lesson.Slug, e.Not[0], 2)
 			case e.Fires:
-				note(e.Lesson.Slug, "its trigger is in the session, but the lesson was not in force at that turn, or its block had no place", 1.5)
+				note(e.Lesson.Slug, "its trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
 			}
 		}
 		text.WriteString(strings.Join(q.Words, " ") + " ")

@@ -151,7 +151,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	}
 	for _, veto := range l.Trigger.NotKeywords {
 		if phraseMatchesAny(veto, l.Form, q.words) || phraseMatchesAny(veto, l.Form, q.errors) {
-			say("its not_keyword %q stands in the text", veto)
+			say("its not_keyword %q occurs in the text", veto)
 		}
 	}
 	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.query.Model) {
@@ -166,7 +166,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.query, e.Tool) }):
 		say("none of its tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
-		say("its tools (%s) are not offered where its trigger stands", tools)
+		say("the request with its trigger offers none of its tools (%s)", tools)
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"a tool that failed of something else",
 			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
-			false, "keyword mend the build words, tool bash request", "its tools (bash) are not offered where its trigger stands",
+			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of its tools (bash)",
 		},
 		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "it is quarantined; only lessons"},
 		{
@@ -96,7 +96,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		{
 			"a veto in the words",
 			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
-			words, false, "keyword mend the build words", `its not_keyword "please mend" stands in the text`,
+			words, false, "keyword mend the build words", `its not_keyword "please mend" occurs in the text`,
 		},
 		{
 			"another model",

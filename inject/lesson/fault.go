@@ -76,7 +76,7 @@ type Problem struct {
 func (p Problem) Error() string {
 	tail := ""
 	if p.Kept {
-		tail = "\nthe previous version stays in force"
+		tail = "\nthe previous version stays in effect"
 	}
 	return p.Path + ": " + p.Faults.Error() + tail
 }

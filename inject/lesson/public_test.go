@@ -182,7 +182,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 		{map[string]string{"web/one.md": written("one-a"), "_index.md": "x", "../two.md": written("two-a")}, []string{"one-a web " + title}, "", true},
 		{map[string]string{"web/one.md": written("one-a"), "notes.txt": "x"}, []string{"one-a web " + title}, "", false},
 		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "redis://r/web/one.md: lesson_invalid: there is no frontmatter", true},
-		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "the previous version stays in force", false},
+		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "the previous version stays in effect", false},
 		{map[string]string{"web/one.md": written("one-a", title, "Another")}, []string{"one-a web Another"}, "", true},
 		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:")}, []string{"one-a web Another"}, `there is no lesson "old-a"`, true},
 		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:"), "_archive/old-a.md": "x"}, []string{"one-a web Another"}, "", true},
@@ -223,7 +223,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	}
 	put(t, file, "broken")
 	for range 2 {
-		if n := look(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in force") {
+		if n := look(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in effect") {
 			t.Errorf("%d lessons, %q", n, told)
 		}
 	}

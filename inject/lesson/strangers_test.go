@@ -55,7 +55,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with signs in it into quotes"},
 		{"bracket.md", written("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
 		{"anchors.md", written("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
-		{"twice.md", written("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" stands twice; keep one`},
+		{"twice.md", written("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" occurs twice; keep one`},
 		{"merge.md", written("merge", "outcome: success", "outcome: success\n<<: {a: b}"), "(line 11): this kind of key is not accepted; write a plain word"},
 		{"deep.md", written("deep", "[load more]", strings.Repeat("[", 40)+strings.Repeat("]", 40)), "(line 9): values are nested more than 32 deep; flatten them"},
 		{"brackets.md", written("brackets", "[load more]", strings.Repeat("[", 200)), "is nested too deeply; flatten it"},
@@ -98,7 +98,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		switch {
 		case c.fault == "" && (book.Len() != 2 || told != ""):
 			t.Errorf("%s is not active: %s", c.name, told)
-		case c.fault != "" && (book.Len() != 1 || !strings.Contains(told, c.fault) || !strings.HasPrefix(told, filepath.Join(dir, c.name)) || strings.Contains(told, "stays in force")):
+		case c.fault != "" && (book.Len() != 1 || !strings.Contains(told, c.fault) || !strings.HasPrefix(told, filepath.Join(dir, c.name)) || strings.Contains(told, "stays in effect")):
 			t.Errorf("%s: got the problem %q, want %q", c.name, told, c.fault)
 		}
 	}
@@ -149,7 +149,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	if len(told) != 2 || !strings.Contains(told[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(told[1], "cannot be read; repair or remove the file") {
 		t.Errorf("got the report %q", told)
 	}
-	if strings.Contains(strings.Join(told, ""), "stays in force") {
+	if strings.Contains(strings.Join(told, ""), "stays in effect") {
 		t.Errorf("the report names an old version that does not exist: %q", told)
 	}
 }

@@ -167,7 +167,7 @@ func (t *Texts) assemble() {
 		}
 		if first, taken := owner[e.lesson.Slug]; taken {
 			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
-				fmt.Sprintf("the slug %q is already taken by %s, which stays in force; give this lesson another slug", e.lesson.Slug, first)))
+				fmt.Sprintf("the slug %q is already taken by %s, which stays in effect; give this lesson another slug", e.lesson.Slug, first)))
 			continue
 		}
 		owner[e.lesson.Slug] = e.path
@@ -198,7 +198,7 @@ func (e *entry) waits() string {
 	case len(e.held) > 0:
 		return "it holds a secret (" + strings.Join(e.held, ", ") + ")"
 	case l.unseen():
-		return "the injection scan finds something in it (precept lessons lint tells what)"
+		return "the injection scan has a finding in the text; `precept lessons lint` prints it"
 	}
 	return ""
 }

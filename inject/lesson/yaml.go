@@ -207,7 +207,7 @@ func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 			continue
 		}
 		if seen[key] {
-			c.refuse(mv.Key, fmt.Sprintf("the key %q stands twice; keep one", key))
+			c.refuse(mv.Key, fmt.Sprintf("the key %q occurs twice; keep one", key))
 			continue
 		}
 		seen[key] = true

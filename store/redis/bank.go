@@ -155,7 +155,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	case err != nil:
 		w.reportFault(err.Error())
 	case version == "" && w.version != "":
-		w.reportFault("Redis has lost the lessons; those in force stay, push them again")
+		w.reportFault("Redis has lost the lessons; the lessons of this process stay in effect, push the lessons again")
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)

@@ -97,7 +97,7 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 // for a restart, the lessons, and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.fault.get(); fault != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
+		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
 	}
 	if waiting := s.reload.waiting.get(); waiting != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
@@ -121,7 +121,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
 	return []admin.Figure{
-		{Name: "Lessons in force", Value: strconv.Itoa(countActive(s.lessons.book.Load(), s.tools.Now()))},
+		{Name: "Active lessons", Value: strconv.Itoa(countActive(s.lessons.book.Load(), s.tools.Now()))},
 		{Name: "Lesson files with faults", Value: strconv.FormatInt(problems, 10), Bad: problems > 0},
 	}
 }

@@ -167,7 +167,7 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	case bytes.Equal(text, s.text):
 		return nil, nil
 	case text == nil:
-		return nil, errors.New("Redis has lost the registered sections; those in force stay, register them again with precept rules measure")
+		return nil, errors.New("Redis has lost the registered sections; the sections of this process stay in effect, register the sections again with precept rules measure")
 	}
 	read, err := rules.Parse("the registry in Redis", text)
 	if err != nil {
