@@ -107,7 +107,7 @@ type Fleet interface {
 	// replicas, for the tenants that the caller follows. Moved returns other tenants, too, that have
 	// changed since the last call, without their progress; at the first call all tenants with their
 	// progress.
-	Moved(ctx context.Context, follow []string) (map[string]session.Stand, error)
+	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas that the counters in memory lack: settlements of other replicas since
 	// the last Counters or Changes, as the last Moved has found the settlements, and own settlements
 	// whose answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.

@@ -40,7 +40,7 @@ func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutM
 	return e.redis.OptOutOf(ctx, id)
 }
 
-func (e elsewhere) Moved(ctx context.Context, follow []string) (map[string]session.Stand, error) {
+func (e elsewhere) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	return e.redis.Moved(ctx, follow)
 }
 
@@ -78,7 +78,7 @@ type mined struct {
 	counters atomic.Pointer[string] // of this tenant
 }
 
-func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.Stand, error) {
+func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	if m.moved.Load() {
 		panic("moved")
 	}

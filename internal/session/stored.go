@@ -125,8 +125,8 @@ type Unsettled struct {
 	ID     ID
 }
 
-// Stand is the progress of a tenant's numbers, for replicas that share a store.
-type Stand struct {
+// Position is the progress of a tenant's numbers, for replicas that share a store.
+type Position struct {
 	Counters           string // changes whenever counters do
 	ProvisionalRewards string // position of the newest provisional reward
 }

@@ -32,26 +32,26 @@ type logged struct {
 // taken. A step whose answer was lost is among the deltas. ok is false if the deltas are incomplete:
 // read the Counters. Changes must not run during a Settle of the same Store.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
-	s.stands.mu.Lock()
-	defer s.stands.mu.Unlock()
-	at := s.stands.tenants[tenant]
+	s.progress.mu.Lock()
+	defer s.progress.mu.Unlock()
+	at := s.progress.tenants[tenant]
 	if at == nil || at.counted == nil {
 		return nil, false
 	}
 	for _, e := range at.pending {
 		list, err := unpackDeltas(e.deltas)
 		if err != nil {
-			s.stands.drop(at)
+			s.progress.drop(at)
 			return nil, false
 		}
 		deltas = append(deltas, list...)
 	}
-	s.stands.omit(at, func(logged) bool { return true })
+	s.progress.omit(at, func(logged) bool { return true })
 	return deltas, true
 }
 
 // omit deletes pending deltas. Lock mu.
-func (s *stands) omit(at *stand, which func(e logged) bool) {
+func (s *progress) omit(at *tenantProgress, which func(e logged) bool) {
 	at.pending = slices.DeleteFunc(at.pending, func(e logged) bool {
 		gone := which(e)
 		if gone {
@@ -65,13 +65,13 @@ func (s *stands) omit(at *stand, which func(e logged) bool) {
 }
 
 // drop notes that the deltas of a tenant are incomplete. Lock mu.
-func (s *stands) drop(at *stand) {
+func (s *progress) drop(at *tenantProgress) {
 	at.counted = nil
 	s.omit(at, func(logged) bool { return true })
 }
 
 // forget notes that Redis may have lost settlements. Lock mu.
-func (s *stands) forget() {
+func (s *progress) forget() {
 	for i := range s.own {
 		s.own[i] = nil
 	}
@@ -83,35 +83,35 @@ func (s *stands) forget() {
 
 // forgetCounted notes that Redis may have lost settlements.
 func (s *Store) forgetCounted() {
-	s.stands.mu.Lock()
-	defer s.stands.mu.Unlock()
-	s.stands.forget()
+	s.progress.mu.Lock()
+	defer s.progress.mu.Unlock()
+	s.progress.forget()
 }
 
 // counted notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
 func (s *Store) counted(tenant string, upTo []int64) {
-	s.stands.mu.Lock()
-	defer s.stands.mu.Unlock()
-	at := s.stands.of(tenant)
+	s.progress.mu.Lock()
+	defer s.progress.mu.Unlock()
+	at := s.progress.of(tenant)
 	if at == nil {
 		return
 	}
 	for shard, n := range upTo {
-		if s.stands.read[shard].settled > n && at.counted == nil { // entries after n were read and not kept
+		if s.progress.read[shard].settled > n && at.counted == nil { // entries after n were read and not kept
 			upTo = nil
 			break
 		}
 	}
 	if upTo == nil {
-		s.stands.drop(at)
+		s.progress.drop(at)
 		return
 	}
 	at.counted = upTo
-	s.stands.omit(at, func(e logged) bool { return e.number <= upTo[e.shard] })
+	s.progress.omit(at, func(e logged) bool { return e.number <= upTo[e.shard] })
 }
 
 // settled returns the settlements of each shard that the last look has found.
-func (s *stands) settled(shards int) []int64 {
+func (s *progress) settled(shards int) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]int64, shards)
@@ -123,7 +123,7 @@ func (s *stands) settled(shards int) []int64 {
 
 // answered notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
 // without an answer may run later, and its deltas are read from the log.
-func (s *stands) answered(p *plan, shards int) {
+func (s *progress) answered(p *plan, shards int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read == nil {
@@ -150,7 +150,7 @@ func (s *stands) answered(p *plan, shards int) {
 
 // readLogs reads the settlements of shards after the last look, and keeps those of other replicas for
 // tenants with known counters. gaps are the looks at shards whose log has lost entries. Lock
-// s.stands.mu.
+// s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look) (gaps map[int]bool, err error) {
 	logs, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[l.shard].lists+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
@@ -159,7 +159,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look
 		return nil, err
 	}
 	gaps = map[int]bool{}
-	st := &s.stands
+	st := &s.progress
 	for i, l := range looks {
 		next, own := l.from.settled+1, st.own[l.shard]
 		for _, m := range logs[i].Val() {

@@ -218,7 +218,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := few(t, server.URL(), 4), few(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}
-	moved := func(follow ...string) map[string]session.Stand {
+	moved := func(follow ...string) map[string]session.Position {
 		t.Helper()
 		m, err := follower.Moved(t.Context(), follow)
 		if err != nil {
@@ -250,7 +250,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	settle("b")
 	settle("c")
 	m := moved("a", "b")
-	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Stand{}) || len(m) != 3 {
+	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
 		t.Errorf("got %v, want positions of a and b, and the name of c", m)
 	}
 	if _, ok := follower.Changes("c"); ok {

@@ -33,7 +33,7 @@ type counterRow struct {
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		parts := s.partsOf(tenant)
-		upTo := s.stands.settled(len(parts)) // of a shard without counters, which one command finds
+		upTo := s.progress.settled(len(parts)) // of a shard without counters, which one command finds
 		used, err := s.shardsWithCounters(ctx, c, parts)
 		if err != nil {
 			return err

@@ -158,7 +158,7 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		parts, places := s.partsOf(tenant), parsePlaces(after)
-		latest, err := s.told(ctx, c, parts)
+		latest, err := s.newestFeedback(ctx, c, parts)
 		if err != nil {
 			return err
 		}
@@ -194,9 +194,9 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 	return rows, entries, last, err
 }
 
-// told returns the place of the newest feedback on an open session in each shard; shards without
+// newestFeedback returns the place of the newest feedback on an open session in each shard; shards without
 // feedback are left out.
-func (s *Store) told(ctx context.Context, c client, parts []part) (map[int]int64, error) {
+func (s *Store) newestFeedback(ctx context.Context, c client, parts []part) (map[int]int64, error) {
 	latest := map[int]int64{}
 	cmds, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) goredis.Cmder {
 		if in.head == "" {

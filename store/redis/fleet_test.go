@@ -181,7 +181,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
-	stand := func() session.Stand {
+	position := func() session.Position {
 		t.Helper()
 		all, err := other.Moved(ctx, []string{"default"})
 		if err != nil {
@@ -192,17 +192,17 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	if err := one.Write(ctx, batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	before := stand()
-	if again := stand(); again != before {
+	before := position()
+	if again := position(); again != before {
 		t.Errorf("nothing happened: %+v, then %+v", before, again)
 	}
 	say(t, one, 1, "f1", 1)
-	after := stand()
+	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
 		t.Errorf("a session was announced: %+v, then %+v", before, after)
 	}
 	say(t, one, 1, "f1", 1) // the same again
-	if again := stand(); again != after {
+	if again := position(); again != after {
 		t.Errorf("nothing is new: %+v, then %+v", after, again)
 	}
 	step := session.Settlement{Tenant: "default", ID: sid(1)}
@@ -210,9 +210,9 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != taken {
 			t.Fatalf("settled: %v, %v", ok, err)
 		}
-		if now := stand(); (now.Counters != after.Counters) != taken {
+		if now := position(); (now.Counters != after.Counters) != taken {
 			t.Errorf("a step was taken (%v): %+v, then %+v", taken, after, now)
 		}
-		after = stand()
+		after = position()
 	}
 }

@@ -11,50 +11,50 @@ import (
 	"precept/internal/session"
 )
 
-// stands remembers the positions of tenants, so that a look reads the shards that have changed.
-type stands struct {
+// progress holds the positions of tenants, so that Moved reads only the shards that have changed.
+type progress struct {
 	mu      sync.Mutex
-	read    []seen               // of each shard; nil: no look has ended
-	own     []map[int64]struct{} // by shard: numbers of own settlements after read; the caller of Settle has the deltas
-	tenants map[string]*stand    // tenants that the reader follows
-	changes int64                // number of changes of positions of counters
-	bytes   int                  // size of all pending deltas
-	looked  bool                 // a look at a store in the old layout has ended
+	read    []seen                     // of each shard; nil: Moved has not ended yet
+	own     []map[int64]struct{}       // by shard: numbers of own settlements after read; the caller of Settle has the deltas
+	tenants map[string]*tenantProgress // tenants that the reader follows
+	changes int64                      // number of changes of positions of counters
+	bytes   int                        // size of all pending deltas
+	looked  bool                       // Moved of a store in the old layout has ended
 }
 
 // seen is the position up to which a shard was read.
 type seen struct{ settled, order int64 }
 
-// stand is the position of a tenant.
-type stand struct {
-	settled int64         // number of the last change of the counters, in stands.changes
-	told    map[int]int64 // newest place of feedback in each shard; nil: not read
-	places  string        // text of told
-	counted []int64       // by shard: the settlements that the reader's counters contain; nil: unknown
-	pending []logged      // settlements of other replicas after counted
+// tenantProgress is the position of a tenant.
+type tenantProgress struct {
+	settled  int64         // number of the last change of the counters, in progress.changes
+	feedback map[int]int64 // newest place of feedback in each shard; nil: not read
+	places   string        // text of feedback
+	counted  []int64       // by shard: the settlements that the reader's counters contain; nil: unknown
+	pending  []logged      // settlements of other replicas after counted
 }
 
 // of returns the position of a tenant, nil before the first look. Lock mu.
-func (s *stands) of(name string) *stand {
+func (s *progress) of(name string) *tenantProgress {
 	if s.read == nil {
 		return nil
 	}
 	if s.tenants[name] == nil {
-		s.tenants[name] = &stand{}
+		s.tenants[name] = &tenantProgress{}
 		s.change(s.tenants[name])
 	}
 	return s.tenants[name]
 }
 
 // change gives the counters of a tenant a new position. Lock mu.
-func (s *stands) change(at *stand) {
+func (s *progress) change(at *tenantProgress) {
 	s.changes++
 	at.settled = s.changes
 }
 
 // keep drops all tenants except some. Lock mu.
-func (s *stands) keep(names []string) {
-	kept := make(map[string]*stand, len(names))
+func (s *progress) keep(names []string) {
+	kept := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
 		if at := s.tenants[name]; at != nil {
 			kept[name] = at
@@ -71,38 +71,38 @@ func (s *stands) keep(names []string) {
 // the caller follows. A reader that has read a position need not read again. Moved returns other
 // tenants, too, that have changed since the last call, without a position; at the first call all
 // tenants with their positions. Moved reads the shards that have changed since the last call.
-func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.Stand, error) {
-	s.stands.mu.Lock()
-	defer s.stands.mu.Unlock()
-	out := map[string]session.Stand{}
+func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+	s.progress.mu.Lock()
+	defer s.progress.mu.Unlock()
+	out := map[string]session.Position{}
 	if err := s.do(ctx, "moved", func(client) error { return nil }); err != nil {
 		return nil, err
 	}
 	if s.shards.Load() == 1 {
 		return out, s.movedTenants(ctx, follow, out)
 	}
-	if s.stands.read != nil {
-		s.stands.keep(follow)
+	if s.progress.read != nil {
+		s.progress.keep(follow)
 	}
 	err := s.do(ctx, "moved", func(c client) error {
 		all, err := s.lists(ctx, c)
 		if err != nil {
 			return err
 		}
-		if err := s.readStands(ctx, c, all, out); err != nil {
+		if err := s.readProgress(ctx, c, all, out); err != nil {
 			return err
 		}
 		return s.readPlaces(ctx, c, all, follow)
 	})
-	for name, at := range s.stands.tenants {
-		out[name] = session.Stand{Counters: strconv.FormatInt(at.settled, 10), ProvisionalRewards: at.places}
+	for name, at := range s.progress.tenants {
+		out[name] = session.Position{Counters: strconv.FormatInt(at.settled, 10), ProvisionalRewards: at.places}
 	}
 	return out, err
 }
 
 // movedTenants does the work of Moved in the old layout, in which each tenant has own positions. Lock
-// s.stands.mu.
-func (s *Store) movedTenants(ctx context.Context, follow []string, out map[string]session.Stand) error {
+// s.progress.mu.
+func (s *Store) movedTenants(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
 		followed[name] = true
@@ -110,8 +110,8 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	parts := func(ctx context.Context, c client) (asked []part, err error) {
 		all, err := s.lists(ctx, c)
 		for _, in := range all {
-			out[in.tenant] = session.Stand{}
-			if !s.stands.looked || followed[in.tenant] {
+			out[in.tenant] = session.Position{}
+			if !s.progress.looked || followed[in.tenant] {
 				asked = append(asked, in)
 			}
 		}
@@ -121,15 +121,15 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 		return p.HMGet(ctx, in.lists+"t", "moved", "told")
 	}
 	err := askAll(ctx, s, "moved", parts, question, func(in part, cmd *goredis.SliceCmd) error {
-		stand := session.Stand{}
-		stand.Counters, _ = cmd.Val()[0].(string)
+		position := session.Position{}
+		position.Counters, _ = cmd.Val()[0].(string)
 		if told := integer(cmd.Val()[1]); told > 0 {
-			stand.ProvisionalRewards = formatPlaces(map[int]int64{0: told})
+			position.ProvisionalRewards = formatPlaces(map[int]int64{0: told})
 		}
-		out[in.tenant] = stand
+		out[in.tenant] = position
 		return nil
 	})
-	s.stands.looked = s.stands.looked || err == nil
+	s.progress.looked = s.progress.looked || err == nil
 	return err
 }
 
@@ -139,17 +139,17 @@ type look struct {
 	from, to seen
 }
 
-// readStands reads the tenants that have changed in each shard, and adds the names to changed. Lock
-// s.stands.mu.
-func (s *Store) readStands(ctx context.Context, c client, all []part, changed map[string]session.Stand) error {
+// readProgress reads the tenants that have changed in each shard, and adds the names to changed. Lock
+// s.progress.mu.
+func (s *Store) readProgress(ctx context.Context, c client, all []part, changed map[string]session.Position) error {
 	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, in part) *goredis.SliceCmd { return p.HMGet(ctx, in.lists+"t", "moved", "q") })
 	if err != nil {
 		return err
 	}
-	st := &s.stands
+	st := &s.progress
 	read := st.read
 	if read == nil { // the first look, or a look after failed ones
-		read, st.own, st.tenants = make([]seen, len(all)), make([]map[int64]struct{}, len(all)), map[string]*stand{}
+		read, st.own, st.tenants = make([]seen, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var looks []look
 	for i := range all {
@@ -158,7 +158,7 @@ func (s *Store) readStands(ctx context.Context, c client, all []part, changed ma
 			read[i], from = seen{}, seen{}
 			st.forget()
 			for _, at := range st.tenants {
-				at.told = nil
+				at.feedback = nil
 			}
 		}
 		if to != from {
@@ -174,8 +174,8 @@ func (s *Store) readStands(ctx context.Context, c client, all []part, changed ma
 	return nil
 }
 
-// readChanges reads the tenants and the settlements of the shards that have changed. Lock s.stands.mu.
-func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []look, changed map[string]session.Stand) error {
+// readChanges reads the tenants and the settlements of the shards that have changed. Lock s.progress.mu.
+func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []look, changed map[string]session.Position) error {
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
 	}
@@ -195,14 +195,14 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 	if err != nil {
 		return err
 	}
-	st := &s.stands
+	st := &s.progress
 	first := st.read == nil
 	if first {
 		st.read = make([]seen, len(all))
 	}
-	tenant := func(z goredis.Z) *stand {
+	tenant := func(z goredis.Z) *tenantProgress {
 		name, _ := z.Member.(string)
-		changed[name] = session.Stand{}
+		changed[name] = session.Position{}
 		if first {
 			return st.of(name)
 		}
@@ -218,15 +218,15 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 			}
 		}
 		for _, z := range told[i].Val() {
-			if at := tenant(z); at != nil && (first || at.told != nil) {
+			if at := tenant(z); at != nil && (first || at.feedback != nil) {
 				at.tell(l.shard, int64(z.Score))
 			}
 		}
 	}
 	if first {
 		for _, at := range st.tenants {
-			if at.told == nil { // no feedback in any shard
-				at.told = map[int]int64{}
+			if at.feedback == nil { // no feedback in any shard
+				at.feedback = map[int]int64{}
 			}
 		}
 	}
@@ -234,24 +234,24 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 }
 
 // tell notes the place of the newest feedback in a shard.
-func (at *stand) tell(shard int, place int64) {
-	if at.told == nil {
-		at.told = map[int]int64{}
+func (at *tenantProgress) tell(shard int, place int64) {
+	if at.feedback == nil {
+		at.feedback = map[int]int64{}
 	}
-	at.told[shard], at.places = place, ""
+	at.feedback[shard], at.places = place, ""
 }
 
 // readPlaces reads the places of feedback of tenants that the reader follows since the last look, and
-// writes changed places as text. Lock s.stands.mu.
+// writes changed places as text. Lock s.progress.mu.
 func (s *Store) readPlaces(ctx context.Context, c client, all []part, follow []string) error {
 	type question struct {
-		at    *stand
+		at    *tenantProgress
 		shard int
 		name  string
 	}
 	var list []question
 	for _, name := range follow {
-		if at := s.stands.of(name); at.told == nil {
+		if at := s.progress.of(name); at.feedback == nil {
 			for i := range all {
 				list = append(list, question{at, i, name})
 			}
@@ -270,14 +270,14 @@ func (s *Store) readPlaces(ctx context.Context, c client, all []part, follow []s
 			}
 		}
 		for _, q := range some {
-			if q.at.told == nil {
-				q.at.told = map[int]int64{}
+			if q.at.feedback == nil {
+				q.at.feedback = map[int]int64{}
 			}
 		}
 	}
-	for _, at := range s.stands.tenants {
-		if at.places == "" && len(at.told) > 0 {
-			at.places = formatPlaces(at.told)
+	for _, at := range s.progress.tenants {
+		if at.places == "" && len(at.feedback) > 0 {
+			at.places = formatPlaces(at.feedback)
 		}
 	}
 	return nil

@@ -55,14 +55,14 @@ type Store struct {
 	slow  breaker // breaker for operations of the recorder
 	quick breaker // breaker for look-ups that a request waits for
 
-	closed chan struct{}
-	once   sync.Once
-	known  registered
-	epoch  atomic.Pointer[string] // last known epoch
-	shards atomic.Int64           // number of shards of each tenant; 0: not read yet
-	tags   [mostShards]string     // hash tags of the shards
-	doubt  atomic.Bool            // Redis may have lost the number of shards
-	stands stands
+	closed   chan struct{}
+	once     sync.Once
+	known    registered
+	epoch    atomic.Pointer[string] // last known epoch
+	shards   atomic.Int64           // number of shards of each tenant; 0: not read yet
+	tags     [mostShards]string     // hash tags of the shards
+	doubt    atomic.Bool            // Redis may have lost the number of shards
+	progress progress
 }
 
 // client is a connection to one server, a Sentinel group or a Cluster.

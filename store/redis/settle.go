@@ -67,7 +67,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	for i, n := range p.answers() {
 		taken[i] = n > 0
 	}
-	s.stands.answered(p, int(s.shards.Load()))
+	s.progress.answered(p, int(s.shards.Load()))
 	return taken, nil
 }
 

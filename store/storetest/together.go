@@ -96,7 +96,7 @@ func oneSettles(t tester, s Store) {
 // separate draw.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
-		Moved(ctx context.Context, follow []string) (map[string]session.Stand, error)
+		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
 		return // one process writes the row completely
 	}
