@@ -218,20 +218,18 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 		}
 		b.put(name, loaded)
 	}
-	b.positions[name] = position
-	ids := b.dueBy(name, b.tools.now())
-	if len(ids) == 0 {
-		return nil
-	}
-	known, err := settled(ids)
-	if err != nil {
-		return err
-	}
-	for i, id := range ids {
-		if known[i] {
-			b.dropProvisional(session.Ref{Tenant: name, ID: id})
+	if ids := b.dueBy(name, b.tools.now()); len(ids) > 0 {
+		known, err := settled(ids)
+		if err != nil {
+			return err
+		}
+		for i, id := range ids {
+			if known[i] {
+				b.dropProvisional(session.Ref{Tenant: name, ID: id})
+			}
 		}
 	}
+	b.positions[name] = position // after an error the next call reads again
 	return nil
 }
 

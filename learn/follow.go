@@ -63,6 +63,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		return err
 	}
 	first, read := !f.started.Swap(true), 0
+	var faults []error
 	for name, progress := range moved {
 		f.beliefs.see(name)
 		if f.beliefs.tenant(name) == nil { // no recent use
@@ -78,11 +79,15 @@ func (f *follower) refresh(ctx context.Context) error {
 			}
 			return f.followFeedback(ctx, name, progress.ProvisionalRewards)
 		})
-		if err != nil && !errors.Is(err, guard.ErrPanicked) { // a fault of one tenant does not stop the others
+		switch {
+		case err == nil, errors.Is(err, guard.ErrPanicked):
+		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
+		default: // a fault of one tenant, such as a corrupt counter, does not stop the others
+			faults = append(faults, err)
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // followFeedback passes the chooser the feedback on open sessions from other replicas.

@@ -111,12 +111,31 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	if err != nil {
 		return s, err
 	}
+	whole := hasAllTurns(&r, s.Exchanges)
 	for _, f := range entries {
-		s.Ratings = append(s.Ratings, sample.Rating{
+		rating := sample.Rating{
 			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label,
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
-		})
+		}
+		if f.Turn == 0 && !whole { // the words may be about a turn that opted out
+			rating.Comment, rating.Correction, rating.Details = "", nil, nil
+		}
+		s.Ratings = append(s.Ratings, rating)
 	}
 	return s, nil
+}
+
+// hasAllTurns reports whether the exchanges include every main turn of a session. Turns are missing that
+// opted out, were dropped, or left the store.
+func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
+	rec, err := session.Decode(r.ID, r.Data)
+	if err != nil {
+		return false
+	}
+	turns := map[int]bool{}
+	for i := range list {
+		turns[list[i].Turn] = true
+	}
+	return len(turns) >= rec.Thread.Turns
 }

@@ -1,81 +1,55 @@
-//go:build !race
-
-package server_test
+package server
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"strings"
+	"encoding/json"
 	"testing"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
-
-	"precept/cmd/precept/lake"
-	"precept/cmd/precept/server"
+	"precept/bandit/feedback"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
 
-// large is a store of a number of samples, each with a text of a megabyte.
-type large struct {
-	server.Evidence
-	samples int
+// oneSession is a store with the exchanges and the feedback of one session.
+type oneSession struct {
+	Evidence
+	turns int
 }
 
-func (l large) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
-	for i := range l.samples {
-		s := session.StoredSample{Tenant: "default", Agent: "coder", Sample: sample.Sample{
-			ID: fmt.Sprint("s-", i), Family: sample.DialogResponse, CreatedAt: time.UnixMilli(int64(i)),
-			Input: map[string]any{"text": strings.Repeat("a", 1<<20)}, Meta: map[string]any{"turns": 2, "quality_score": 0.5},
-		}}
-		if err := fn(s); err != nil {
-			return err
-		}
+func (o oneSession) Exchanges(context.Context, string, session.ID) (list []sample.Exchange, err error) {
+	for n := range o.turns {
+		list = append(list, sample.Exchange{Turn: n + 1})
 	}
-	return nil
+	return list, nil
 }
 
-// full is a disk on which so many bytes find room.
-type full struct{ room int }
-
-func (f *full) Write(b []byte) (int, error) {
-	if f.room -= len(b); f.room < 0 {
-		return 0, errors.New("no space left")
-	}
-	return len(b), nil
+func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.Entry, error) {
+	return []feedback.Entry{
+		{Type: feedback.TypeCorrection, Comment: "the key is 8", Correction: json.RawMessage(`"8"`)},
+		{Type: feedback.TypeApproval, Comment: "well done", Turn: 1},
+	}, nil
 }
 
-// An export as Parquet holds one row group at most: groups end at 16 MiB. A failed write is an
-// error.
-func TestParquetExportHasBoundedRowGroups(t *testing.T) {
-	var out bytes.Buffer
-	job := &server.ExportJob{Evidence: large{samples: 40}, Filter: &sample.Filter{}, Out: &out}
-	if err := job.Write(t.Context(), "parquet"); err != nil {
-		t.Fatal(err)
+// If a turn of a session is missing, an export has the score of feedback on the session, and not its words:
+// the words may be about a turn that opted out.
+func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
+	id := session.KeyOf("default", session.SpaceName, "s")
+	rec := &session.Record{
+		Identity: session.Identity{ID: id, Tenant: "default", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)},
+		Thread:   session.Thread{Turns: 3},
 	}
-	f, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if groups := len(f.RowGroups()); groups != 3 || f.NumRows() != 40 {
-		t.Errorf("%d rows in %d groups", f.NumRows(), groups)
-	}
-	rows, err := parquet.Read[lake.Row](bytes.NewReader(out.Bytes()), int64(out.Len()))
-	if err != nil || len(rows) != 40 {
-		t.Fatalf("got len(rows) %d, error %v, want no error and 40 entries in rows", len(rows), err)
-	}
-	for i, row := range rows {
-		if row.SampleID != fmt.Sprint("s-", i) || row.CreatedAt != int64(i) || len(row.Input) < 1<<20 || row.Turns != 2 || row.QualityScore != 0.5 || row.QualityLabel != nil {
-			t.Errorf("row %d: %s %d, %d bytes", i, row.SampleID, row.CreatedAt, len(row.Input))
+	for turns, want := range map[int]string{3: "the key is 8", 2: ""} {
+		s, err := transcript(t.Context(), oneSession{turns: turns}, row)
+		if err != nil || len(s.Ratings) != 2 {
+			t.Fatalf("got %d ratings, error %v, want 2 ratings", len(s.Ratings), err)
 		}
-	}
-	for _, room := range []int{0, 1000, out.Len() - 1} {
-		job.Out = &full{room: room}
-		if err := job.Write(t.Context(), "parquet"); err == nil || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("with room for %d bytes: %v", room, err)
+		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
+			t.Errorf("with %d of 3 turns: got the ratings %+v, want the words %q on the session", turns, s.Ratings, want)
 		}
 	}
 }
