@@ -3,7 +3,9 @@ package configs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -82,17 +84,21 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	defer func(source string) { d.source = source }(d.source)
 	d.source = "environment"
 	if text != "" {
-		d.fault(name+fileSuffix, nil, file, "is set, and so is "+name+"; set only one of them")
+		d.fault(name+fileSuffix, nil, "", "is set, and so is "+name+"; set only one of them")
 		return text, true
 	}
 	if src.ReadFile == nil {
 		return "", false
 	}
 	b, err := src.ReadFile(file)
-	if err != nil {
-		d.fault(name+fileSuffix, nil, file, "cannot be read: "+err.Error())
+	if err != nil { // without the text of the variable, which may be the secret itself
+		cause := err
+		if of, ok := errors.AsType[*fs.PathError](err); ok {
+			cause = of.Err
+		}
+		d.fault(name+fileSuffix, nil, "", "names a file that cannot be read: "+cause.Error())
 	} else if len(strings.TrimSpace(string(b))) == 0 {
-		d.fault(name+fileSuffix, nil, file, "names an empty file")
+		d.fault(name+fileSuffix, nil, "", "names an empty file")
 	}
 	return string(b), err == nil
 }

@@ -162,7 +162,7 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 		}
 		c, err := configs.Parse(configs.Sources{
 			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
-			ReadFile: os.ReadFile,
+			ReadFile: readSecret,
 			Redis:    redis.CheckURL,
 		})
 		if found && f.accepts && err == nil {
@@ -170,6 +170,23 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 		}
 		return c, err
 	}}
+}
+
+// maxSecret bounds the size of a file with the value of a variable.
+const maxSecret = 64 << 10
+
+// readSecret reads a file with the value of a variable. A pipe or a device could block the start, or never end.
+func readSecret(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("the file is not a regular file")
+	case info.Size() > maxSecret:
+		return nil, errors.New("the file is larger than 64 KiB")
+	}
+	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
 // load reads the configuration for a verb, and prints the configuration file.

@@ -111,7 +111,7 @@ func findReport(
 	r, err := askServer(ctx, cfg, f)
 	refused, ok := errors.AsType[*refusedError](err)
 	if token, _ := adminToken(cfg); ok && refused.status == http.StatusUnauthorized && token == "" {
-		fmt.Fprintln(console, "precept: the report is read from the store:", refused)
+		fmt.Fprintln(console, "precept: no admin token is known, so the report is read from the store and may lack the newest sessions; set PRECEPT_ADMIN_TOKEN to ask the server")
 		err = errNoServer
 	}
 	if errors.Is(err, errNoServer) {

@@ -30,7 +30,7 @@ func TestReportNamesARefusedToken(t *testing.T) {
 		t.Errorf("with another token: exit %d, out %q, want exit %d and no report\n%s", code, out, harness.ExitFailed, errs)
 	}
 	code, out, errs = reportWith(t, dir, "")
-	if code != harness.ExitDone || out == "" || !strings.Contains(errs, "read from the store") || !strings.Contains(errs, p.Admin) {
+	if code != harness.ExitDone || out == "" || !strings.Contains(errs, "read from the store") || !strings.Contains(errs, "PRECEPT_ADMIN_TOKEN") {
 		t.Errorf("without a token: exit %d, out %q, want the report of the store\n%s", code, out, errs)
 	}
 	p.Signal(os.Interrupt)
