@@ -41,7 +41,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		}
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
 		waits, polls := p.waiting(prog, args, depth)
-		looks := p.looksOnly(prog, args)
+		looks := p.isReadOnly(prog, args)
 		c.readOnly, acts = c.readOnly && looks, acts || !looks && !polls
 		c.waits, c.polls = c.waits || waits, c.polls || polls
 		if command.Inner {
@@ -91,7 +91,7 @@ func (p *phrases) program(words []string) (string, []string) {
 
 // isReadOnly reports whether a call of a program changes nothing. The list of such programs contains names,
 // and names with first arguments.
-func (p *phrases) looksOnly(prog string, args []string) bool {
+func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
 		args = gitArgs(args)
@@ -102,7 +102,7 @@ func (p *phrases) looksOnly(prog string, args []string) bool {
 			slices.ContainsFunc(args, func(a string) bool { return p.is("program finds", a) })
 	case "xargs":
 		run := slices.IndexFunc(args, func(a string) bool {
-			return !strings.HasPrefix(a, "-") && p.looksOnly(a, nil)
+			return !strings.HasPrefix(a, "-") && p.isReadOnly(a, nil)
 		})
 		return run >= 0
 	case "sed":

@@ -277,7 +277,7 @@ func (c *toolCall) writesFixes() bool {
 			return true
 		}
 		k := c.phrases.verifier(part.prog, part.args)
-		if k == "" && !c.phrases.looksOnly(part.prog, part.args) || k == "build" {
+		if k == "" && !c.phrases.isReadOnly(part.prog, part.args) || k == "build" {
 			return true
 		}
 	}
