@@ -133,7 +133,10 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 					r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
-				same(t, "delivered early", r.exchanges(idOf("s")) == size.turns, size.now)
+				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick of the recorder.
+				if n := r.exchanges(idOf("s")); n > 0 != size.now {
+					t.Errorf("%d of %d turns are delivered early", n, size.turns)
+				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)
 				same(t, "delivered in time", r.exchanges(idOf("s")), size.turns)
