@@ -289,6 +289,18 @@ func (c *Config) Effective() (string, error) {
 	return string(b), nil
 }
 
+// EffectiveTree returns the effective configuration as nested maps by key, without secrets.
+func (c *Config) EffectiveTree() (tree map[string]any, err error) {
+	text, err := c.Effective()
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
+		return nil, fmt.Errorf("read the written configuration: %w", err)
+	}
+	return tree, nil
+}
+
 // Hash identifies a configuration in samples and reports: 12 hex digits over the effective text.
 // Secrets are not included.
 func (c *Config) Hash() string {

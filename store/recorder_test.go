@@ -133,7 +133,8 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 					r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
-				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick of the recorder.
+				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
+				// of the recorder.
 				if n := r.exchanges(idOf("s")); n > 0 != size.now {
 					t.Errorf("%d of %d turns are delivered early", n, size.turns)
 				}

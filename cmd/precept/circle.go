@@ -35,14 +35,15 @@ func (w *invocation) runCircle(ctx context.Context, f demoFlags) error {
 		"distill.enabled": "true", "distill.every": "1s", "distill.gate": f.gate,
 	}
 	return onModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
-		c := &circle{flags: f, play: play, outside: w, cfg: cfg}
-		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, w.out, c.show)
+		c := &circle{flags: f, play: play, outside: f.inJSON(w), results: w.out, cfg: cfg}
+		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, c.outside.out, c.show)
 	})
 }
 
 // circle is the demo at work.
 type circle struct {
 	outside *invocation
+	results io.Writer // standard output
 	cfg     *configs.Config
 	server  *server.Server
 	flags   demoFlags
@@ -107,7 +108,25 @@ func (c *circle) show(ctx context.Context, on *server.Server, data, adminURL str
 	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
-	return c.verdicts(ctx, say)
+	answer := circleResult{Before: arm{done, success}, After: arm{all - done, ok - success}}
+	if answer.Lessons, answer.Stolen, err = c.verdicts(ctx, say); err != nil {
+		return err
+	}
+	return c.flags.result(c.results, answer)
+}
+
+// circleResult is the answer of `precept demo --circle --json`.
+type circleResult struct {
+	Before  arm         `json:"before"` // without the lesson
+	After   arm         `json:"after"`  // while the lesson is measured
+	Lessons []demoFound `json:"lessons"`
+	Stolen  int         `json:"attackers_lessons"` // deliveries of the attacker's text as a lesson
+}
+
+// arm counts bookings.
+type arm struct {
+	Bookings  int64 `json:"bookings"`
+	Succeeded int64 `json:"succeeded"`
 }
 
 // distilled waits for the proposal of the server's distiller.
@@ -166,11 +185,12 @@ func (c *circle) approve(ctx context.Context, slug string) error {
 	return nil
 }
 
-// verdicts prints the verdicts of the report.
-func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
+// verdicts prints the verdicts of the report, and returns the rows of the two lessons and the number of
+// deliveries of the attacker's text.
+func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) (rows []demoFound, stolen int, err error) {
 	rep, err := c.server.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	say("6. The measured effect of each lesson (percentage points of success):\n")
 	for i := range rep.Lessons {
@@ -184,9 +204,10 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 				"%+.0f points (%+.0f to %+.0f)", report.Points(*r.Effect), report.Points(*r.Lo), report.Points(*r.Hi),
 			)
 		}
+		rows = append(rows, foundOf(r.Slug, nil, r))
 		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), r.State)
 	}
-	_, stolen := c.play.Deliveries(demo.CircleLesson)
+	_, stolen = c.play.Deliveries(demo.CircleLesson)
 	say("\n   Attacker's texts that reached a model as a lesson: %d.", stolen)
 	if g := rep.Global; g.Effect != nil && g.Lo != nil && g.Hi != nil {
 		say(
@@ -194,5 +215,5 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) error {
 			report.Points(*g.Hi),
 		)
 	}
-	return nil
+	return rows, stolen, nil
 }

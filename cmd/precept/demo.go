@@ -41,6 +41,59 @@ type demoFlags struct {
 	agents   int
 	seed     uint64
 	admin    string
+	asJSON   bool
+}
+
+// inJSON returns an invocation that prints texts for people to standard error with --json.
+func (f *demoFlags) inJSON(w *invocation) *invocation {
+	if !f.asJSON {
+		return w
+	}
+	people := *w
+	people.out = w.err
+	return &people
+}
+
+// result prints the result of the demo as JSON to standard output with --json.
+func (f *demoFlags) result(out io.Writer, v any) error {
+	if !f.asJSON {
+		return nil
+	}
+	return writeJSON(out, v)
+}
+
+// demoResult is the answer of `precept demo --json`. Rates and effects are between -1 and 1.
+type demoResult struct {
+	Sessions int         `json:"sessions"`
+	Lessons  []demoFound `json:"lessons"`
+	Success  struct {
+		With float64 `json:"with_precept"`
+		None float64 `json:"without_lessons"`
+		Best float64 `json:"best_possible"` // with only the lessons that help, all the time
+	} `json:"success"`
+	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents its error; 0: no proof
+	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0: no proof
+}
+
+// demoFound is a true effect next to the measured effect.
+type demoFound struct {
+	Name      string   `json:"name"` // slug of the lesson, or section of the rules file
+	Arm       string   `json:"arm,omitempty"`
+	True      *float64 `json:"true_effect,omitempty"`
+	Effect    *float64 `json:"effect"` // null: not measured
+	Lo        *float64 `json:"lo"`
+	Hi        *float64 `json:"hi"`
+	NInjected int64    `json:"n_injected"`
+	NWithheld int64    `json:"n_withheld"`
+	Verdict   string   `json:"verdict"`
+}
+
+// foundOf returns the true effect next to a row of the report; nil: the report has no row.
+func foundOf(name string, truth *float64, r *report.Row) demoFound {
+	if r == nil {
+		return demoFound{Name: name, True: truth, Verdict: "not matched yet"}
+	}
+	return demoFound{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
 func (w *invocation) demo() *cobra.Command {
@@ -84,6 +137,7 @@ func (w *invocation) demo() *cobra.Command {
 	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "number of sessions")
 	c.Flags().IntVar(&f.agents, "agents", 16, "number of simultaneous agents")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
+	addJSON(c, &f.asJSON)
 	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "address of the dashboard")
 	return c
 }
@@ -96,9 +150,9 @@ func (w *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	play := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(play)
 	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
-		d := &stage{outside: w, flags: f, world: play, model: model}
+		d := &stage{outside: f.inJSON(w), results: w.out, flags: f, world: play, model: model}
 		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: play.Effect}
-		return onStage(ctx, o, f, w.out, d.play)
+		return onStage(ctx, o, f, d.outside.out, d.play)
 	})
 }
 
@@ -153,6 +207,7 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 // stage is a running demo.
 type stage struct {
 	outside *invocation
+	results io.Writer // standard output
 	flags   demoFlags
 	world   *demo.World
 	model   *demo.Upstream
@@ -268,7 +323,17 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 			amount(caught, "loop"), amount(calls, "equal call"),
 		)
 	}
-	return nil
+	answer := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.speeds.recurrence, PicksToHelps: d.speeds.reward}
+	score := d.model.Score()
+	answer.Success.With, answer.Success.None, answer.Success.Best = score.With, score.None, score.Best
+	for _, l := range d.world.Truths {
+		var row *report.Row
+		if i := slices.IndexFunc(r.Lessons, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
+			row = &r.Lessons[i]
+		}
+		answer.Lessons = append(answer.Lessons, foundOf(l.Slug, &l.Effect, row))
+	}
+	return d.flags.result(d.results, answer)
 }
 
 // run plays all sessions, shows the progress on a terminal, and reads the report as the numbers grow.

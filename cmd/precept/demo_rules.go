@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ const (
 // rulesDemo is the demo of rules files at work.
 type rulesDemo struct {
 	outside *invocation
+	results io.Writer // standard output
 	cfg     *configs.Config
 	flags   demoFlags
 	world   *demo.Rules
@@ -48,13 +50,13 @@ func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
 	}
 	world := demo.NewRules(f.seed)
 	return onModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
-		d := &rulesDemo{outside: w, cfg: cfg, flags: f, world: world}
+		d := &rulesDemo{outside: f.inJSON(w), results: w.out, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
 		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesSpare)
 		if err := d.register(ctx); err != nil {
 			return err
 		}
-		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, w.out, d.play)
+		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, d.outside.out, d.play)
 	})
 }
 
@@ -114,7 +116,29 @@ func (d *rulesDemo) play(ctx context.Context, on *server.Server, data, adminURL 
 	fmt.Fprintf(out, "\nTrue effect and measured effect of each section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
 	fmt.Fprintf(out, "precept rules propose %s:\n\n", demo.RulesName)
 	p := propose(demo.RulesName, demo.RulesFile, judged)
-	return p.print(out)
+	if err := p.print(out); err != nil {
+		return err
+	}
+	answer := rulesResult{Sessions: d.world.Done(), Proposal: &p}
+	for _, t := range d.world.Truths {
+		var row *report.Row
+		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 {
+			row = judged[i].row
+		}
+		section := foundOf(t.Section, &t.Effect, row)
+		if row != nil {
+			section.Effect, section.Lo, section.Hi = bounds(row)
+		}
+		answer.Sections = append(answer.Sections, section)
+	}
+	return d.flags.result(d.results, answer)
+}
+
+// rulesResult is the answer of `precept demo --rules --json`.
+type rulesResult struct {
+	Sessions int64       `json:"sessions"`
+	Sections []demoFound `json:"sections"`
+	Proposal *proposal   `json:"proposal"`
 }
 
 // next waits until the server measures other sections than now, and returns them. A group that needs

@@ -30,6 +30,7 @@ type exportFlags struct {
 	quality      []string
 	output       string
 	stats        bool
+	asJSON       bool
 	lake         lakeFlags
 }
 
@@ -74,6 +75,7 @@ func (w *invocation) export() *cobra.Command {
 		&f.stats, "stats", false,
 		"print the number and the ratings of the samples as JSON",
 	)
+	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the number of records as JSON; the export is JSON without the flag")
 	f.lake.register(c)
 	flags := w.addConfigFlags(c, storeKeys()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -114,10 +116,21 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 	if f.output == "" {
 		return exportOf(ctx, w.err, w.tools, x, f)
 	}
-	return file.Replace(f.output, 0o600, func(out io.Writer) error {
+	err = file.Replace(f.output, 0o600, func(out io.Writer) error {
 		x.Out = out
 		return exportOf(ctx, w.err, w.tools, x, f)
 	})
+	if err != nil || !f.asJSON {
+		return err
+	}
+	return writeJSON(w.out, exported{f.output, f.format, x.Records})
+}
+
+// exported is the answer of `precept export --output FILE --json`.
+type exported struct {
+	Output  string `json:"output"`
+	Format  string `json:"format"`
+	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
 }
 
 // onOpen describes the share of open sessions in the export.

@@ -41,6 +41,19 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	})
 }
 
+// Each verb prints JSON on demand. Only the groups of verbs, and the verbs of cobra, print no result.
+func TestEachVerbHasJSON(t *testing.T) {
+	each(new(invocation).root(), func(c *cobra.Command) {
+		path := c.CommandPath()
+		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {
+			return
+		}
+		if c.Flags().Lookup("json") == nil {
+			t.Errorf("%s has no flag --json", path)
+		}
+	})
+}
+
 // each calls do for a command and all commands below the command.
 func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)

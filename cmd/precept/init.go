@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -26,6 +25,16 @@ type beginning struct {
 	agents    []string
 	starter   bool
 	full      bool
+	asJSON    bool
+}
+
+// begun is the answer of `precept init --json`.
+type begun struct {
+	Config  string            `json:"config"`  // path of the written configuration
+	Lessons string            `json:"lessons"` // directory of the lessons
+	Written []string          `json:"written"` // paths of all written files
+	URL     string            `json:"url"`     // address of the data listener
+	Agents  map[string]string `json:"agents"`  // setting of each agent of --agent
 }
 
 // initVerb writes the first configuration and the first lesson of a project.
@@ -54,6 +63,7 @@ func (w *invocation) initVerb() *cobra.Command {
 	c.Flags().BoolVar(
 		&b.full, "full", false, "write every key with its comment, not only the usual keys",
 	)
+	addJSON(c, &b.asJSON)
 	c.RunE = func(*cobra.Command, []string) error { return w.writeFiles(&b) }
 	return c
 }
@@ -87,9 +97,23 @@ func (w *invocation) writeFiles(b *beginning) error {
 		return err
 	}
 	w.accept([]byte(text))
-	fmt.Fprintln(w.out, "wrote", file)
-	if err := b.lessons(lessons, w); err != nil {
+	written, err := b.lessons(lessons)
+	if err != nil {
 		return err
+	}
+	if b.asJSON {
+		agents := map[string]string{}
+		for _, a := range b.agents {
+			agents[a] = pointingLine(a)
+		}
+		return writeJSON(w.out, begun{file, lessons, append([]string{file}, written...), dataAddress, agents})
+	}
+	fmt.Fprintln(w.out, "wrote", file)
+	switch {
+	case b.starter:
+		fmt.Fprintf(w.out, "wrote %d starter lessons to %s\n", len(written), lessons)
+	case len(written) > 0:
+		fmt.Fprintln(w.out, "wrote", written[0], "(a quarantined example; no agent gets the example)")
 	}
 	fmt.Fprintf(w.out, "\nStart precept:\n    precept serve --config %s\n", file)
 	if len(b.agents) == 0 {
@@ -102,9 +126,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 	}
 	fmt.Fprintln(w.out, "\nSet the base URL of your agents; the agents keep their own API keys:")
 	for _, a := range b.agents {
-		fmt.Fprintf(w.out, "    %-12s %s\n", a, strings.ReplaceAll(
-			pointingLines()[a], "{}", dataAddress,
-		))
+		fmt.Fprintf(w.out, "    %-12s %s\n", a, pointingLine(a))
 	}
 	return nil
 }
@@ -163,32 +185,26 @@ func upstreamName(host string, taken map[string]bool) string {
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// lessons makes the directory of lessons.
-func (b *beginning) lessons(dir string, w *invocation) error {
+// lessons makes the directory of lessons, and returns the paths of the written lessons.
+func (b *beginning) lessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // people share it
-		return err
+		return nil, err
 	}
 	if b.starter {
-		return startWith(w.out, dir)
+		return writeStarter(dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 0 {
-		return err
+		return nil, err
 	}
 	file := filepath.Join(dir, "example.md")
-	if err := create(file, exampleLesson); err != nil {
-		return err
-	}
-	fmt.Fprintln(
-		w.out, "wrote", file, "(a quarantined example; no agent gets the example)",
-	)
-	return nil
+	return []string{file}, create(file, exampleLesson)
 }
 
-// startWith copies the starter lessons.
-func startWith(out io.Writer, dir string) error {
-	starter, n := configs.Starter(), 0
-	err := fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
+// writeStarter copies the starter lessons, and returns the paths of the copies.
+func writeStarter(dir string) (written []string, err error) {
+	starter := configs.Starter()
+	err = fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path == "README.md" {
 			return err
 		}
@@ -200,13 +216,10 @@ func startWith(out io.Writer, dir string) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // people share it
 			return err
 		}
-		n++
+		written = append(written, file)
 		return create(file, string(text))
 	})
-	if err == nil {
-		fmt.Fprintf(out, "wrote %d starter lessons to %s\n", n, dir)
-	}
-	return err
+	return written, err
 }
 
 // create writes a file that does not exist yet.
@@ -247,6 +260,11 @@ func pointingLines() map[string]string {
 		"continue":    "apiBase: {}/v1 of the model in ~/.continue/config.yaml",
 		"aider":       "OPENAI_API_BASE={}/v1 with --model openai/MODEL",
 	}
+}
+
+// pointingLine returns the setting of an agent for the written configuration.
+func pointingLine(agent string) string {
+	return strings.ReplaceAll(pointingLines()[agent], "{}", dataAddress)
 }
 
 // knownAgents returns the names of the agents.

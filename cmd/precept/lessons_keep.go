@@ -119,6 +119,7 @@ func (w *invocation) lessonsLog() *cobra.Command {
 func (w *invocation) lessonsExport() *cobra.Command {
 	var format string
 	var states []string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write lessons in a format for other programs",
@@ -131,6 +132,7 @@ func (w *invocation) lessonsExport() *cobra.Command {
 	c.Flags().StringSliceVar(
 		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
 	)
+	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the number of lessons as JSON; --format jsonl is JSON without the flag")
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
 			(format == "jsonl") != (len(args) == 0) {
@@ -155,6 +157,8 @@ func (w *invocation) lessonsExport() *cobra.Command {
 		}
 		switch {
 		case format == "jsonl":
+		case asJSON:
+			return writeJSON(w.out, map[string]any{"output": args[0], "format": format, "lessons": n})
 		case n == 0:
 			fmt.Fprintln(w.out, "no lessons in these states; nothing was written")
 		default:

@@ -23,7 +23,7 @@ import (
 type runFlags struct {
 	at                  dataFlags
 	verify              string
-	record              bool
+	record, asJSON      bool
 	run, session, agent string
 }
 
@@ -62,6 +62,7 @@ func (w *invocation) runVerb() *cobra.Command {
 			"tools",
 	)
 	c.Flags().StringVar(&f.agent, "agent", "", "name of the agent (default: the name of the program)")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as one line of JSON on standard error; standard output belongs to the agent")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
 			return misuse(errors.New(
@@ -119,13 +120,38 @@ func (w *invocation) runAgent(
 	if o.broken != nil {
 		return cannotRun(o.code, o.broken)
 	}
-	if o.sent == 0 || ofItsOwn(o.sent) { // after a stop by a person the result says nothing about the agent
-		w.judge(ctx, cfg, f, p)
+	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
+	if f.verify != "" && (o.sent == 0 || ofItsOwn(o.sent)) { // after a stop by a person the result says nothing about the agent
+		result.Verifier = w.judge(ctx, cfg, f, p)
+	}
+	if f.asJSON {
+		if err := writeLine(w.err, result); err != nil {
+			return err
+		}
 	}
 	if o.code != 0 {
 		return &codedError{code: o.code}
 	}
 	return nil
+}
+
+// runResult is the line of `precept run --json`.
+type runResult struct {
+	Run      string       `json:"run,omitempty"`     // name of the run
+	Session  string       `json:"session,omitempty"` // name of the session, with --session
+	Agent    string       `json:"agent"`
+	URL      string       `json:"url"` // address of precept
+	ExitCode int          `json:"exit_code"`
+	Verifier *runVerifier `json:"verifier,omitempty"`
+}
+
+// runVerifier is the result of the verifier, and of the post of the result.
+type runVerifier struct {
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"`
+	Failures int    `json:"failures"`         // failures that precept read in the output of the command
+	Status   string `json:"status,omitempty"` // joined, parked or ignored; "" if the post failed
+	Error    string `json:"error,omitempty"`
 }
 
 func cannotRun(code int, err error) error {
@@ -171,17 +197,15 @@ func environment(env map[string]string) []string {
 }
 
 // judge runs the verifier and posts the result. The exit code stays that of the agent.
-func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) {
-	if f.verify == "" {
-		return
-	}
+func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
 	command := []string{"sh", "-c", f.verify}
 	v, err := w.verifyCommand(command, true)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept:", err)
-		return
+		return &runVerifier{Command: f.verify, ExitCode: notStarted(err), Error: err.Error()}
 	}
 	v.Command = []string{f.verify}
+	result := &runVerifier{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
 	body := map[string]any{
 		"source": "system", "type": "score", "score": 0.0, "rater": "precept run",
 		"details": map[string]any{
@@ -205,10 +229,13 @@ func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags
 	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.at), body)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
-		return
+		result.Error = err.Error()
+		return result
 	}
+	result.Status = answer.Status
 	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
 	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, what, name, answer.Status)
+	return result
 }
 
 // ownServer starts a precept for the time of the agent. The server uses free ports, ignores

@@ -22,7 +22,8 @@ func (w *invocation) serve() *cobra.Command {
 		Long: "Serve runs the proxy until SIGTERM or SIGINT. At a stop, streams have " +
 			"limits.drain_timeout to end; a second signal cuts the streams. SIGHUP or a change of the " +
 			"configuration file reloads the configuration; a configuration with faults is ignored, " +
-			"and the old configuration stays in effect.",
+			"and the old configuration stays in effect. With --json, one line of JSON on standard output " +
+			"names the addresses when the proxy accepts requests; log.format sets the form of the log.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
@@ -30,6 +31,8 @@ func (w *invocation) serve() *cobra.Command {
 	show := c.Flags().Bool(
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)
+	var asJSON bool
+	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(w)
 		source := flags.source(w, false)
@@ -38,15 +41,26 @@ func (w *invocation) serve() *cobra.Command {
 			return err
 		}
 		if *show {
-			return printConfig(w.out, cfg)
+			return printConfig(w.out, cfg, asJSON)
 		}
-		return stopped(w.newServer(cfg, source).Run(c.Context()))
+		o := w.serverOptions(cfg, source)
+		if asJSON {
+			o.Addresses = w.out
+		}
+		return stopped(server.New(o).Run(c.Context()))
 	}
 	return c
 }
 
 // printConfig prints the configuration without secrets, and the keys that differ from their defaults.
-func printConfig(out io.Writer, cfg *configs.Config) error {
+func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
+	if asJSON {
+		tree, err := cfg.EffectiveTree()
+		if err != nil {
+			return err
+		}
+		return writeJSON(out, map[string]any{"config": tree, "changed": append([]string{}, configs.Changed(cfg)...)})
+	}
 	text, err := cfg.Effective()
 	if err != nil {
 		return err
@@ -59,12 +73,12 @@ func printConfig(out io.Writer, cfg *configs.Config) error {
 	return err
 }
 
-// newServer returns a server that writes messages for people to standard error.
-func (w *invocation) newServer(cfg *configs.Config, source *server.Source) *server.Server {
-	return server.New(server.Options{
+// serverOptions returns the options of a server that writes messages for people to standard error.
+func (w *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
+	return server.Options{
 		Tools: w.tools, Config: cfg, Source: source, Console: w.err, UserRunFile: server.UserRunPath(w.env),
 		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, w.env, state) },
-	})
+	}
 }
 
 // stopped adds the exit code 3 to a stop that cut streams.

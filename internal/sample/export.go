@@ -24,6 +24,9 @@ func NewExporter(w io.Writer) *Exporter {
 	return &Exporter{w: buf, enc: enc}
 }
 
+// Lines returns the number of lines so far.
+func (x *Exporter) Lines() int { return x.lines }
+
 // Flush writes the buffered lines and ends the export.
 func (x *Exporter) Flush() error {
 	if err := x.w.Flush(); err != nil {

@@ -210,6 +210,23 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 }
 
+// With --output and --json, export prints the file and the number of its records.
+func TestExportCountsRecords(t *testing.T) {
+	dir, file := fixture(t), filepath.Join(t.TempDir(), "out")
+	for format, want := range map[string]int{"mplp": 4, "openai": 4, "preference": 0, "experiment": 2, "parquet": 4} {
+		var got struct {
+			Output, Format string
+			Records        int
+		}
+		if err := json.Unmarshal([]byte(exported(t, dir, "--format", format, "--output", file, "--json")), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Output != file || got.Format != format || got.Records != want {
+			t.Errorf("got %+v, want %s, %s and %d records", got, file, format, want)
+		}
+	}
+}
+
 func TestExportStatsCountRatings(t *testing.T) {
 	dir := fixture(t)
 	var r struct {

@@ -20,6 +20,7 @@ type ExportJob struct {
 	Agent, Session string // filters: name of the agent, id of the session; "": no filter
 	Out            io.Writer
 	Seen           func() // called for each sample or session that is read; nil: not called
+	Records        int    // set by Write: JSON lines, or rows of a Parquet file
 }
 
 // Write writes the selection in one of the formats.
@@ -30,7 +31,11 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 		if err != nil {
 			return err
 		}
-		if err := x.Samples(ctx, p.Add); err != nil {
+		err = x.Samples(ctx, func(s *session.StoredSample) error {
+			x.Records++
+			return p.Add(s)
+		})
+		if err != nil {
 			return err
 		}
 		return p.End()
@@ -46,6 +51,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	default:
 		err = x.sessions(ctx, lines.Chat)
 	}
+	x.Records = lines.Lines()
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type Options struct {
 	// Within reports that the server serves other code of the same process: the server receives no
 	// signals and writes no run.json.
 	Within bool
+	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil: not written.
+	Addresses io.Writer
 	// UserRunFile is the path of the run file of this user, which verbs in other folders read; "" for none.
 	UserRunFile string
 }

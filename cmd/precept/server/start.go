@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -128,14 +129,20 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	if s.options.Ready == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
 	}
+	file := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
 	if !s.options.Within {
 		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
 			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
-		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}); err != nil {
+		if err := WriteRunFile(s.cfg.DataDir, file); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
 		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
+	}
+	if s.options.Addresses != nil {
+		if err := json.NewEncoder(s.options.Addresses).Encode(file); err != nil {
+			s.log.Warn("the addresses cannot be written to standard output", "error", err)
+		}
 	}
 	if s.options.Ready != nil {
 		s.options.Ready(data, adminURL)

@@ -1,0 +1,40 @@
+package learning
+
+import (
+	"encoding/json"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// demo --json prints the true and the measured effect of each lesson, and nothing else, on standard output.
+func TestDemoPrintsItsResultAsJSON(t *testing.T) {
+	t.Parallel()
+	var got struct {
+		Sessions int
+		Lessons  []struct {
+			Name      string
+			True      float64  `json:"true_effect"`
+			Effect    *float64 `json:"effect"`
+			NInjected int64    `json:"n_injected"`
+			Verdict   string
+		}
+		Success struct {
+			With float64 `json:"with_precept"`
+			None float64 `json:"without_lessons"`
+			Best float64 `json:"best_possible"`
+		}
+	}
+	out := harness.MustVerb(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
+		t.Errorf("got %s\nwant 400 sessions, 8 lessons and three rates of success", out)
+	}
+	for _, l := range got.Lessons {
+		if l.Name == "reproduce-before-fixing" && (l.True != 0.22 || l.Effect == nil || l.NInjected == 0 || l.Verdict == "") {
+			t.Errorf("got %+v, want the true effect 0.22 and a measured effect", l)
+		}
+	}
+}
