@@ -13,38 +13,39 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// access is an Access, digested.
+// access is the parsed form of an Access: the digests of the tokens, and the host names of this server.
 type access struct {
 	holders       []holder
 	hosts         map[string]bool // lower case, without port
-	anyIP         bool            // the listener listens on every address: each IP literal may be ours
+	anyIP         bool            // the listener listens on every address, so that any IP address in a Host header is accepted
 	publicMetrics bool
 }
 
+// digest parses an Access. listen is the address of the admin listener, whose host name is accepted, too.
 func digest(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find returns the last match, so that the token of an operator keeps the role of an operator
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // byDigest returns the last match: a token in both lists has the role operator
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
 		}
-		one := holder{sum: sum, role: operator}
+		h := holder{sum: sum, role: operator}
 		if i < len(a.Viewers) {
-			one.role = viewer
+			h.role = viewer
 		}
-		out.holders = append(out.holders, one)
+		out.holders = append(out.holders, h)
 	}
-	own, _, err := net.SplitHostPort(listen)
+	listenHost, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		own = listen
+		listenHost = listen
 	}
-	if ip, err := netip.ParseAddr(own); own == "" || (err == nil && ip.IsUnspecified()) {
+	if ip, err := netip.ParseAddr(listenHost); listenHost == "" || (err == nil && ip.IsUnspecified()) {
 		out.anyIP = true
 	}
-	for _, h := range append([]string{own}, a.Hosts...) {
+	for _, h := range append([]string{listenHost}, a.Hosts...) {
 		if h != "" {
 			out.hosts[hostName(h)] = true
 		}
@@ -52,15 +53,16 @@ func digest(a Access, listen string) (*access, error) {
 	return out, nil
 }
 
+// digestToken returns the SHA-256 of a token of the configuration, which is plain text or sha256:<hex>.
 func digestToken(t string) (sum [sha256.Size]byte, err error) {
-	text, hashed := strings.CutPrefix(t, "sha256:")
-	if !hashed {
+	hexSum, isHash := strings.CutPrefix(t, "sha256:")
+	if !isHash {
 		if strings.TrimSpace(t) == "" {
 			return sum, fmt.Errorf("an admin token is empty: %w", errNoToken)
 		}
 		return sha256.Sum256([]byte(t)), nil
 	}
-	raw, err := hex.DecodeString(text)
+	raw, err := hex.DecodeString(hexSum)
 	if err != nil || len(raw) != sha256.Size {
 		return sum, fmt.Errorf("an admin token is not SHA-256 in hex behind sha256:")
 	}
@@ -68,14 +70,15 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// find returns the holder of a token. Every token is compared, so that the time reveals nothing.
-func (a *access) find(token string) (found holder, ok bool) {
-	found, ok = a.holder(sha256.Sum256([]byte(token)))
+// byToken returns the holder of a token in plain text.
+func (a *access) byToken(token string) (found holder, ok bool) {
+	found, ok = a.byDigest(sha256.Sum256([]byte(token)))
 	return found, ok && token != ""
 }
 
-// holder returns the holder of a token's digest while the token is valid.
-func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
+// byDigest returns the holder of the token with a digest; ok is false for an unknown or removed token. Every
+// token is compared in constant time, so that the duration does not depend on the token.
+func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
 			found, ok = a.holders[i], true
@@ -84,8 +87,8 @@ func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// isOwnHost reports whether a Host header names this server. The port is ignored: a rebinding attack
-// needs a name under its control, and containers map ports.
+// isOwnHost reports whether a Host header names this server. The port is ignored, because containers map
+// ports, and an attacker by DNS rebinding controls a name and no port.
 func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {
@@ -132,7 +135,8 @@ type holder struct {
 // printed by `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf returns the holder of the request's token, a viewer for public metrics.
+// holderOf returns the holder of the request's token. A request for public metrics has no token; its holder
+// is a viewer.
 func holderOf(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h

@@ -19,10 +19,10 @@ func describe(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", description)
 }
 
-// answer writes a value as JSON, or an error.
+// answer sends value as JSON with status 200. A non-nil err is returned instead, for Server.fail.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
-		if errors.Is(err, errBeingMade) {
+		if errors.Is(err, errComputing) {
 			c.Response().Header().Set("Retry-After", "5")
 		}
 		return err
@@ -61,9 +61,9 @@ func (s *Server) apiSamples(c echo.Context) error {
 // apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
 
-// apiExport answers GET /api/export with a file: the selection of the samples' page, or the
-// sessions of the selection. The file is sent while the samples are read. A failing store aborts
-// the connection, so that an incomplete file is not taken for a complete one.
+// apiExport answers GET /api/export with a file of the samples that the query selects, or of the coins of
+// their sessions (format=experiment). The file is sent while the samples are read. If the store fails, the
+// connection is aborted, so that the client does not take an incomplete file for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p)
@@ -74,7 +74,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	switch {
 	case p.err != nil:
 		return p.err
-	case e.Format == "experiment" && !ofDraws(q):
+	case e.Format == "experiment" && !selectsDraws(q):
 		return echo.NewHTTPError(http.StatusBadRequest, "draws are selected by tenant, since, until and lesson: "+
 			"omit family, quality, agent and session for format=experiment")
 	case q.After != "":
@@ -97,11 +97,11 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte, so that an earlier error can have its own
-// status.
+// lateHeader sends the response header with the first byte of the body. An error before that byte is
+// answered with its own status.
 type lateHeader struct {
 	*echo.Response
-	kind, name string
+	kind, name string // content type and file name
 }
 
 func (l *lateHeader) start() {

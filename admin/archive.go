@@ -13,6 +13,8 @@ import (
 	"precept/store"
 )
 
+// transcript returns the session that a request names, from the turn of the query key from on. The first
+// part of a transcript has the lessons near the session, too.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -25,12 +27,13 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	prices := s.options.Program.Prices()
 	t.Cost = prices.cost(&t.SessionItem)
-	if from > 0 { // a later part of the transcript, or a program that follows the session
+	if from > 0 { // the first part has the near lessons
 		return t, nil
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
-	if err != nil { // the transcript is more important
-		s.log(c).Warn("the lessons near a session cannot be read", "session", t.ID, "error", err)
+	if err != nil { // the transcript is sent without the near lessons
+		s.log(c).Warn("the lessons near a session cannot be read; its page shows only the lessons that matched",
+			"session", t.ID, "error", err)
 	}
 	for _, m := range near {
 		t.Fates = append(t.Fates, store.Fate{Slug: m.Slug, State: store.NotMatched, Why: m.Why})
@@ -60,8 +63,9 @@ func sampleQuery(p *params) *store.SampleQuery {
 	return q
 }
 
-// ofDraws reports whether a selection of samples is also a selection of draws.
-func ofDraws(q *store.SampleQuery) bool {
+// selectsDraws reports whether every filter of a selection of samples also applies to draws, the coins of
+// format=experiment. A draw has a tenant, a lesson and a time only.
+func selectsDraws(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }
 
@@ -76,16 +80,17 @@ func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.Sample
 	return q, l, storeFault(err)
 }
 
-// rate stores a validated feedback.
+// rate stores one validated entry of feedback.
 func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	done, err := s.options.Write.Rate.Rate(c.Request().Context(), tenant, p)
 	return done, storeFault(err)
 }
 
-// erase deletes the stored data of a session or a tenant.
+// erase deletes the stored data of a session, or of a tenant if session is empty. erase returns the number
+// of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.Erased() // a failed deletion may have deleted a part
+	s.Erased() // also after an error, because a part may be deleted
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -93,8 +98,8 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased empties the caches that may hold deleted sessions. Every deletion calls Erased: here, on another
-// replica, or by age.
+// Erased empties the caches that may hold deleted sessions. Every deletion calls Erased, whether it comes
+// from the dashboard, from another replica or from the retention.
 func (s *Server) Erased() { s.recent.clear() }
 
 // health returns the state of precept, for pages and programs.
@@ -104,7 +109,8 @@ func (s *Server) health(c echo.Context) Health {
 	return h
 }
 
-// storeFault converts an error of the store to a message for the caller.
+// storeFault converts an error of the store to an HTTP error with a remedy. nil and context.Canceled are
+// returned unchanged.
 func storeFault(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
@@ -116,7 +122,7 @@ func storeFault(err error) error {
 		return echo.NewHTTPError(http.StatusNotFound, "no data of this session is stored: "+
 			"the session is unknown, deleted, opted out, or its first turn is not stored yet")
 	}
-	if errors.Is(err, errBeingMade) {
+	if errors.Is(err, errComputing) {
 		return echo.NewHTTPError(http.StatusServiceUnavailable, "the sessions are being counted; try again in a few seconds").SetInternal(err)
 	}
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {

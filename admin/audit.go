@@ -14,24 +14,25 @@ import (
 	"precept/internal/file"
 )
 
-// auditFile is where in the data directory every action of an admin is noted, a line of JSON each.
+// auditFile is the name of the file in the data directory with one JSON line per action of an admin.
 const auditFile = "audit.jsonl"
 
 const (
-	auditShown = 50
-	auditRead  = 256 << 10 // bytes from the end of the file that a start reads
+	auditShown = 50        // number of actions on the health page
+	auditRead  = 256 << 10 // number of bytes from the end of the file that a start reads
 	detailKey  = "audit"   // key of the echo context: description of the action
 )
 
-// audit records actions. If the file cannot be written, the newest actions stay in memory, and the
-// log reports the failure.
+// audit is the log of the actions of admins, in a file and, for the newest actions, in memory. If the file
+// cannot be written, the newest actions stay in memory, and the server's log reports the failure.
 type audit struct {
 	path string // "": the log is kept in memory only
 	mu   sync.Mutex
-	list []Noted
+	list []Noted // newest actions, oldest first; at most 2*auditShown
 }
 
-// openAudit reads the newest recorded actions.
+// openAudit returns the audit log of a data directory with its newest actions. With an error the log is
+// usable, and lacks older actions.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {
@@ -51,28 +52,29 @@ func openAudit(dir string) (*audit, error) {
 			return a, err
 		}
 	}
-	text, err := io.ReadAll(f)
-	for line := range bytes.Lines(text) {
+	tail, err := io.ReadAll(f)
+	for line := range bytes.Lines(tail) {
 		var n Noted
 		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line, and a line of a crash, may be cut
-			a.keep(n)
+			a.remember(n)
 		}
 	}
 	return a, err
 }
 
-func (a *audit) keep(n Noted) {
+// remember adds an action to the list in memory.
+func (a *audit) remember(n Noted) {
 	a.list = append(a.list, n)
 	if len(a.list) > 2*auditShown {
 		a.list = slices.Clone(a.list[auditShown:])
 	}
 }
 
-// note writes an action down.
-func (a *audit) note(n Noted) error {
+// add adds an action to the list in memory and appends it to the file.
+func (a *audit) add(n Noted) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.keep(n)
+	a.remember(n)
 	if a.path == "" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is the JSON input of chart.js: values over time, some with an interval.
+// chart is the JSON input of chart.js: lines of values over time, some with an interval.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
@@ -20,6 +20,7 @@ type chart struct {
 	Marks  []marker `json:"marks,omitempty"`
 }
 
+// series is one line of a chart: a value for each of the chart's days. A null value leaves a gap.
 type series struct {
 	Name   string     `json:"name"`
 	Colour string     `json:"colour"` // name of a CSS custom property in style.css
@@ -30,7 +31,7 @@ type series struct {
 
 // marker is a labelled vertical line in a chart, such as a planned evaluation.
 type marker struct {
-	At   int64  `json:"at"`
+	At   int64  `json:"at"` // Unix seconds
 	Text string `json:"text"`
 }
 
@@ -43,12 +44,13 @@ func charts() g.Node {
 // nil for fewer than two days.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
-	if err != nil || len(c.Days) < 2 { // encoding a chart does not fail
+	if err != nil || len(c.Days) < 2 { // err is always nil for a chart
 		return nil
 	}
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
 }
 
+// unixDay returns the Unix time of the start of a UTC day such as 2026-01-31; 0 for another text.
 func unixDay(date string) int64 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -76,9 +78,10 @@ func effectChart(label string, looks []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns the effect at the end of each day with the planned trials marked, as chart
-// and table. With fewer than two days, the chart shows since: the effects that the dashboard has
-// shown since the start of the server. The result is nil if since has fewer than two effects.
+// effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the
+// evaluations of planned trials. For fewer than two days, the chart shows the effects in since instead,
+// which the dashboard has shown since the start of the server. The result is nil if since has fewer than
+// two effects, too.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {

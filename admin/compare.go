@@ -19,7 +19,7 @@ type Comparison struct {
 	Measures []ComparedMeasure  `json:"measures"`
 	Lessons  []ComparedLesson   `json:"lessons"`
 	Choices  []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
-	Read     int                `json:"read"`    // sessions whose rows were read
+	Read     int                `json:"read"`    // number of sessions that were read, before the filters
 	Back     time.Time          `json:"back_to"` // start of the oldest of these sessions
 }
 
@@ -38,14 +38,14 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with its 95% interval, valid for one look. The interval of fewer than 10
-// sessions is null.
+// Estimate is a mean with its 95% interval, which is valid for one look. With fewer than 10 sessions the
+// interval is null.
 type Estimate struct {
-	Sessions int      `json:"sessions"` // with the value; for success, a run counts once
+	Sessions int      `json:"sessions"` // number of sessions that have the value; for success, a run counts once
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
-	variance float64
+	variance float64  // of the mean; +Inf for fewer than 10 sessions
 }
 
 // ComparedLesson is a lesson with its injected sessions and their mean reward on both sides.
@@ -64,8 +64,8 @@ type InjectedSide struct {
 	rewarded int
 }
 
-// comparedLeast is the number of sessions below which there is no interval.
-const comparedLeast = 10
+// minCompared is the smallest number of sessions for which an interval is computed.
+const minCompared = 10
 
 // t95 approximates the 97.5% quantile of Student's t for n values, within 0.02 from 10 values on.
 func t95(n int) float64 {
@@ -73,15 +73,16 @@ func t95(n int) float64 {
 	return 1.96 + 2.37/df + 2.8/(df*df)
 }
 
-// measureOf is one measure of sessions. ok is false for a session without the value.
-type measureOf struct {
+// sessionMeasure is a number that a session has, such as its turns.
+type sessionMeasure struct {
 	name  string
-	share bool // the values are from 0 to 1
-	value func(x *store.SessionItem) (v float64, ok bool)
+	share bool                                            // the values are from 0 to 1
+	value func(x *store.SessionItem) (v float64, ok bool) // ok is false for a session without the value
 }
 
-func measuresOfSessions(p *Prices) []measureOf {
-	return []measureOf{
+// sessionMeasures returns the measures of a comparison, in the order of the page.
+func sessionMeasures(p *Prices) []sessionMeasure {
+	return []sessionMeasure{
 		{"success", true, func(x *store.SessionItem) (float64, bool) {
 			if x.Reward == nil {
 				return 0, false
@@ -113,12 +114,13 @@ func measuresOfSessions(p *Prices) []measureOf {
 	}
 }
 
-// compare compares the sessions of two values of a dimension.
+// compare compares the sessions of two agents, or of two models if by is model. a and b are the names; an
+// empty name means the one with the most sessions.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
-	of, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
+	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
 	if by == "model" {
-		of, choices = func(x *store.SessionItem) string { return x.Model }, facets.Models
+		valueOf, choices = func(x *store.SessionItem) string { return x.Model }, facets.Models
 	}
 	if a == "" && len(choices) > 0 {
 		a = choices[0].Value
@@ -136,7 +138,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			continue
 		}
 		for i, side := range [2]*ComparedSide{&c.A, &c.B} {
-			if side.Value != "" && strings.EqualFold(of(x), side.Value) {
+			if side.Value != "" && strings.EqualFold(valueOf(x), side.Value) {
 				sides[i] = append(sides[i], x)
 				side.Sessions++
 				if x.Reward != nil {
@@ -145,9 +147,9 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			}
 		}
 	}
-	for _, m := range measuresOfSessions(p) {
-		one, two := m.estimate(sides[0]), m.estimate(sides[1])
-		c.Measures = append(c.Measures, ComparedMeasure{m.name, one, two, minus(&one, &two)})
+	for _, m := range sessionMeasures(p) {
+		estimateA, estimateB := m.estimate(sides[0]), m.estimate(sides[1])
+		c.Measures = append(c.Measures, ComparedMeasure{m.name, estimateA, estimateB, minus(&estimateA, &estimateB)})
 	}
 	c.Lessons = comparedLessons(&sides)
 	return c
@@ -155,7 +157,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 
 // estimate returns the mean of a measure. A share uses the largest variance that values from 0 to 1
 // with this mean can have, so that equal rewards do not make an interval without width.
-func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
+func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
 	for _, x := range list {
@@ -175,7 +177,7 @@ func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
 	n := float64(e.Sessions)
 	mean := sum / n
 	e.Mean, e.variance = &mean, math.Inf(1)
-	if e.Sessions < comparedLeast {
+	if e.Sessions < minCompared {
 		return e
 	}
 	variance := max(squares-n*mean*mean, 0) / (n - 1)
@@ -184,12 +186,12 @@ func (m *measureOf) estimate(list []*store.SessionItem) (e Estimate) {
 		variance = p * (1 - p)
 	}
 	e.variance = variance / n
-	e.span(m.share)
+	e.setInterval(m.share)
 	return e
 }
 
-// span sets the interval around the mean.
-func (e *Estimate) span(share bool) {
+// setInterval sets Low and High from the mean and its variance. share limits High to 1.
+func (e *Estimate) setInterval(share bool) {
 	half := t95(e.Sessions) * math.Sqrt(e.variance)
 	low, high := *e.Mean-half, *e.Mean+half
 	if low = max(low, 0); share {
@@ -198,7 +200,7 @@ func (e *Estimate) span(share bool) {
 	e.Low, e.High = &low, &high
 }
 
-// minus returns the difference of two means.
+// minus returns the difference a - b of two means, with its interval if both sides have one.
 func minus(a, b *Estimate) (d Estimate) {
 	if a.Mean == nil || b.Mean == nil {
 		return d

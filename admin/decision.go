@@ -15,11 +15,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is a possible action with its consequence.
+// action is an action on a lesson with its button and its consequence in words.
 type action struct {
 	key               lesson.Action
 	name, consequence string
-	asks              bool // the page asks once before the action
+	asks              bool // the button opens the consequence and a second button
 }
 
 // actionsOf returns the possible actions on a lesson in a state.
@@ -55,8 +55,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actionForms returns a form for each possible action, with its consequence. An action that takes the
-// lesson away from sessions opens its consequence and the measurement first.
+// actionForms returns a form for each possible action, with its consequence. An action after which new
+// sessions do not get the lesson needs two clicks: the first opens the consequence and the measurement.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		does := "does-" + string(a.key)
@@ -83,11 +83,11 @@ func measurement(r *report.Row) string {
 	switch {
 	case r == nil || r.NInjected+r.NWithheld == 0:
 		return "No session with a reward has measured the lesson yet."
-	case shownOf(r) == nil:
+	case rowEffect(r) == nil:
 		return fmt.Sprintf("Its effect is still being counted: %s with the lesson, %s without.",
 			countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
 	}
-	e := shownOf(r)
+	e := rowEffect(r)
 	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
 		r.Verdict, e.points(), e.interval(), countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
 	if r.PerWeek >= 1 && lesson.State(r.State).Fires() {
@@ -96,21 +96,21 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautioned returns the reason why the counts present the lesson as a caution, with the numbers of both
-// arms; nil for other lessons. The advice is an arm of its own, whose numbers turned the lesson.
-func (v *lessonView) cautioned() g.Node {
+// cautionNote explains a lesson that the counts turned from advice into a caution; nil for other lessons.
+// The note has the numbers of the advice, which is an arm of its own and was the reason for the change.
+func (v *lessonView) cautionNote() g.Node {
 	if !cautionByCounts(v.row) {
 		return nil
 	}
-	as := v.row
+	advice := v.row
 	for _, o := range v.older {
 		if o.row.Arm == strings.Replace(v.row.Arm, ".caution", "", 1) {
-			as = o.row
+			advice = o.row
 		}
 	}
 	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which the coin withheld it had %s. "+
 		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
-		countOf(as.NInjected, "session"), fixed(as.MeanInjected, 3), countOf(as.NWithheld, "session"), fixed(as.MeanWithheld, 3)))
+		countOf(advice.NInjected, "session"), fixed(advice.MeanInjected, 3), countOf(advice.NWithheld, "session"), fixed(advice.MeanWithheld, 3)))
 }
 
 // cautionByCounts reports whether the counts present an active lesson as a caution.
@@ -118,39 +118,40 @@ func cautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).Fires() && r.State != string(lesson.Caution)
 }
 
-// decided returns the card of the newest decision: the person, the action and the measurement.
-func (v *lessonView) decided(f frame) g.Node {
+// newestDecision returns the newest event of the audit log with the measurement, and a button that undoes
+// the decision if that is possible; nil without an event.
+func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
 	}
 	e := v.events[0]
 	undo := lesson.Action(e.Action).Undo()
-	current := v.lesson != nil && v.lesson.State == e.To
+	undoable := v.lesson != nil && v.lesson.State == e.To
 	return h.Section(
 		h.Class("decided"), labelled("Newest decision"),
 		h.P(
-			inWords(&e), g.Text(" "), timeOf(e.Time),
+			eventText(&e), g.Text(" "), timeOf(e.Time),
 			g.Text(". "), h.A(h.Href("#history"), g.Text("All changes")),
 		),
 		h.P(g.Text(measurement(v.row))),
-		g.Iff(f.Acts && undo != "" && current, func() g.Node {
+		g.Iff(f.Acts && undo != "" && undoable, func() g.Node {
 			return f.decision(v.lesson, undo, f.lesson(v.lesson.Slug), h.Button(h.Class("main"), g.Text(actionName(undo))))
 		}),
 	)
 }
 
-// inWords returns an event of the audit log in words: the person, the action, the change of the state, and
-// the sessions that had measured the lesson.
-func inWords(e *lesson.Event) g.Node {
-	by := cmp.Or(e.By, "precept")
+// eventText returns an event of the audit log in words: the author, the action, the change of the state, and
+// the number of sessions that had measured the lesson.
+func eventText(e *lesson.Event) g.Node {
+	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)
 	if hand != "" && e.By == "" {
-		by = "A person"
+		author = "A person"
 	}
 	if e.Agent != "" {
-		by += " (agent " + e.Agent + ")"
+		author += " (agent " + e.Agent + ")"
 	}
-	text := " " + done(lesson.Action(e.Action)) + " the lesson"
+	text := " " + pastTense(lesson.Action(e.Action)) + " the lesson"
 	switch e.Action {
 	case lesson.TurnCaution:
 		text = " turned the lesson into a caution, by its counts"
@@ -169,16 +170,17 @@ func inWords(e *lesson.Event) g.Node {
 	if e.From != "" && e.To != "" && e.From != e.To {
 		text += fmt.Sprintf(" (%s → %s)", e.From, e.To)
 	}
-	with, ok := number(e.Detail[lesson.DetailWith])
-	without, both := number(e.Detail[lesson.DetailWithout])
+	with, ok := detailCount(e.Detail[lesson.DetailWith])
+	without, both := detailCount(e.Detail[lesson.DetailWithout])
 	if ok && both {
 		text += fmt.Sprintf("; %s with, %s without", countOf(with, "rewarded session"), count(without))
 	}
-	return g.Group{h.Strong(quoted(by)), g.Text(text)}
+	return g.Group{h.Strong(quoted(author)), g.Text(text)}
 }
 
-// number returns a count from the details of an event. A count from a file is a float64.
-func number(v any) (int64, bool) {
+// detailCount returns a count from the details of an event. An event that was read from JSON has its counts
+// as float64.
+func detailCount(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:
 		return n, true
@@ -188,8 +190,8 @@ func number(v any) (int64, bool) {
 	return 0, false
 }
 
-// done returns the past form of an action of the audit log.
-func done(a lesson.Action) string {
+// pastTense returns an action of the audit log as a verb in the past tense, such as approved.
+func pastTense(a lesson.Action) string {
 	known := map[lesson.Action]string{
 		lesson.Approve: "approved", lesson.Reject: "rejected", lesson.StartTrial: "started a trial of", lesson.Pause: "paused",
 		lesson.Resume: "resumed", lesson.Retire: "retired", lesson.Restore: "restored",
@@ -200,12 +202,13 @@ func done(a lesson.Action) string {
 	return cmp.Or(known[a], "changed ("+string(a)+")")
 }
 
+// actionName returns the text of the button that undoes a pause or a retirement.
 func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action} and redirects with a sentence, also after a
-// failure.
+// actOnPage handles POST /lessons/{slug}/{action}. It redirects to the page of the form, which shows the
+// result or the error as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {
@@ -221,7 +224,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 		}
 		return s.seeOther(c, back, slug+" is unchanged: "+err.Error())
 	}
-	s.decided.add(l, s.options.Now())
+	s.decisions.add(l, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf(
 		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State),
 		frameOf(c).lesson(slug))

@@ -8,7 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// diffLimit bounds the work for a diff, in lines: lessons are short, files need not be.
+// diffLimit is the maximum number of lines of each text of a diff. The work grows with the product of both
+// numbers.
 const diffLimit = 400
 
 // diffLine is a line of a diff: added, cut or kept.
@@ -17,7 +18,7 @@ type diffLine struct{ mark, text, kind string }
 // difference returns the lines by which b differs from a, by the longest common subsequence.
 func difference(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
-		all := strings.Split(strings.TrimSpace(bounded(text, textMost)), "\n")
+		all := strings.Split(strings.TrimSpace(bounded(text, maxShownText)), "\n")
 		return all[:min(len(all), diffLimit)]
 	}
 	old, now := lines(a), lines(b)
@@ -51,7 +52,7 @@ func difference(a, b string) (out []diffLine) {
 	return out
 }
 
-// diffOf shows by which lines b differs from a.
+// diffOf returns the difference from a to b as lines with a mark and a class.
 func diffOf(a, b string) g.Node {
 	return h.Pre(h.Class("diff"), g.Map(difference(a, b), func(l diffLine) g.Node {
 		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), quoted(l.text), g.Text("\n"))

@@ -9,7 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// errorResponse returns the response to an error. An unexpected error is answered by its status alone.
+// errorResponse returns err as an HTTP error. Any other error becomes status 500 with a fixed text, and
+// keeps err as Internal for the log.
 func errorResponse(err error) *echo.HTTPError {
 	if foreseen, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return foreseen
@@ -17,14 +18,13 @@ func errorResponse(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
-// explain returns the client's error for err and logs the cause. The message never repeats the
-// client's input.
+// explain returns the HTTP error for the client, without the cause, and logs the cause of an internal error.
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
-	k := errorResponse(err)
-	if k.Internal != nil {
-		s.log(c).Error("the admin listener could not answer a request", "path", c.Path(), "error", k.Internal)
+	response := errorResponse(err)
+	if response.Internal != nil {
+		s.log(c).Error("the admin listener could not answer a request", "path", c.Path(), "error", response.Internal)
 	}
-	return echo.NewHTTPError(k.Code, k.Message)
+	return echo.NewHTTPError(response.Code, response.Message)
 }
 
 // sentence returns the text of an error for people.

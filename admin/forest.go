@@ -16,20 +16,20 @@ import (
 // effect is a measured effect with its 95% interval, in units of reward. A hidden effect is nil.
 type effect struct{ size, lo, hi float64 }
 
-// shownOf returns the effect of a row, nil for an invalid row.
-func shownOf(l *report.Row) *effect {
+// rowEffect returns the effect of a row; nil for a row without an effect yet, or with the verdict invalid.
+func rowEffect(l *report.Row) *effect {
 	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
 		return nil
 	}
 	return &effect{*l.Effect, *l.Lo, *l.Hi}
 }
 
-// globalOf returns the effect of all lessons together.
-func globalOf(g *report.Global) *effect {
-	return shownOf(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
+// globalEffect returns the effect of all lessons together, or nil as rowEffect does.
+func globalEffect(g *report.Global) *effect {
+	return rowEffect(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
 
-// stillCounting replaces a figure while the data does not suffice for the figure.
+// stillCounting is the text in place of a figure for which there is too little data.
 const stillCounting = "counting …"
 
 func (e *effect) points() string {
@@ -46,7 +46,7 @@ func (e *effect) interval() string {
 	return points(&e.lo) + " to " + points(&e.hi)
 }
 
-// tone returns the colour of an interval that excludes 0.
+// tone returns good for an interval above 0, bad for an interval below 0, else an empty string.
 func (e *effect) tone() string {
 	switch {
 	case e != nil && e.lo > 0:
@@ -58,7 +58,7 @@ func (e *effect) tone() string {
 	}
 }
 
-// Sizes of the forest plot, in units of the SVG, so that no style attribute is needed.
+// Sizes of the forest plot, in units of its SVG.
 const (
 	plotWidth  = 240.0
 	plotMargin = 10.0
@@ -70,9 +70,9 @@ type axis struct {
 	lo, hi, step float64
 }
 
-// fit returns an axis that shows all effects and most intervals: the widest intervals, of lessons
-// with little data, are cut at the ends. zoom is the reach on both sides of 0 in points; 0: fitted,
-// negative: everything.
+// fit returns the axis for effects and true effects. A positive zoom is the reach of the axis on both sides
+// of 0, in points. With zoom 0, the axis contains all effects, and cuts the widest intervals, which belong
+// to lessons with little data. With a negative zoom, the axis contains all intervals.
 func fit(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)
@@ -106,7 +106,7 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// rounded widens an axis to four to eight whole steps.
+// rounded returns the axis from lo to hi, widened to four to eight whole steps.
 func rounded(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -118,8 +118,8 @@ func rounded(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// place returns the position of an effect in the drawing; values beyond the axis are drawn at its
-// end.
+// place returns the x coordinate of an effect in the drawing. An effect beyond the axis has the coordinate
+// of the end of the axis.
 func (a axis) place(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
@@ -127,7 +127,7 @@ func (a axis) place(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// ticks returns the effects with a mark on the axis.
+// ticks returns the effects that the axis marks: the multiples of step from lo to hi.
 func (a axis) ticks() (out []float64) {
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
 		out = append(out, i*a.step)
@@ -203,7 +203,7 @@ const (
 	sparkHeight = 22.0
 )
 
-// spark draws the last days of an effect; empty for fewer than two.
+// spark returns a line of the effect over the last 60 days; nil for fewer than two days.
 func spark(days []report.Band) g.Node {
 	const most = 60
 	days = days[max(0, len(days)-most):]

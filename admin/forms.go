@@ -8,8 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filters returns a form for a page with another query; clear is the link to the page without a
-// query, empty without one.
+// filters returns the form of a page's filters. clear is the address of the page without filters; empty if
+// no filter is set.
 func filters(action, name, clear string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), labelled(name), g.Group(fields),
@@ -25,7 +25,7 @@ func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// entry returns a text input; more are further attributes.
+// entry returns a text input. more are further attributes of the input.
 func entry(name, value, size string, more ...g.Node) g.Node {
 	return h.Input(
 		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(more),
@@ -40,10 +40,10 @@ func dateField(label, name, value, example string) g.Node {
 	return wordField(label, name, value, "11", h.Placeholder(example))
 }
 
-// choice is an option of a list: the value of the query, and the text.
+// choice is an option of a selection: Key is the value in the query, Name is the shown text.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter: the words, and no restriction.
+// anyOf returns the options of a filter: any, which does not restrict, and the words.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {

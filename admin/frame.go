@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// shown is the page that a handler returns.
+// shown is a page as its handler makes it; Server.show adds the frame.
 type shown struct {
 	Title   string
 	Main    func(frame) g.Node // the content of the page
@@ -33,7 +33,7 @@ type counted struct {
 	Old bool // newer figures are being computed
 }
 
-// frame holds the surroundings of a page, and makes links and forms.
+// frame holds the navigation and the request of a page, and makes links and forms.
 type frame struct {
 	page   shown
 	Nav    []link
@@ -80,8 +80,9 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// With returns a link to this page with the query changed: an empty value removes its key. Changing
-// the order or a filter goes back to the first page of rows.
+// With returns the address of this page with other values of the query, which are pairs of key and value. An
+// empty value removes its key. The address is of the first page of rows, because another order or filter
+// changes the rows of each page.
 func (f frame) With(query ...string) string {
 	q := maps.Clone(f.query)
 	q.Del("page")
@@ -99,14 +100,14 @@ func (f frame) With(query ...string) string {
 // of rules files.
 func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
-		return f.Link("/rules") + "#" + sectionPlace(slug)
+		return f.Link("/rules") + "#" + sectionAnchor(slug)
 	}
-	return f.Link(part("/lessons/", slug, action))
+	return f.Link(joinPath("/lessons/", slug, action))
 }
 
 // session returns the address of a session's page or action.
 func (f frame) session(id string, action ...string) string {
-	return f.Link(part("/sessions/", id, action))
+	return f.Link(joinPath("/sessions/", id, action))
 }
 
 // rewarded returns the address of the rewarded sessions of a lesson in an arm, in the window of the
@@ -122,7 +123,8 @@ func (f frame) rewarded(slug, arm string, more ...string) string {
 	return f.Link("/sessions", append(query, more...)...)
 }
 
-// arm returns a number of rewarded sessions of a lesson in an arm, with a link to the sessions.
+// arm returns n, the number of rewarded sessions of a lesson in an arm, as a link to these sessions. more
+// are further pairs of the link's query.
 func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
@@ -135,13 +137,15 @@ func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
 }
 
 // run returns the address of a run's page.
-func (f frame) run(name string) string { return f.Link(part("/runs/", name, nil)) }
+func (f frame) run(name string) string { return f.Link(joinPath("/runs/", name, nil)) }
 
-func part(of, name string, action []string) string {
-	return strings.Join(append([]string{of + url.PathEscape(name)}, action...), "/")
+// joinPath returns prefix with the escaped name and the parts of action.
+func joinPath(prefix, name string, action []string) string {
+	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
 }
 
-// clear returns the address of this page without the filter keys, if the query has one of them.
+// clear returns the address of this page without its query if the query has one of the keys, else an empty
+// string.
 func (f frame) clear(keys ...string) string {
 	if f.has(keys...) {
 		return f.Link(f.path)
@@ -157,8 +161,8 @@ func (f frame) has(keys ...string) bool {
 // csrfInput returns the field that permits a form to write.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decision returns a form that acts on a lesson in the version that the person saw, and returns to
-// back.
+// decision returns a form that does action a on lesson l and then opens the address back. The form sends
+// the hash and the state of l, so that the action fails if the lesson has changed since the page was made.
 func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrfInput(),
@@ -167,8 +171,8 @@ func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children
 	)
 }
 
-// sorter returns a column heading that sorts the page: in the most useful direction first (down:
-// largest first), reversed on the second click.
+// sorter returns a column heading that sorts the page by key. The first click sorts the largest first if
+// down is true, else the smallest first. The second click reverses the order.
 func (f frame) sorter(key, name, text string, down bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := when(down, 1, 0)
@@ -217,8 +221,8 @@ func pagerOf(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), labelled("Rows"), g.Group(children))
 }
 
-// olderPager returns links through a list from the newest entry on: to the start, and to the
-// entries after next.
+// olderPager returns the links of a list that begins with the newest entry: to its start if the page begins
+// after the position after, and to the entries after the position next.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerOf(
 		shown,

@@ -10,7 +10,8 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek sums the last seven days, or a shorter window.
+// lastWeek returns the sum of the days of the last week, today included. With a shorter window, days has
+// fewer days.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
@@ -25,7 +26,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// week returns the address of the sessions of the last seven days, or of a shorter window, in an arm.
+// week returns the address of the sessions of an arm in the last seven days, or in the window of the query
+// if that is shorter.
 func (f frame) week(arm string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
@@ -34,10 +36,11 @@ func (f frame) week(arm string) string {
 	return f.Link("/sessions", "arm", arm, "range", "7d")
 }
 
-// gains returns the figures below the net: both arms, the proven lessons and the cost.
+// gains returns the figures of the overview below the net result: the effect of all lessons together, both
+// arms, the proven lessons and the cost.
 func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
-	e := globalOf(&r.Global)
+	e := globalEffect(&r.Global)
 	helps, harms := 0, 0
 	for i := range r.Lessons {
 		switch r.Lessons[i].Verdict {

@@ -13,8 +13,8 @@ type term struct {
 	Key  string
 	Name string
 	Unit string // unit of the number; empty for words and plain counts
-	More string // section of the help
-	Text string
+	More string // help page and its section: PAGE#anchor
+	Text string // definition
 }
 
 // glossary defines every number and every technical word of the dashboard.
@@ -70,7 +70,7 @@ func glossary() []term {
 	}
 }
 
-// termOf returns a word of the glossary. A test fails for a word without a definition.
+// termOf returns the term of a key. A key without a definition is its own name; a test fails for such a key.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
@@ -80,7 +80,7 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// word returns a word of the glossary with its definition at hover, tap or key.
+// word returns the name of a term as a button that shows the definition.
 func word(key string) g.Node { return wordOf(termOf(key)) }
 
 func wordOf(t term) g.Node {
@@ -89,7 +89,7 @@ func wordOf(t term) g.Node {
 	)
 }
 
-// definition returns the text that opens at a word.
+// definition returns the box that opens at the button of a term.
 func definition(t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
@@ -103,7 +103,7 @@ func definition(t term) g.Node {
 type stat struct {
 	term  term
 	value string
-	note  string // comparison or start
+	note  string // second line, such as the interval
 	tone  string // good, bad, warn or empty
 	href  string // page with the sessions or lessons behind the value; empty: no link
 }

@@ -31,7 +31,8 @@ func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic to a 500 without its text; an aborted connection stays aborted.
+// recover converts a panic of a handler to status 500, without the text of the panic, which may hold data of
+// a session. A panic with http.ErrAbortHandler continues, and aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -39,7 +40,7 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 			if p == nil {
 				return
 			}
-			if gone, ok := p.(error); ok && errors.Is(gone, http.ErrAbortHandler) {
+			if abort, ok := p.(error); ok && errors.Is(abort, http.ErrAbortHandler) {
 				panic(p)
 			}
 			err = fmt.Errorf("panic: %s", redact.PanicKind(p))
@@ -48,8 +49,9 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses a foreign name: a page on evil.example that was rebound to this address may not
-// read a byte. Probes use any name of their platform, and learn nothing.
+// checkHost refuses requests with a foreign Host header. Otherwise the scripts of another site, whose name
+// was rebound to this address, could read the dashboard. Probes are exempt: platforms probe by any name, and
+// the response holds no data.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -63,7 +65,8 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authorize admits requests with a token or a session.
+// authorize admits requests with a valid token or with the cookie of a logged-in browser, and keeps the
+// holder of the token in the context.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		a := s.access.Load()
@@ -72,18 +75,18 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if auth := c.Request().Header.Values(echo.HeaderAuthorization); len(auth) > 0 {
 			token, bearer := bearerToken(auth[0])
-			if who, ok := a.find(token); ok && len(auth) == 1 && bearer {
-				c.Set(holderKey, who)
+			if h, ok := a.byToken(token); ok && len(auth) == 1 && bearer {
+				c.Set(holderKey, h)
 				return next(c)
 			}
-			return s.refuse(c)
+			return s.wrongToken(c)
 		}
-		if one, who, ok := s.session(c, a); ok {
-			c.Set(sessionKey, one)
-			c.Set(holderKey, who)
+		if sess, h, ok := s.session(c, a); ok {
+			c.Set(sessionKey, sess)
+			c.Set(holderKey, h)
 			return next(c)
 		}
-		return s.unknown(c)
+		return s.missingToken(c)
 	}
 }
 
@@ -92,26 +95,28 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// session returns the session of the request's cookie, and the holder of its token.
+// session returns the session of the request's cookie, and the holder of the token of its login. ok is false
+// if the token was removed since.
 func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
 		return nil, holder{}, false
 	}
-	one, ok := s.sessions.get(cookie.Value)
+	sess, ok := s.sessions.get(cookie.Value)
 	if !ok {
 		return nil, holder{}, false
 	}
-	who, ok := a.holder(one.token)
-	return one, who, ok
+	h, ok := a.byDigest(sess.token)
+	return sess, h, ok
 }
 
-// checkWrite protects writes with a cookie, which a browser sends for foreign pages, too.
+// checkWrite refuses writes that a page of another site sends through a logged-in browser, because the
+// browser adds the cookie to them. A write with a cookie needs this server's Origin and the CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		one, cookie := c.Get(sessionKey).(*session)
+		sess, hasSession := c.Get(sessionKey).(*session)
 		r := c.Request()
-		if !cookie || isRead(r) {
+		if !hasSession || isRead(r) {
 			return next(c)
 		}
 		if !ownOrigin(r) {
@@ -120,17 +125,17 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = r.PostFormValue(csrfField) // a query would end in logs and histories
+			token = r.PostFormValue(csrfField) // the query is not read: addresses are kept in logs and histories
 		}
-		if !one.vouches(token) {
+		if !sess.hasCSRF(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")
 		}
 		return next(c)
 	}
 }
 
-// ownOrigin reports whether a browser's request comes from this server's pages. Programs send
-// neither header.
+// ownOrigin reports whether the headers Sec-Fetch-Site and Origin are those of a request from this server's
+// pages. A request without both headers, which programs send, passes.
 func ownOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
@@ -143,15 +148,15 @@ func ownOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// unbase removes the base path, unless a proxy has removed it.
-func (s *Server) unbase(next echo.HandlerFunc) echo.HandlerFunc {
+// stripBase removes the base path from the address of a request, unless a proxy has removed the base path.
+func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		c.Request().URL = s.below(c.Request().URL)
+		c.Request().URL = s.withoutBase(c.Request().URL)
 		return next(c)
 	}
 }
 
-// audited records every request that may write, after its response.
+// audited adds every request that may write to the audit log, after the handler.
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -174,8 +179,9 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			n.Status = errorResponse(err).Code
 		}
-		if e := s.audit.note(n); e != nil {
-			s.options.Log.Error("action could not be written to the audit log", "file", auditFile, "error", e)
+		if e := s.audit.add(n); e != nil {
+			s.options.Log.Error("an action could not be written to the audit log; the health page shows the action until the "+
+				"restart: check the space and the permissions of the data directory", "file", auditFile, "error", e)
 		}
 		return err
 	}
@@ -189,8 +195,8 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// permit refuses operators' routes to viewers, after the audit, so that an attempt is recorded. A
-// search is refused on any route, because its result would reveal conversations.
+// permit refuses to viewers all writes, the routes that are not viewable, and searches, whose results would
+// reveal conversations. permit runs inside of audited, so that a refused write is in the audit log.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -210,22 +216,22 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// fail answers the error of a handler. A logged-in person gets a page with the navigation.
+// fail sends the response to an error of a handler: a page for a logged-in browser, else JSON.
 func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	k := s.explain(c, err)
+	response := s.explain(c, err)
 	if c.Request().Method == http.MethodHead {
-		_ = c.NoContent(k.Code) // the client is gone
+		_ = c.NoContent(response.Code) // fails only if the client has left
 		return
 	}
-	_, in := c.Get(holderKey).(holder)
-	if in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		what := when(k.Code == http.StatusNotFound, "Page not found", "The request failed")
-		if s.show(c, shown{Title: what, Main: failedPage, Err: k}) == nil {
+	_, loggedIn := c.Get(holderKey).(holder)
+	if loggedIn && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		pageTitle := when(response.Code == http.StatusNotFound, "Page not found", "The request failed")
+		if s.show(c, shown{Title: pageTitle, Main: failedPage, Err: response}) == nil {
 			return
 		}
 	}
-	_ = c.JSON(k.Code, map[string]string{"error": fmt.Sprint(k.Message)})
+	_ = c.JSON(response.Code, map[string]string{"error": fmt.Sprint(response.Message)})
 }

@@ -7,8 +7,8 @@ import (
 	"precept/store"
 )
 
-// Health is the state of precept. The account counts since the creation of the data directory, all
-// other figures since the server's start.
+// Health is the state of precept. The account has counts since the creation of the data directory. The
+// figures of Since are counts since the start of the server.
 type Health struct {
 	Version  string            `json:"version"`
 	Revision string            `json:"revision,omitempty"`
@@ -21,9 +21,9 @@ type Health struct {
 	Store    Stored            `json:"store"`
 	Since    Since             `json:"since_start"`
 	Config   []configs.Setting `json:"config"`
-	Hash     string            `json:"config_hash"` // equal to config_hash in samples
-	Fault    string            `json:"config_fault,omitempty"`
-	Audit    []Noted           `json:"audit"` // the newest actions
+	Hash     string            `json:"config_hash"`            // equal to config_hash in samples
+	Fault    string            `json:"config_fault,omitempty"` // error of the last reload; empty: none
+	Audit    []Noted           `json:"audit"`                  // the newest actions
 }
 
 // Account counts every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
@@ -53,7 +53,7 @@ type Stored struct {
 	Trouble string           `json:"error,omitempty"`
 }
 
-// Since are sums since the start.
+// Since holds counts since the start of the server.
 type Since struct {
 	Exchanges   int64            `json:"exchanges_stored"`
 	Samples     int64            `json:"samples_written"` // a sample that is rebuilt after feedback counts again
@@ -67,8 +67,8 @@ type Since struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// Noted is one action. The object is named by slug or id: a forgotten session must not survive by
-// its client's name.
+// Noted is one entry of the audit log. An entry names a session by its id. The name that a client gave to
+// the session is personal data, and must not stay after the session is deleted.
 type Noted struct {
 	At     time.Time `json:"at"`
 	Who    string    `json:"who"` // address, with a browser's session or a program's token

@@ -28,7 +28,7 @@ func guides() []string {
 	}
 }
 
-// help lists the pages.
+// help shows the list of the pages of the docs, and the results of a search.
 func (s *Server) help(c echo.Context) error {
 	decisions, err := fs.Glob(docs.Pages, "decisions/*.md")
 	if err != nil {
@@ -137,8 +137,9 @@ func (s *Server) helpPage(c echo.Context) error {
 	}})
 }
 
-// readHelp renders a page of a directory of the docs. Raw HTML is dropped, so that a file cannot
-// add a script. Links to other pages lead to their served addresses; other links are dropped.
+// readHelp renders a page of the docs; dir is the directory of the page. Raw HTML is dropped, so that a page
+// cannot add a script. A link to another page gets the address of that page under /help. A link to a file
+// that is not served becomes plain text.
 func readHelp(raw []byte, dir string) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
 		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(helpLinks(dir), 100)),
@@ -158,27 +159,27 @@ type helpLinks string
 
 // Transform implements goldmark's ASTTransformer: goldmark calls it with each parsed page.
 func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context) {
-	var gone []ast.Node
-	lead := func(n ast.Node, to *[]byte) {
-		served, ok := l.served(string(*to))
-		if *to = []byte(served); !ok {
-			gone = append(gone, n)
+	var unserved []ast.Node
+	resolve := func(n ast.Node, target *[]byte) {
+		served, ok := l.served(string(*target))
+		if *target = []byte(served); !ok {
+			unserved = append(unserved, n)
 		}
 	}
 	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n := n.(type) {
 		case *ast.Link:
 			if entering {
-				lead(n, &n.Destination)
+				resolve(n, &n.Destination)
 			}
 		case *ast.Image:
 			if entering {
-				lead(n, &n.Destination)
+				resolve(n, &n.Destination)
 			}
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range gone { // keep the text of the link
+	for _, n := range unserved { // the text of the link takes the place of the link
 		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
 			n.Parent().InsertBefore(n.Parent(), n, c)
 		}
@@ -187,11 +188,11 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 }
 
 // served returns the address of a link's target, and reports whether the target is served.
-func (l helpLinks) served(to string) (string, bool) {
-	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
-		return to, true
+func (l helpLinks) served(target string) (string, bool) {
+	if strings.HasPrefix(target, "#") || strings.HasPrefix(target, "https://") {
+		return target, true
 	}
-	file, anchor, _ := strings.Cut(to, "#")
+	file, anchor, _ := strings.Cut(target, "#")
 	file = path.Join(string(l), file)
 	if _, err := fs.Stat(docs.Pages, file); err != nil || !fs.ValidPath(file) {
 		return "", false

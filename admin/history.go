@@ -10,25 +10,25 @@ import (
 	"precept/inject/lesson"
 )
 
-// history holds effects since the server's start, for the charts of an experiment of less than two
-// days. The history is bounded and in memory.
+// history holds effects since the start of the server, in memory. Charts of an experiment that is younger
+// than two days show these effects.
 type history struct {
 	mu   sync.Mutex
 	seen map[historyKey][]effectAt
 }
 
-// historyKey names an arm, or all lessons of a tenant if Arm is empty.
+// historyKey identifies the effects of an arm, or of all lessons of a tenant together if Arm is empty.
 type historyKey struct{ Tenant, Arm string }
 
-// reportKey names the reports of pages.
+// reportKey identifies a report that pages share.
 type reportKey struct {
 	Tenant      string
 	Window      time.Duration
 	Provisional bool
 }
 
-// whole reports whether the report contains all closed sessions: other selections do not belong on
-// one chart.
+// whole reports whether the report contains all closed sessions and no others. Only such reports enter the
+// history, so that all effects of a chart have one definition.
 func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
 // effectAt is an effect at a moment.
@@ -38,14 +38,15 @@ type effectAt struct {
 }
 
 const (
-	historyKeys  = 256
-	historyLooks = 400
-	historyEvery = 2 * time.Second
+	historyKeys  = 256             // maximum number of keys; further keys are ignored
+	historyLooks = 400             // maximum number of effects per key
+	historyEvery = 2 * time.Second // minimum time between two effects of a key
 )
 
 func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} }
 
-// add keeps an effect, if any; a full history drops every second look.
+// add adds an effect to the history of a key, unless the effect is nil or too soon after the last one. If
+// the key has historyLooks effects, every second one is removed first.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,35 +61,36 @@ func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.seen[key] = append(looks, effectAt{now, *e})
 }
 
-// note keeps the effects of a report of all closed sessions.
-func (h *history) note(tenant string, r *report.Report, now time.Time) {
+// addReport adds the effects of a report to the history. The report contains all closed sessions.
+func (h *history) addReport(tenant string, r *report.Report, now time.Time) {
 	for i := range r.Lessons {
-		h.add(historyKey{tenant, r.Lessons[i].Arm}, shownOf(&r.Lessons[i]), now)
+		h.add(historyKey{tenant, r.Lessons[i].Arm}, rowEffect(&r.Lessons[i]), now)
 	}
-	h.add(historyKey{Tenant: tenant}, globalOf(&r.Global), now)
+	h.add(historyKey{Tenant: tenant}, globalEffect(&r.Global), now)
 }
 
-// of returns the kept looks.
-func (h *history) of(key historyKey) []effectAt {
+// looks returns the effects of a key, oldest first.
+func (h *history) looks(key historyKey) []effectAt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])
 }
 
-// decisions holds the lessons of the newest decisions: a watcher sees a change within two seconds. In
-// the meantime the queue must not ask again, and the page of a lesson shows the new state.
+// decisions holds lessons in the state after a decision of the last seconds. The watcher of the lessons sees
+// a change up to two seconds later. Until then the queue would show a decided lesson again, and the lesson's
+// page would show the old state.
 type decisions struct {
 	mu   sync.Mutex
 	list map[string]decision
 }
 
-// decision holds a lesson after a decision.
+// decision is a lesson in the state after a decision.
 type decision struct {
 	lesson *lesson.Lesson
 	at     time.Time
 }
 
-const decisionAge = 5 * time.Second
+const decisionAge = 5 * time.Second // longer than the watcher needs
 
 func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.mu.Lock()

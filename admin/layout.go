@@ -18,8 +18,8 @@ func (s *Server) show(c echo.Context, v shown) error {
 	}
 	f := frameOf(c)
 	f.page, f.Viewer = v, holderOf(c).role == viewer
-	if one, ok := c.Get(sessionKey).(*session); ok {
-		f.CSRF, f.Notice, f.Acts = one.csrf, s.sessions.notice(one), !f.Viewer
+	if sess, ok := c.Get(sessionKey).(*session); ok {
+		f.CSRF, f.Notice, f.Acts = sess.csrf, s.sessions.notice(sess), !f.Viewer
 	}
 	for _, p := range s.pages {
 		if p.Name == "" || f.Viewer && !viewable(p.Path) {
@@ -57,7 +57,7 @@ func layout(f frame) g.Node {
 	)
 }
 
-// html returns the sentence, with a link unless the page is the page of the object.
+// html returns the notice, with a link to the lesson unless the page is the lesson's page.
 func (n notice) html(f frame) g.Node {
 	return h.P(
 		h.Class("notice"), h.Role("status"), g.Text(n.text),
@@ -83,7 +83,7 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 	))
 }
 
-// top returns the head of a page with navigation and switches.
+// top returns the top bar of a page: the navigation, the switches and the logout.
 func top(f frame) g.Node {
 	return h.Header(
 		h.Class("top"),

@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// verdictLine returns the verdict of a text, with the next step.
+// verdictLine returns the verdict of a row in words, with the next step for a person.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()
@@ -34,7 +34,7 @@ func effectStat(key string, r *report.Row) stat {
 
 // effectText returns the effect of a row and its interval, or the reason for their absence.
 func effectText(r *report.Row) (value, note string) {
-	switch e := shownOf(r); {
+	switch e := rowEffect(r); {
 	case e != nil:
 		return e.points(), e.interval()
 	case r.Verdict == report.Invalid:
@@ -46,9 +46,9 @@ func effectText(r *report.Row) (value, note string) {
 	}
 }
 
-// lessonFigures returns the report's figures of a text.
+// lessonFigures returns the figures of a row; truth is the true effect in the demo, else nil.
 func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
-	e := shownOf(r)
+	e := rowEffect(r)
 	mean := func(x *float64) string { // a mean of few sessions is not stated
 		return when(e == nil, "", "mean reward "+fixed(x, 3))
 	}
@@ -82,7 +82,8 @@ func lessonSessions(f frame, slug string) g.Node {
 	))
 }
 
-// lessonCosts returns the cost of a text in tokens and in the provider's prompt cache.
+// lessonCosts returns the cost of a lesson in tokens, in money and in points, and the share of the provider's
+// prompt cache.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
@@ -90,7 +91,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 		statOf("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
 	}
 	if r.CachedWith != nil {
-		note := "of the input tokens of sessions with it"
+		note := "of the input tokens of sessions with the lesson"
 		if r.CachedChange != nil {
 			note += ", " + points(r.CachedChange) + " points by the lesson"
 		}
@@ -113,8 +114,8 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	return statOf("lesson-money", none, "no price of the models is known", "")
 }
 
-// lessonOverTime returns the effect over time: a band from two days or two looks on, else the
-// present effect; and the planned trials.
+// lessonOverTime returns the effect of a row over time, and the table of its planned trials. With fewer than
+// two days and fewer than two effects in since, only the present effect is drawn.
 func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	if r == nil {
 		return quiet(g.Text("No data yet."))
@@ -125,7 +126,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	}
 	drawn := effectOverTime("Effect over time",
 		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.Looks), func(l report.PlannedTrial) bool { return l.Outcome != "" }), since)
-	switch e := shownOf(r); {
+	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
 		drawn = quiet(g.Text("No effect yet: an effect needs 50 sessions with a reward, at least " +
@@ -160,7 +161,8 @@ func looksTable(looks []report.PlannedTrial) g.Node {
 	}
 }
 
-// gap explains by how much observation alone would have been wrong.
+// gap compares the difference between sessions with and without the lesson, which is no effect, with the
+// measured effect, in sentences.
 func gap(r *report.Row) string {
 	const why = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
@@ -177,7 +179,8 @@ func gap(r *report.Row) string {
 	return text + ": the difference is misleading, because " + why + "."
 }
 
-// opinions returns a judge's opinions about a text.
+// opinions returns the opinions of a judge about a lesson in sessions. The judge is the model that precept
+// distill asks.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return quiet(

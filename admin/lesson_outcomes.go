@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// outcomeTable shows the outcomes of a text as small rows of a forest plot, in which a fall is good,
-// with an explanation next to each word.
+// outcomeTable shows the effects of a lesson on the outcomes as rows of a forest plot, with explanations. A
+// fall of an outcome is good.
 func outcomeTable(r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {
@@ -33,8 +33,8 @@ func outcomeTable(r *report.Row) g.Node {
 			label = x.Name + ": " + x.Interval()
 		}
 		rows[i] = h.Tr(
-			h.Th(h.Scope("row"), g.Text(x.Name), small(g.Text(measures()[x.Name]))),
-			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), small(g.Text(meaning(x)))),
+			h.Th(h.Scope("row"), g.Text(x.Name), small(g.Text(outcomeHelp()[x.Name]))),
+			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), small(g.Text(verdictHelp(x)))),
 			h.Td(g.Text(label[len(x.Name)+2:])),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, label, tone)),
 		)
@@ -51,7 +51,7 @@ func outcomeTable(r *report.Row) g.Node {
 	}
 }
 
-// modelTable shows the effect on the reward by model as small rows of a forest plot.
+// modelTable shows the effect of a lesson on the reward by model, as rows of a forest plot.
 func modelTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Models.Effects))
 	for i := range r.Models.Effects {
@@ -112,8 +112,8 @@ func outcomeEffect(x *report.Outcome) *effect {
 	return &effect{scale * *x.Effect, scale * *x.Lo, scale * *x.Hi}
 }
 
-// measures explains the outcomes.
-func measures() map[string]string {
+// outcomeHelp returns the explanation of each outcome by its name.
+func outcomeHelp() map[string]string {
 	return map[string]string{
 		"recurrence":  "sessions in which the error of the lesson occurs again",
 		"errors":      "failed tool calls per session, at most 10",
@@ -125,8 +125,8 @@ func measures() map[string]string {
 	}
 }
 
-// meaning explains the verdict of an outcome and adds the data behind the verdict.
-func meaning(x *report.Outcome) string {
+// verdictHelp returns the explanation of an outcome's verdict, with the amounts of data in brackets.
+func verdictHelp(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {
 	case report.Prevents:

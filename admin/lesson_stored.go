@@ -28,7 +28,7 @@ type stored struct {
 // rewards returns the distribution of the rewards of both arms, in tenths.
 func (x *stored) rewards(f frame, slug string) g.Node {
 	switch {
-	case errors.Is(x.err, errBeingMade):
+	case errors.Is(x.err, errComputing):
 		return quiet(g.Text("The stored sessions are being read; their rewards will appear here."))
 	case x.err != nil:
 		return quiet(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
@@ -54,7 +54,8 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// tenths returns the rows of both arms as shares, so that arms of different sizes are comparable.
+// tenths returns the table's rows, one for each tenth of the reward. The numbers are shares of the sessions
+// of an arm, so that arms of different sizes are comparable.
 func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
@@ -89,13 +90,15 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// tried holds the backtest of a lesson on captured sessions, if the request asks for a backtest.
+// tried holds the backtest of a lesson on captured sessions. The zero value is a backtest that was not
+// requested.
 type tried struct {
-	result *backtest.Result // nil: not requested, or see note
-	note   string
+	result *backtest.Result // nil: not requested, or failed
+	note   string           // reason for a failed backtest
 }
 
-func tryOn(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) tried {
+// runBacktest searches the captured sessions of a tenant for sessions in which the lesson would have fired.
+func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) tried {
 	b, err := survey.Backtest(ctx, tenant, l)
 	if err != nil {
 		return tried{note: "The captured sessions cannot be read: " + err.Error() + "."}
@@ -103,14 +106,15 @@ func tryOn(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson
 	return tried{result: &b}
 }
 
-// short returns the result as a sentence, or the link to the backtest.
+// short returns the result as a sentence. Without a result it returns a link to href, which requests the
+// backtest.
 func (x *tried) short(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:
-		by := some(b.Words, h.Span, func(w backtest.Word) g.Node {
+		words := some(b.Words, h.Span, func(w backtest.Word) g.Node {
 			return g.Group{g.Text(", by "), code(w.Word), g.Text(" in " + count(w.Sessions))}
 		})
-		return h.P(firedIn(b), by, g.Text("."))
+		return h.P(firedIn(b), words, g.Text("."))
 	case x.note != "":
 		return warning(x.note)
 	default:
@@ -118,7 +122,8 @@ func (x *tried) short(href string) g.Node {
 	}
 }
 
-// whole returns the result with its words and near misses.
+// whole returns the result with the words that fired, examples, and the sessions in which the lesson nearly
+// fired.
 func (x *tried) whole(f frame) g.Node {
 	b := x.result
 	if b == nil {
@@ -143,7 +148,8 @@ func (x *tried) whole(f frame) g.Node {
 	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Like), near}
 }
 
-// likeness returns the sessions in which the lesson would have fired by likeness.
+// likeness returns the sessions in which the lesson would have fired by likeness, that is by sentences that
+// resemble the lesson.
 func likeness(f frame, l *backtest.Like) g.Node {
 	if l.Captured == 0 {
 		return nil

@@ -15,34 +15,35 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText is an older text or presentation of the lesson, with its measurements.
+// oldText is an older text of a lesson, or its text in another presentation, with its measurements.
 type oldText struct {
-	row   *report.Row
-	sight report.LessonSession // a session with the text
-	text  string               // the text that the model saw; empty without a stored session
+	row     *report.Row
+	session report.LessonSession // a session with the text
+	text    string               // the text that the model saw; empty without a stored session
 }
 
 // textsShown is the number of older texts that are read from stored sessions, the latest first.
 const textsShown = 10
 
-// recall reads the older texts from stored sessions: the bank keeps the present text alone.
+// recall reads the older texts from stored sessions, because the bank holds only the present text. recall
+// sorts older by the time of these sessions, newest first.
 func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
-		older[i].sight, _ = survey.Seen(older[i].row.Arm)
+		older[i].session, _ = survey.Seen(older[i].row.Arm)
 	}
 	slices.SortStableFunc(older, func(a, b oldText) int {
-		return cmp.Or(b.sight.Began.Compare(a.sight.Began), strings.Compare(a.row.Arm, b.row.Arm))
+		return cmp.Or(b.session.Began.Compare(a.session.Began), strings.Compare(a.row.Arm, b.row.Arm))
 	})
 	for i := range older[:min(len(older), textsShown)] {
-		one := &older[i]
-		if one.sight.Session == "" {
+		old := &older[i]
+		if old.session.Session == "" {
 			continue
 		}
-		block, err := archive.Block(ctx, tenant, one.sight.Session, one.row.Slug)
+		block, err := archive.Block(ctx, tenant, old.session.Session, old.row.Slug)
 		if err != nil {
-			continue // forgotten meanwhile: the page reports no stored session
+			continue // the session was deleted; the page says that no stored session contains the text
 		}
-		one.text = inject.Part(block, trial.LessonSlug(one.row.Slug))
+		old.text = inject.Part(block, trial.LessonSlug(old.row.Slug))
 	}
 }
 
@@ -51,42 +52,42 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
 	}
-	now := inject.Part(block, trial.LessonSlug(slug))
+	present := inject.Part(block, trial.LessonSlug(slug))
 	return g.Group{
 		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
 		grid(
 			labelled("Older texts"),
 			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Rewarded, sessions")),
 			some(older, lastRow, func(o oldText) g.Node {
-				e := shownOf(o.row)
+				e := rowEffect(o.row)
 				return h.Tr(
 					rowHead(code(o.row.Arm)), wordCells(g.Text(o.row.State), g.Text(string(o.row.Verdict))),
 					numberCells(e.points(), e.interval(), count(o.row.Rewarded)),
 				)
 			}),
 		),
-		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, now) }),
+		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, present) }),
 	}
 }
 
-// html returns the text of a session, with the changes since.
-func (o oldText) html(f frame, now string) g.Node {
+// html returns the older text, as a difference to the present text if there is one.
+func (o oldText) html(f frame, present string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
 		return h.Details(summary, quiet(g.Text("No stored session contains this text: its sessions are deleted, "+
 			"have no reward, or share the coins of a run.")))
 	}
 	text, marks := prose(o.text), ""
-	if now != "" {
-		text = diffOf(o.text, now)
+	if present != "" {
+		text = diffOf(o.text, present)
 		marks = " Lines marked − were removed, lines marked + were added since then."
 	}
 	return h.Details(
 		summary,
 		quiet(
 			g.Text("From the session "),
-			h.A(h.Href(f.session(o.sight.Session)), h.Code(g.Textf("%.12s", o.sight.Session))),
-			g.Text(" which began "), timeOf(o.sight.Began), g.Text("."+marks),
+			h.A(h.Href(f.session(o.session.Session)), h.Code(g.Textf("%.12s", o.session.Session))),
+			g.Text(" which began "), timeOf(o.session.Began), g.Text("."+marks),
 		),
 		paper(text),
 	)
@@ -102,13 +103,14 @@ func eventsTable(events []lesson.Event) g.Node {
 		grid(
 			labelled("Audit log"), columns(words("When", "What", "Text")),
 			some(events, lastRow, func(e lesson.Event) g.Node {
-				return h.Tr(wordCells(timeOf(e.Time)), h.Td(h.Class("text wrap"), inWords(&e)), wordCells(h.Code(g.Textf("%.12s", e.Hash))))
+				return h.Tr(wordCells(timeOf(e.Time)), h.Td(h.Class("text wrap"), eventText(&e)), wordCells(h.Code(g.Textf("%.12s", e.Hash))))
 			}),
 		),
 	}
 }
 
-// facetList returns the non-empty fields of a lesson's trigger.
+// facetList returns the non-empty fields of a lesson's trigger; never is the text for a trigger without
+// fields.
 func facetList(l *lesson.Lesson, never string) g.Node {
 	one := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))

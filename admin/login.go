@@ -14,13 +14,14 @@ import (
 
 // entryPage is the login page.
 type entryPage struct {
-	Said  string // reason for the login page, if any
-	Next  string // path to open after the login
-	Again bool   // the browser repeats the request without the user
+	Reason string // reason for the login page; empty: none
+	Next   string // path to open after the login
+	Reload bool   // the page requests Next at once
 }
 
-// refuse answers a wrong token: counted, and logged now and then.
-func (s *Server) refuse(c echo.Context) error {
+// wrongToken answers a request with a wrong token: status 401, or 429 after many wrong tokens. A log line
+// counts the wrong tokens of some seconds.
+func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.wrong(ip)
 	if f.log {
@@ -35,8 +36,9 @@ func (s *Server) refuse(c echo.Context) error {
 		"The token is wrong. The command below prints the generated token.")
 }
 
-// unknown answers a request without a token: people get the login page, programs a sentence.
-func (s *Server) unknown(c echo.Context) error {
+// missingToken answers a request without a token or with an expired login: a browser gets the login page, a
+// program a JSON error.
+func (s *Server) missingToken(c echo.Context) error {
 	notice := ""
 	if c.Request().Method != http.MethodGet {
 		notice = "Your login has expired, and nothing was done. Log in and repeat the action."
@@ -44,45 +46,47 @@ func (s *Server) unknown(c echo.Context) error {
 	return s.askToken(c, noToken(c), notice)
 }
 
+// noToken returns the error 401 and sets its header WWW-Authenticate.
 func noToken(c echo.Context) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized,
 		"an admin token is required: send Authorization: Bearer TOKEN, or log in at /login")
 }
 
-// askToken answers a person with the login page, and a program with the error. Browsers keep a
-// strict cookie back when a link on another site leads here (of a chat, of an alert): the page asks
-// them again, from our own site.
-func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) error {
+// askToken answers a browser with the login page, and a program with err. A browser omits a
+// SameSite=Strict cookie when a person follows a link on another site, such as a link in a chat. The login
+// page then reloads the address; this second request comes from this server's page and has the cookie.
+func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) error {
 	r := c.Request()
 	if !wantsHTML(r) {
 		return err
 	}
-	p := entryPage{Said: said}
+	p := entryPage{Reason: reason}
 	switch {
 	case r.URL.Path == "/login":
 		p.Next = c.FormValue("next")
 	case r.Method == http.MethodGet:
-		p.Next, p.Again = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
+		p.Next, p.Reload = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	default:
 		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
-			p.Next = s.below(from).RequestURI() // back to the form
+			p.Next = s.withoutBase(from).RequestURI() // back to the form
 		}
 	}
 	return s.render(c, err.Code, p.html())
 }
 
-// login exchanges a token for a session cookie and redirects away from the address with the token.
+// login logs a browser in by its token: it sets the session cookie and redirects, so that the token does
+// not stay in the address.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
 		return s.render(c, http.StatusOK, entryPage{}.html())
 	}
-	who, ok := s.access.Load().find(token)
+	h, ok := s.access.Load().byToken(token)
 	if !ok {
-		return s.refuse(c)
+		return s.wrongToken(c)
 	}
-	id, err := s.sessions.create(who.sum)
+	id, err := s.sessions.create(h.sum)
 	if err != nil {
 		return err
 	}
@@ -98,8 +102,9 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie returns a cookie, secure if the browser's connection is, as a proxy may report: loopback
-// has no TLS.
+// cookie returns the session cookie with a maximum age in seconds. The attribute Secure is set only for a
+// browser that uses HTTPS, directly or before a proxy; without TLS, as on loopback, some browsers do not
+// send a secure cookie.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
 		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,
@@ -107,7 +112,8 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// remoteIP returns the peer's address of the socket; anyone can write forwarding headers.
+// remoteIP returns the address of the socket's peer. Forwarding headers are ignored, because any client can
+// set them.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -116,13 +122,13 @@ func remoteIP(r *http.Request) netip.Addr {
 	return address.Addr().Unmap()
 }
 
-// html asks for a token.
+// html returns the login page.
 func (p entryPage) html() g.Node {
-	return document("precept: log in", g.If(p.Again, h.Meta(g.Attr("http-equiv", "refresh"), h.Content("0"))),
+	return document("precept: log in", g.If(p.Reload, h.Meta(g.Attr("http-equiv", "refresh"), h.Content("0"))),
 		h.Main(
 			h.Class("login"),
 			h.H1(icon("28"), g.Text("precept")),
-			g.If(p.Said != "", problem(p.Said)),
+			g.If(p.Reason != "", problem(p.Reason)),
 			h.Form(
 				h.Method("post"), h.Action("/login"),
 				g.If(p.Next != "", hiddenField("next", p.Next)),

@@ -10,31 +10,31 @@ import (
 	"precept/store"
 )
 
-// netResult is the result of lessons in the last seven days: the value of the prevented failures minus the
-// cost of the inserted tokens.
+// netResult holds the parts of the net result of lessons in the last seven days: the value of the prevented
+// failures minus the cost of the inserted tokens.
 type netResult struct {
-	sessions int64   // treated sessions
-	effect   *effect // of all lessons together; nil: counting, or not reliable
+	sessions int64   // number of treated sessions with a reward
+	effect   *effect // effect of all lessons together; nil: too little data, or not reliable
 	invalid  bool    // the coins or the reporting are off
-	tokens   int64   // inserted, in as many sessions
+	tokens   int64   // inserted tokens, scaled to these sessions
 	prices   Prices
-	mean     meanPrice // of the input of the sessions with a lesson
+	mean     meanPrice // mean price of the input tokens
 }
 
 func netOf(r *report.Report, p Prices, m meanPrice) netResult {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := lately.TokensAdded
-	if all := lately.Treated.Sessions; all > lately.NTreated { // the gain counts rewarded sessions alone
+	if all := lately.Treated.Sessions; all > lately.NTreated { // the gain counts rewarded sessions only
 		tokens = tokens * lately.NTreated / all
 	}
-	return netResult{lately.NTreated, globalOf(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
+	return netResult{lately.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
 // cost returns the cost of the inserted tokens without a prompt cache.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// of returns the net for an effect.
-func (n netResult) of(effect float64) float64 {
+// netFor returns the net result, in money, if the effect of all lessons together is effect.
+func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.Session - n.cost()
 }
 
@@ -47,7 +47,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// html returns the net as the first figure of the overview, with its parts.
+// html returns the first figure of the overview with its parts: the net result in money, or the gain in
+// sessions if a price is missing.
 func (n netResult) html(f frame) g.Node {
 	priced := n.prices.Session > 0 && n.mean.known // no net without a cost
 	missing := when(n.invalid, none, stillCounting)
@@ -59,8 +60,8 @@ func (n netResult) html(f frame) g.Node {
 		gained, between = signed(e.size*treated), signed(e.lo*treated)+" to "+signed(e.hi*treated)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {
-			tone = (&effect{lo: n.of(e.lo), hi: n.of(e.hi)}).tone()
-			value, note = n.amount(n.of(e.size)), n.amount(n.of(e.lo))+" to "+n.amount(n.of(e.hi))+", with 95% confidence"
+			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
+			value, note = n.amount(n.netFor(e.size)), n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence"
 		}
 	}
 	part := func(name string, detail g.Node, sum string) g.Node {
@@ -77,13 +78,13 @@ func (n netResult) html(f frame) g.Node {
 	if n.mean.known {
 		inserted = n.amount(-n.cost())
 	}
-	each := ""
+	sessionRate := ""
 	if priced {
-		each = " × " + strconv.FormatFloat(n.prices.Session, 'f', 2, 64)
+		sessionRate = " × " + strconv.FormatFloat(n.prices.Session, 'f', 2, 64)
 	}
-	rate := ""
+	tokenRate := ""
 	if n.mean.known {
-		rate = " × " + strconv.FormatFloat(n.mean.price.Input, 'g', 4, 64) + " a million"
+		tokenRate = " × " + strconv.FormatFloat(n.mean.price.Input, 'g', 4, 64) + " a million"
 	}
 	hint := ""
 	if !priced {
@@ -97,8 +98,8 @@ func (n netResult) html(f frame) g.Node {
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
-				part("Prevented failures", g.Group{g.Text(gained + " of "), treated, g.Text(each)}, prevented),
-				part("Inserted tokens", g.Text(count(n.tokens)+rate), inserted),
+				part("Prevented failures", g.Group{g.Text(gained + " of "), treated, g.Text(sessionRate)}, prevented),
+				part("Inserted tokens", g.Text(count(n.tokens)+tokenRate), inserted),
 			)),
 			g.If(hint != "", quiet(g.Text(hint))),
 			n.mean.note(&n.prices),

@@ -7,11 +7,12 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// quoted returns foreign text: escaped, with hidden characters made visible, and bounded. Text of
-// this package is g.Text.
-func quoted(text string) g.Node { return g.Text(visible(bounded(text, textMost))) }
+// quoted returns text that an agent, a client or a file wrote: escaped, cut at maxShownText, and with hidden
+// characters made visible. Texts of this package use g.Text.
+func quoted(text string) g.Node { return g.Text(visible(bounded(text, maxShownText))) }
 
-// some returns the first elements of a foreign list; last reports the number of further elements.
+// some returns the first 100 elements of a list as nodes. last makes the node with the number of further
+// elements.
 func some[T any](list []T, last func(...g.Node) g.Node, one func(T) g.Node) g.Node {
 	const most = 100
 	if len(list) <= most {
@@ -25,7 +26,7 @@ func lastRow(children ...g.Node) g.Node {
 	return h.Tr(h.Td(h.Class("text quiet"), h.ColSpan("6"), g.Group(children)))
 }
 
-// space parts two nodes of a line.
+// space returns the space between two nodes of a line.
 func space() g.Node { return g.Text(" ") }
 
 // toned returns the class of a tone; an empty tone has none.
@@ -60,7 +61,7 @@ func title(text string, children ...g.Node) g.Node {
 	return h.Div(h.Class("heading"), h.H1(quoted(cut(text, 200))), g.Group(children))
 }
 
-// empty returns the explanation of an empty place.
+// empty returns the text in place of a list without entries.
 func empty(text string, children ...g.Node) g.Node {
 	return h.Div(h.Class("empty"), h.H2(g.Text(text)), g.Group(children))
 }
@@ -73,7 +74,7 @@ func folded(words string, children ...g.Node) g.Node {
 // paper returns the background of a lesson's text.
 func paper(text g.Node) g.Node { return h.Div(h.Class("paper"), text) }
 
-// small returns a second line, such as a unit.
+// small returns a second, smaller line of a cell, such as a unit.
 func small(children ...g.Node) g.Node { return h.Small(children...) }
 
 func code(text string) g.Node { return h.Code(quoted(text)) }
@@ -81,7 +82,7 @@ func code(text string) g.Node { return h.Code(quoted(text)) }
 // prose returns a text as written, in the direction of its script.
 func prose(text string) g.Node { return h.Pre(h.Dir("auto"), quoted(text)) }
 
-// keys draws keys to press.
+// keys returns the names of keys of the keyboard.
 func keys(names ...string) g.Node {
 	var out g.Group
 	for i, name := range names {

@@ -24,7 +24,7 @@ type Options struct {
 	Write   Writers
 	Program Program
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
-	DataDir string                            // where actions are noted; "": in memory only
+	DataDir string                            // directory of the audit log; "": in memory only
 	Random  io.Reader                         // source of session ids and CSRF tokens
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -34,10 +34,10 @@ type Options struct {
 type Address struct {
 	Base   string // path prefix of a proxy, such as /precept; empty: none
 	Listen string // the listener's own host:port
-	Data   string // where agents reach the data listener
+	Data   string // base URL of the data listener for agents
 }
 
-// Readers read what the pages and the API show.
+// Readers read the data of the pages and of the API.
 type Readers struct {
 	Report  Reporter
 	Library Library
@@ -47,7 +47,7 @@ type Readers struct {
 	Rules   RulesReader
 }
 
-// Writers change what is stored: states of lessons, feedback, sessions.
+// Writers change stored data: states of lessons, feedback, sessions and saved views.
 type Writers struct {
 	Keep   Keeper
 	Rate   Rater
@@ -68,7 +68,7 @@ type Program struct {
 // Access holds the tokens and hosts; a reload replaces the whole value.
 type Access struct {
 	Tokens        []string // tokens of operators: plain text, or sha256:<hex>
-	Viewers       []string // tokens that read only
+	Viewers       []string // tokens that read lessons and figures only, in the same forms
 	Hosts         []string // further host names
 	PublicMetrics bool     // /metrics without a token
 }
@@ -79,11 +79,11 @@ var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or a
 // Query selects a report.
 type Query struct {
 	Tenant      string
-	Window      time.Duration // 0: all
+	Window      time.Duration // age of the oldest closed session; 0: no limit
 	Provisional bool          // count open sessions, too
-	WhatIf      float64       // an epsilon to project for; 0: none
+	WhatIf      float64       // epsilon for which the report projects its intervals; 0: none
 	Explain     string        // slug whose rows are explained; empty: none
-	Bands       bool          // with the effect over time, which pages draw
+	Bands       bool          // compute the effect over time, which pages draw
 }
 
 // Reporter computes the report of one tenant.
@@ -91,9 +91,9 @@ type Reporter interface {
 	Report(ctx context.Context, q Query) (report.Report, error)
 }
 
-// Library reads the lessons where they are kept, for the pages about them.
+// Library reads the lessons of the bank and their audit log.
 type Library interface {
-	// Book is the lessons of every state, as they were last read.
+	// Book returns the lessons of every state, as of the last load.
 	Book() *lesson.Book
 	// Archived returns an archived lesson, or ErrNoLesson.
 	Archived(ctx context.Context, slug string) (*lesson.Lesson, error)
@@ -101,7 +101,7 @@ type Library interface {
 	Block(tenant string, l *lesson.Lesson) string
 	// Findings returns the results of the checks on a lesson.
 	Findings(l *lesson.Lesson) []lesson.Finding
-	// Log is the newest n events of the audit log, oldest first.
+	// Log returns the newest n events of the audit log of the lessons, oldest first.
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
@@ -118,16 +118,18 @@ type Surveyor interface {
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
-// Keeper changes the state of lessons in their place. A change takes effect when the watcher of the
-// place sees the change.
+// Keeper changes the state of lessons in the bank. A change takes effect when the watcher of the lessons
+// reads the change, within two seconds.
 type Keeper interface {
+	// Act does action a on the lesson slug for the person by, and returns the changed lesson. Act fails if
+	// the lesson differs from seen, the version that the person saw; a zero seen is not compared.
 	Act(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
 // ErrNoLesson is the error of a Keeper for an unknown slug.
 var ErrNoLesson = errors.New("unknown lesson")
 
-// Archive reads stored sessions and samples. Each question reads a bounded part.
+// Archive reads stored sessions and samples. Each call reads a bounded part of the store.
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
@@ -154,8 +156,8 @@ type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations, in a form of detect.Read, as sessions outside of every
-// experiment. agent "": the source of each transcript.
+// Importer stores past conversations as sessions outside of the experiment. detect.Read defines the forms of
+// the input. With an empty agent, the agent of a session is the source of its transcript.
 type Importer interface {
 	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error)
 }

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// breakdownView shows the effects of lessons in parts of the sessions.
+// breakdownView is the data of the breakdown: the effects of lessons in parts of the sessions.
 type breakdownView struct {
 	by      choice
 	survey  *report.Survey // nil: none
@@ -47,10 +47,10 @@ func (s *Server) breakdown(c echo.Context) error {
 	}
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
 	page := shown{Title: "Breakdown", Main: v.html, Live: old}
-	switch v.reading = errors.Is(err, errBeingMade); {
+	switch v.reading = errors.Is(err, errComputing); {
 	case v.reading:
 	case err != nil:
-		s.log(c).Error("the stored sessions cannot be read for the breakdown", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("the stored sessions cannot be read for the breakdown; precept doctor checks the store", "tenant", q.Tenant, "error", err)
 		page.Live, page.Problem = false, "The stored sessions cannot be read; the log has the reason. "+
 			"Requests are not affected."
 	default:
@@ -124,7 +124,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	)
 }
 
-// row returns one cell: a lesson, or all together, in a part of the sessions.
+// row returns the row of a cell: a lesson, or all lessons together, in a part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.OfLength {

@@ -17,11 +17,12 @@ import (
 // compareView is the data of the comparison of two agents or models.
 type compareView struct {
 	c       Comparison
-	reading bool
+	reading bool // the sessions are being read for the first time
 }
 
 // readComparison returns the comparison that a request asks for. The filters of the list of sessions
-// select the sessions.
+// select the sessions. first is the longest wait for the first reading of the sessions; 0: no limit. old
+// reports that newer sessions are being read.
 func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -35,12 +36,12 @@ func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparis
 	if by == "" {
 		by = "agent"
 	}
-	of, old, err := s.recentOf(c, &q, first)
+	recent, old, err := s.recentOf(c, &q, first)
 	if err != nil {
 		return x, old, err
 	}
 	prices := s.options.Program.Prices()
-	return compare(&of, &q, &prices, by, a, b), old, nil
+	return compare(&recent, &q, &prices, by, a, b), old, nil
 }
 
 // apiCompare answers GET /api/compare.
@@ -52,7 +53,7 @@ func (s *Server) apiCompare(c echo.Context) error {
 // comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
 	x, old, err := s.readComparison(c, patience)
-	v := compareView{c: x, reading: errors.Is(err, errBeingMade) || err == nil && old && x.Read == 0}
+	v := compareView{c: x, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
 	page := shown{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
 		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
@@ -111,8 +112,8 @@ func (v *compareView) form(f frame) g.Node {
 // comparedSessions returns a link to the sessions of one side, with the filters of the comparison.
 func comparedSessions(f frame, query ...string) string {
 	q := maps.Clone(f.query)
-	for _, own := range []string{"by", "a", "b"} {
-		q.Del(own)
+	for _, key := range []string{"by", "a", "b"} {
+		q.Del(key)
 	}
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
@@ -146,7 +147,8 @@ func (v *compareView) measures(f frame) g.Node {
 	)
 }
 
-// cell returns the cell of an estimate with its interval.
+// cell returns the table cell of an estimate with its interval. With signs, the numbers have a sign, and a
+// mean whose interval excludes 0 is bold.
 func (e *Estimate) cell(digits int, signs bool) g.Node {
 	if e.Mean == nil {
 		return h.Td(g.Text(none))
@@ -161,20 +163,20 @@ func (e *Estimate) cell(digits int, signs bool) g.Node {
 	if e.Low != nil {
 		interval = format(*e.Low) + " to " + format(*e.High)
 	}
-	sure := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
-	return h.Td(when(sure, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
+	excludesZero := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
+	return h.Td(when(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
 }
 
 // lessons returns the table of the injected lessons.
 func (v *compareView) lessons(f frame) g.Node {
 	c := &v.c
-	side := func(slug, value string, of *InjectedSide) g.Node {
-		if of.Sessions == 0 {
+	side := func(slug, value string, injected *InjectedSide) g.Node {
+		if injected.Sessions == 0 {
 			return h.Td(g.Text("0"))
 		}
 		return h.Td(
-			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.ArmInjected)), g.Text(count(of.Sessions))),
-			small(g.Text("mean reward "+fixed(of.Reward, 2))),
+			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.ArmInjected)), g.Text(count(injected.Sessions))),
+			small(g.Text("mean reward "+fixed(injected.Reward, 2))),
 		)
 	}
 	return h.Table(

@@ -14,13 +14,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// healthView is the health page.
+// healthView is the data of the health page.
 type healthView struct{ health Health }
 
 // line is a figure in a table.
 type line struct {
 	Name, Value, Tone string
-	Indent            string // class of a line below another: indent, or deeper
+	Indent            string // class of a line that is a part of the line above; empty: none
 }
 
 // healthPage shows the state of precept.
@@ -79,7 +79,7 @@ func (v *healthView) top() []stat {
 	}
 }
 
-// troubles returns the problems that a person should check first.
+// troubles returns the problems of the store and of the account.
 func (v *healthView) troubles() g.Node {
 	store, account := &v.health.Store, &v.health.Account
 	trouble := func(before, text string) g.Node {
@@ -155,12 +155,12 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// words returns the action as the end of a sentence that begins with the person.
+// words returns the action without its author, such as approved the lesson NAME.
 func (n *Noted) words() string {
 	slug, act, _ := strings.Cut(n.Detail, " ")
 	what := when(n.Detail == "", "sent "+n.Action, n.Detail)
 	if a := lesson.Action(act); a.Valid() {
-		what = done(a) + " the lesson " + slug
+		what = pastTense(a) + " the lesson " + slug
 	}
 	if n.Status >= 400 {
 		return what + " (refused)"
@@ -185,6 +185,7 @@ func accountOf(a *Account) []line {
 		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: when(a.SetAside > 0, "bad", "")})
 }
 
+// sinceOf returns the lines of the counts since the start of the server.
 func sinceOf(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
@@ -205,6 +206,7 @@ func sinceOf(n *Since) []line {
 	return out
 }
 
+// storeOf returns the lines of the store's content.
 func storeOf(counts map[string]int64) (out []line) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		l := line{

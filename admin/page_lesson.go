@@ -21,15 +21,15 @@ import (
 type lessonView struct {
 	slug     string
 	lesson   *lesson.Lesson // nil: not in the bank any more
-	row      *report.Row    // measurements of the text; nil: none
-	true     *float64       // demo: the true effect; else nil
+	row      *report.Row    // measurements of the present text; nil: none
+	truth    *float64       // demo: the true effect; else nil
 	since    []effectAt     // effects since the server's start
-	block    string         // text for the model
+	block    string         // text that a session gets; empty: none
 	findings []lesson.Finding
 	events   []lesson.Event
 	older    []oldText
 	prices   Prices
-	mean     meanPrice // of the input of the lesson's sessions
+	mean     meanPrice // mean price of the input tokens of the lesson's sessions
 	stored   stored
 	tried    tried
 }
@@ -45,8 +45,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 	}
 	ctx, tenant := c.Request().Context(), r.key.Tenant
 	v := lessonView{slug: param(c, "slug")}
-	v.read(ctx, &s.options, tenant, s.decided.recent(trial.LessonSlug(v.slug), s.options.Now()))
-	v.measured(r.report.Lessons)
+	v.read(ctx, &s.options, tenant, s.decisions.recent(trial.LessonSlug(v.slug), s.options.Now()))
+	v.splitRows(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
 		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"no lesson has this name, and the store has no counters of it")})
@@ -54,22 +54,23 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.prices = s.options.Program.Prices()
 	v.mean = s.weekly(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
 	if v.row != nil {
-		v.true, v.since = truths(s.options.Truth).of(v.slug), r.since(v.row.Arm)
+		v.truth, v.since = truths(s.options.Truth).effectOf(v.slug), r.since(v.row.Arm)
 	}
 	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, patience)
 	if v.stored.survey != nil {
 		recall(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
 	}
 	if c.QueryParam("backtest") != "" && v.lesson != nil {
-		v.tried = tryOn(ctx, s.options.Read.Survey, tenant, v.lesson)
+		v.tried = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
 	}
 	return s.show(c, shown{
-		Title: v.title(), Main: v.html, Head: charts(), Live: r.of.Old || v.stored.old, Counted: r.of, Problem: r.problem,
+		Title: v.title(), Main: v.html, Head: charts(), Live: r.asOf.Old || v.stored.old, Counted: r.asOf, Problem: r.problem,
 	})
 }
 
-// read fills in the bank's data. The arm of matches by likeness has the file of its lesson. decided is the lesson
-// after a decision of the last seconds, or nil without such a decision.
+// read sets the fields that come from the bank: the lesson, its block, its findings and its events. An arm
+// of matches by likeness has the lesson without its suffix. decided is the lesson after a decision of the
+// last seconds, or nil.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
@@ -89,8 +90,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// measured finds the row of the present text; the other rows are older texts.
-func (v *lessonView) measured(rows []report.Row) {
+// splitRows sets row to the row of the present text, and older to the other rows of the lesson.
+func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {
 		r := &rows[i]
@@ -118,10 +119,10 @@ func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/lessons")), g.Text("Lessons"))),
 		title(v.title(), v.about()),
-		v.cautioned(),
-		v.decided(f),
+		v.cautionNote(),
+		v.newestDecision(f),
 		g.Iff(v.row != nil, func() g.Node {
-			return g.Group{verdictLine(v.row), figures(lessonFigures(f, v.row, v.true)), lessonSessions(f, v.row.Slug)}
+			return g.Group{verdictLine(v.row), figures(lessonFigures(f, v.row, v.truth)), lessonSessions(f, v.row.Slug)}
 		}),
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
@@ -130,7 +131,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
 			return section("models", "Models", modelTable(f, v.row))
 		}),
-		section("time", "Effect over time", lessonOverTime(v.row, v.true, v.since), sources(v.row)),
+		section("time", "Effect over time", lessonOverTime(v.row, v.truth, v.since), sources(v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(f, v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {

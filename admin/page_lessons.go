@@ -22,7 +22,7 @@ type lessonsView struct {
 	truth   truths
 }
 
-// zooms lists the scales: fitted, everything, or a number of points on both sides of 0.
+// zooms lists the scales of the forest plot.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},
@@ -35,7 +35,7 @@ func zooms() []choice {
 	}
 }
 
-// verdicts lists the groups of advise.
+// verdicts lists the groups of verdicts, as advise returns them, and the cautions by counts.
 func verdicts() []choice {
 	return []choice{
 		{"", "any"},
@@ -52,7 +52,7 @@ func verdicts() []choice {
 // lessonsFilter holds the filters of the query.
 type lessonsFilter struct {
 	Words, State, Verdict, Zoom, Sort string
-	Old                               bool
+	Old                               bool // show older texts, too
 }
 
 // lessonsPage shows one page of the filtered and sorted lessons.
@@ -65,8 +65,8 @@ func (s *Server) lessonsPage(c echo.Context) error {
 		Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"),
 		Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"), Old: c.QueryParam("old") != "",
 	}}
-	v.choose()
-	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: r.of.Old, Counted: r.of, Problem: r.problem})
+	v.filterAndSort()
+	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
 // reach returns the argument of fit for the zoom.
@@ -81,8 +81,8 @@ func (f lessonsFilter) reach() float64 {
 	return x
 }
 
-// choose filters and sorts.
-func (v *lessonsView) choose() {
+// filterAndSort sets rows, total and states from the report and the filter.
+func (v *lessonsView) filterAndSort() {
 	for i := range v.counted.report.Lessons {
 		l := &v.counted.report.Lessons[i]
 		if past(l) && !v.filter.Old {
@@ -105,6 +105,7 @@ func past(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 
+// fits reports whether a row passes the filters of name, state and verdict.
 func (f *lessonsFilter) fits(l *report.Row) bool {
 	slug := strings.ToLower(l.Slug)
 	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {

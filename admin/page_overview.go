@@ -18,18 +18,18 @@ type overviewView struct {
 	counted   reported
 	rows      []*report.Row // rows with data
 	truth     truths
-	needs     []need
+	tasks     []task
 	figures   []Figure
 	prices    Prices
-	mean      meanPrice     // of the input of the sessions of seven days
+	mean      meanPrice     // mean price of the input tokens of the last seven days
 	unmatched []*report.Row // active lessons that have never matched
-	address   string        // of the data listener
+	address   string        // base URL of the data listener
 }
 
-// need is a task for a person, with its link.
-type need struct {
+// task is a task for a person, with the link to its page.
+type task struct {
 	text, href, tone string
-	sessions         string // address of the sessions behind the task; empty: none
+	sessions         string // address of the sessions that the task is about; empty: none
 }
 
 // overviewRows is the number of lessons that the first page shows.
@@ -42,7 +42,7 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		counted: r, truth: s.options.Truth, prices: s.options.Program.Prices().asked(c.QueryParam("price")), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
+		counted: r, truth: s.options.Truth, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
 	}
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
 		switch l := &r.report.Lessons[i]; {
@@ -54,17 +54,17 @@ func (s *Server) overview(c echo.Context) error {
 	}
 	byEffect(v.rows)
 	v.mean = s.weekly(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
-	v.needs = s.attention(&v, frameOf(c))
+	v.tasks = s.openTasks(&v, frameOf(c))
 	return s.show(c, shown{
-		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.of, Problem: r.problem,
+		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.asOf, Problem: r.problem,
 	})
 }
 
-// attention collects the tasks for a person, the most urgent first.
-func (s *Server) attention(v *overviewView, f frame) (out []need) {
+// openTasks returns the tasks for a person, the most urgent first.
+func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 	for _, x := range v.figures {
 		if x.Bad {
-			out = append(out, need{text: x.Name + ": " + x.Value, href: "#health", tone: "bad"})
+			out = append(out, task{text: x.Name + ": " + x.Value, href: "#health", tone: "bad"})
 		}
 	}
 	invalid, harm, cautions := 0, 0, 0
@@ -85,13 +85,13 @@ func (s *Server) attention(v *overviewView, f frame) (out []need) {
 	}
 	add := func(n int, one, many, href, tone string) {
 		if n > 0 {
-			out = append(out, need{text: when(n == 1, one, count(n)+" "+many), href: href, tone: tone})
+			out = append(out, task{text: when(n == 1, one, count(n)+" "+many), href: href, tone: tone})
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.Link("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, need{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.ArmInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.ArmInjected, "verdict", "poor")})
 	} else {
 		add(harm, "", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
 	}
@@ -104,7 +104,7 @@ func (v *overviewView) html(f frame) g.Node {
 	nothing := len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
 	return g.Group{
 		title("Overview"),
-		v.needsYou(f),
+		v.taskList(f),
 		v.form(f),
 		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
 		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
@@ -163,12 +163,12 @@ func (v *overviewView) form(f frame) g.Node {
 	)
 }
 
-// needsYou returns the tasks for a person.
-func (v *overviewView) needsYou(f frame) g.Node {
-	if len(v.needs) > 0 {
+// taskList returns the tasks for a person, or a line that says that there is none.
+func (v *overviewView) taskList(f frame) g.Node {
+	if len(v.tasks) > 0 {
 		return h.Section(
 			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs a person"),
-			h.Ul(g.Map(v.needs, func(n need) g.Node {
+			h.Ul(g.Map(v.tasks, func(n task) g.Node {
 				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(cut(n.text, 300))),
 					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("its poor sessions"))}))
 			})),

@@ -20,24 +20,25 @@ type queueView struct {
 	pager pager
 }
 
-// queueItem is a waiting lesson with the evidence for a decision.
+// queueItem is a lesson that waits for a decision, with the facts for the decision.
 type queueItem struct {
 	lesson   *lesson.Lesson
-	block    string
-	base     *lesson.Lesson // superseded lesson; nil: a new lesson
+	block    string         // text that a session would get
+	base     *lesson.Lesson // lesson that this lesson replaces; nil: none
 	findings []lesson.Finding
-	sessions map[string]*store.SessionItem // stored sessions of the evidence, by reference
+	sessions map[string]*store.SessionItem // stored sessions of the evidence, by Evidence.Ref
 	tried    tried
 }
 
 // queueRows is the number of lessons of the queue that a page shows.
 const queueRows = 20
 
-// waiting returns the lessons that wait for a decision.
+// waiting returns the lessons that wait for a decision: candidates and quarantined lessons, without those
+// that were decided in the last seconds.
 func (s *Server) waiting() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
-		if waits && s.decided.recent(l.Slug, s.options.Now()) == nil {
+		if waits && s.decisions.recent(l.Slug, s.options.Now()) == nil {
 			list = append(list, l)
 		}
 	}
@@ -51,22 +52,22 @@ func (s *Server) queuePage(c echo.Context) error {
 		return err
 	}
 	list, library := s.waiting(), s.options.Read.Library
-	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
-		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
+	slices.SortStableFunc(list, func(item, y *lesson.Lesson) int {
+		return cmp.Or(item.CreatedAt.Compare(y.CreatedAt), strings.Compare(item.Slug, y.Slug))
 	})
 	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
 	for _, l := range list[v.pager.from:v.pager.to] {
-		x := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), sessions: s.evidence(c, l)}
+		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), sessions: s.evidence(c, l)}
 		for _, slug := range l.Supersedes {
 			if old, ok := library.Book().Get(slug); ok {
-				x.base = old
+				item.base = old
 				break
 			}
 		}
 		if c.QueryParam("backtest") == l.Slug {
-			x.tried = tryOn(c.Request().Context(), s.options.Read.Survey, q.Tenant, l)
+			item.tried = runBacktest(c.Request().Context(), s.options.Read.Survey, q.Tenant, l)
 		}
-		v.items = append(v.items, x)
+		v.items = append(v.items, item)
 	}
 	return s.show(c, shown{Title: "Queue", Main: v.html, Head: script("queue.js")})
 }
@@ -98,7 +99,7 @@ func emptyQueue() g.Node {
 	)
 }
 
-// queueKeys returns the help of the key ?.
+// queueKeys returns the box with the keyboard shortcuts, which the key ? opens.
 func queueKeys() g.Node {
 	one := func(does string, names ...string) g.Node {
 		return h.Div(h.Dt(keys(names...)), h.Dd(g.Text(does)))
@@ -133,7 +134,7 @@ func (x *queueItem) html(f frame) g.Node {
 	}
 	name := quoted(cut(cmp.Or(l.Title, l.Slug), 200))
 	return h.Article(
-		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(placeOf(l.Slug)),
+		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
 		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		quiet(about),
 		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
@@ -146,7 +147,7 @@ func (x *queueItem) html(f frame) g.Node {
 	)
 }
 
-// text returns the text of the lesson, or the difference to the superseded lesson.
+// text returns the text of the lesson, or its difference to the lesson that it replaces.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
 		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))
@@ -156,7 +157,7 @@ func (x *queueItem) text() g.Node {
 	)
 }
 
-// grounds returns the evidence for a decision.
+// grounds returns the facts for the decision: triggers, findings of the checks, evidence and backtest.
 func (x *queueItem) grounds(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
 	if len(x.findings) > 0 {
@@ -167,14 +168,15 @@ func (x *queueItem) grounds(f frame) g.Node {
 		h.H3(g.Text("Triggers")), facetList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), x.evidenceList(f),
-		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(placeOf(slug))),
+		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
 	)
 }
 
-// excerpts is the number of sessions per lesson of which the page shows an excerpt.
+// excerpts is the maximum number of sessions of the evidence that are read from the store for each lesson.
 const excerpts = 5
 
-// evidence reads the first stored sessions to which a lesson refers. Opted-out sessions are not found.
+// evidence returns the stored sessions of the first excerpts references of a lesson, by reference. The
+// store has no sessions that opted out. After an error of the store, the map has the sessions that were read.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.SessionItem {
 	out := map[string]*store.SessionItem{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
@@ -183,7 +185,8 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.Se
 		}
 		found, err := s.options.Read.Archive.Browse(c.Request().Context(), store.SessionQuery{Tenant: tenantOf(c), Session: e.Ref})
 		if err != nil {
-			s.log(c).Error("the sessions of a lesson's evidence cannot be read", "lesson", l.Slug, "error", err)
+			s.log(c).Error("the sessions of a lesson's evidence cannot be read; the queue shows the references without excerpts",
+				"lesson", l.Slug, "error", err)
 			return out
 		}
 		if len(found.Sessions) == 1 {
@@ -193,11 +196,12 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.Se
 	return out
 }
 
-// shownEvidence is the number of references that the page names.
+// shownEvidence is the maximum number of references that the page lists for a lesson.
 const shownEvidence = 20
 
-// evidenceList names the first references of a lesson and the number of all supporting sessions. A
-// reference to a stored session is a link, with the first words of its task and its result.
+// evidenceList returns the first shownEvidence references of a lesson, and the number of all supporting
+// sessions if it is larger. A reference to a stored session is a link, with the session's verdict and the
+// first words of its task.
 func (x *queueItem) evidenceList(f frame) g.Node {
 	l := x.lesson
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
@@ -221,22 +225,22 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 		if s.Errors != nil && *s.Errors > 0 {
 			result += ", " + countOf(*s.Errors, "error")
 		}
-		at := f.session(s.ID)
+		address := f.session(s.ID)
 		if f.Viewer {
-			at = f.Link("/sessions", "session", s.ID)
+			address = f.Link("/sessions", "session", s.ID)
 		}
 		return h.Li(
-			h.A(h.Href(at), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+result)),
+			h.A(h.Href(address), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+result)),
 			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), quoted(cut(s.Task, 160)))),
 		)
 	})))
 }
 
-// placeOf returns the id of a lesson on the page. The prefix avoids the ids of the frame, because a
-// lesson may have any name.
-func placeOf(slug string) string { return "candidate-" + slug }
+// queueAnchor returns the HTML id of a lesson in the queue. A lesson may have any name, such as main; the
+// prefix keeps its id different from the ids of the frame.
+func queueAnchor(slug string) string { return "candidate-" + slug }
 
-// button returns a form that decides on the lesson.
+// button returns the form of one decision: a button with its keyboard shortcut.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
 	return f.decision(x.lesson, a, f.With("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),

@@ -26,18 +26,18 @@ type RulesReader interface {
 
 // rulesView is the data of the page of rules files.
 type rulesView struct {
-	sessions   int // captured sessions that were searched
-	reading    bool
+	sessions   int  // captured sessions that were searched
+	reading    bool // the sessions are being read, and no earlier scan has a file
 	files      []rules.SeenFile
 	registered []rules.Registered
 	rows       map[string]*report.Row // by arm
-	listed     map[string]bool        // anchors on the page
+	listed     map[string]bool        // anchors that rows of the page have; html fills the map
 	prices     Prices
-	shown      map[trial.Arm]bool // registered sections in the table of a file
+	shown      map[trial.Arm]bool // registered sections that the table of a file has; html fills the map
 }
 
-// rulesPage lists the rules files with their sections. A viewer sees registered sections only, because
-// the other names are words of conversations.
+// rulesPage lists the rules files with their sections. A viewer sees registered sections only, because the
+// names of the other sections come from conversations.
 func (s *Server) rulesPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -47,14 +47,14 @@ func (s *Server) rulesPage(c echo.Context) error {
 	for i := range r.report.Lessons {
 		v.rows[r.report.Lessons[i].Arm] = &r.report.Lessons[i]
 	}
-	page := shown{Title: "Rules", Main: v.html, Live: r.of.Old, Counted: r.of, Problem: r.problem}
+	page := shown{Title: "Rules", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem}
 	if holderOf(c).role != viewer {
 		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, patience)
-		switch v.reading = errors.Is(err, errBeingMade); {
+		switch v.reading = errors.Is(err, errComputing); {
 		case v.reading:
 			page.Live = true
 		case err != nil:
-			s.log(c).Error("the captured sessions cannot be read for the rules files", "tenant", r.key.Tenant, "error", err)
+			s.log(c).Error("the captured sessions cannot be read for the rules files; precept doctor checks the store", "tenant", r.key.Tenant, "error", err)
 			page.Problem = "The captured sessions cannot be read; the log has the reason. Requests are not affected."
 		default:
 			v.sessions, v.files, page.Live = scan.Sessions, scan.Files(), page.Live || old
@@ -115,7 +115,7 @@ func (v *rulesView) state(name *rules.Registered, x *rules.SeenSection) g.Node {
 		r := &v.registered[i]
 		if r.Arm() == name.Arm() {
 			v.shown[r.Arm()] = true
-			return v.measured(r)
+			return v.measurement(r)
 		}
 		edited = edited || r.Slug() == name.Slug()
 	}
@@ -130,8 +130,8 @@ func (v *rulesView) state(name *rules.Registered, x *rules.SeenSection) g.Node {
 	return g.Text("not measured")
 }
 
-// measured returns the state, the verdict and the effect of a registered section.
-func (v *rulesView) measured(r *rules.Registered) g.Node {
+// measurement returns the state, the verdict and the effect of a registered section.
+func (v *rulesView) measurement(r *rules.Registered) g.Node {
 	state := string(r.State)
 	if r.Verdict != "" {
 		state += ": " + r.Verdict
@@ -161,7 +161,7 @@ func (v *rulesView) others() g.Node {
 	var rows g.Group
 	for i := range v.registered {
 		if r := &v.registered[i]; !v.shown[r.Arm()] {
-			rows = append(rows, h.Tr(v.anchor(r.Slug()), rowHead(quoted(r.File+": "+r.Section)), numberCells(count(rules.Tokens(r.Text))), wordCells(v.measured(r))))
+			rows = append(rows, h.Tr(v.anchor(r.Slug()), rowHead(quoted(r.File+": "+r.Section)), numberCells(count(rules.Tokens(r.Text))), wordCells(v.measurement(r))))
 		}
 	}
 	return g.Iff(len(rows) > 0, func() g.Node {
@@ -169,9 +169,9 @@ func (v *rulesView) others() g.Node {
 	})
 }
 
-// anchor returns the id of a section's first row.
+// anchor returns the HTML id of a section for its first row on the page; nil for further rows.
 func (v *rulesView) anchor(slug string) g.Node {
-	place := sectionPlace(slug)
+	place := sectionAnchor(slug)
 	if v.listed[place] {
 		return nil
 	}
@@ -179,8 +179,8 @@ func (v *rulesView) anchor(slug string) g.Node {
 	return h.ID(place)
 }
 
-// sectionPlace returns the anchor of a section's arm on the page of rules files.
-func sectionPlace(slug string) string {
+// sectionAnchor returns the HTML id of the section with a slug: characters that need escapes become -.
+func sectionAnchor(slug string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
 			return unicode.ToLower(r)
@@ -189,7 +189,7 @@ func sectionPlace(slug string) string {
 	}, strings.TrimPrefix(cut(slug, 200), rules.ArmPrefix))
 }
 
-// share formats a part of the input tokens.
+// share formats a share of the input tokens in per cent; a share above 0 is at least "< 1%".
 func share(x float64) string {
 	if x > 0 && x < 0.01 {
 		return "< 1%"

@@ -73,7 +73,7 @@ func (v *runView) html(f frame) g.Node {
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
-			statOf("duration", lasting(last.Sub(first).Seconds()), "", ""),
+			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
 			spendingOf(&v.prices, cost, input, &output),
 			statOf("errors", count(errors), "", when(errors > 0, "warn", "")),
 			statOf("loops", count(loops), "", when(loops > 0, "warn", "")),
@@ -85,7 +85,8 @@ func (v *runView) html(f frame) g.Node {
 	}
 }
 
-// spendingOf returns the cost of sessions, or the reason for its absence, and the tokens.
+// spendingOf returns the figure of the cost and the tokens of sessions. A nil cost means that no price of
+// the models is known; the figure then shows tokens only.
 func spendingOf(p *Prices, cost *float64, input int64, output *int64) stat {
 	all := input
 	if output != nil {

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// samplesView is the list of samples.
+// samplesView is the data of the page of samples.
 type samplesView struct {
 	found store.SampleList
 	query *store.SampleQuery
@@ -65,7 +65,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	}
 }
 
-// sampleOf returns a sample as a line that opens to a preview.
+// sampleOf returns a sample as one line. A click on the line opens a preview.
 func sampleOf(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
@@ -95,10 +95,9 @@ func sampleOf(f frame, x *store.SampleItem) g.Node {
 	)
 }
 
-// Size of a preview, and characters of input and output in its line.
 const (
-	previewMost = 16 << 10
-	gistMost    = 140
+	maxPreview = 16 << 10 // bytes of a preview
+	maxGist    = 140      // characters of a gist
 )
 
 // preview returns a sample in the form of an export, or its start.
@@ -107,10 +106,11 @@ func preview(x *store.SampleItem) string {
 	if err != nil {
 		return "the sample cannot be shown: " + err.Error()
 	}
-	return bounded(string(b), previewMost)
+	return bounded(string(b), maxPreview)
 }
 
-// gist returns the longest text of a document's top level, on one line: the request, or the result.
+// gist returns the start of the longest string among the members of doc, on one line. For the input of a
+// sample this string is the request, for its output the result.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {
@@ -118,7 +118,7 @@ func gist(doc map[string]any) string {
 			best = t
 		}
 	}
-	return cut(strings.Join(strings.Fields(best), " "), gistMost)
+	return cut(strings.Join(strings.Fields(best), " "), maxGist)
 }
 
 // exports returns the links that export the selection.
@@ -134,7 +134,7 @@ func (v *samplesView) exports(f frame) g.Node {
 		"export", "Export this selection",
 		quiet(g.Text("All matching samples, not only this page, as a stream.")),
 		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
-			if format == "experiment" && !ofDraws(v.query) {
+			if format == "experiment" && !selectsDraws(v.query) {
 				return nil
 			}
 			return h.Li(

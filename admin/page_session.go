@@ -33,7 +33,7 @@ func (s *Server) sessionPage(c echo.Context) error {
 	})
 }
 
-// hasMoreTurns reports whether further turns exist.
+// hasMoreTurns reports whether the session has turns after those of the page.
 func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
@@ -47,7 +47,7 @@ func (v *sessionView) html(f frame) g.Node {
 		figures([]stat{
 			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
-			statOf("errors", known(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), when(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
+			statOf("errors", knownCount(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), when(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", count(v.session.SessionItem.Loops), "", when(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingOf(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
@@ -65,7 +65,7 @@ func (v *sessionView) html(f frame) g.Node {
 	}
 }
 
-// kindsOf returns the first kinds of the failed tool results.
+// kindsOf returns the first two kinds of the session's tool errors, and the number of further kinds.
 func kindsOf(x *store.SessionItem) string {
 	const most = 2
 	text := strings.Join(x.Kinds[:min(len(x.Kinds), most)], ", ")
@@ -75,7 +75,7 @@ func kindsOf(x *store.SessionItem) string {
 	return visible(text)
 }
 
-// notices returns the session's unusual properties.
+// notices explains properties that most sessions do not have, such as control.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
@@ -131,7 +131,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	return s.seeOther(c, frameOf(c).session(id), notice)
 }
 
-// forgetSession deletes a session. The person confirms twice: by the button and the checkbox.
+// forgetSession deletes a session if the checkbox of the form is ticked.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := param(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
@@ -146,7 +146,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// idOnly returns an id for the audit; a client's name is not an id.
+// idOnly returns text for the audit log if text is a session's id. A name that a client gave is personal
+// data, and is replaced.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

@@ -14,14 +14,14 @@ import (
 	"precept/store"
 )
 
-// sessionsView is the list of sessions.
+// sessionsView is the data of the page of sessions.
 type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
 	facets   store.Facets
 	counting bool   // the facets are counted for the first time
 	searched bool   // the query searches conversations
-	data     string // where agents reach precept
+	data     string // base URL of the data listener for agents
 	prices   Prices
 	views    []View // saved filters
 }
@@ -36,15 +36,15 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	if err == nil {
 		var old bool
 		v.facets, old, err = s.facets(c, &q, patience)
-		v.counting = errors.Is(err, errBeingMade) || err == nil && old && v.facets.Read == 0
+		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.Read == 0
 		if err != nil && !v.counting {
-			s.log(c).Error("the filters of the sessions cannot be counted", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("the filters of the sessions cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
 			page.Problem = "The filters cannot be counted; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""
 	}
 	if v.views, err = s.viewsFor(c); err != nil {
-		s.log(c).Error("saved views cannot be read", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("saved views cannot be read; precept doctor checks the store", "tenant", q.Tenant, "error", err)
 		page.Problem = cmp.Or(page.Problem, "The saved views cannot be read; the log has the reason.")
 	}
 	return s.show(c, page)
@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear(append(sessionFilters(), "session")...)
-	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // range of the list that was searched
+	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // start of the oldest session that was searched
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -77,7 +77,7 @@ func (v *sessionsView) html(f frame) g.Node {
 	}
 }
 
-// filters returns the form with the search. The facets of the query stay.
+// filters returns the form of the search. Hidden fields keep the facets that the query has.
 func (v *sessionsView) filters(f frame, clear string) g.Node {
 	q := &v.query
 	share := func(label, name string) g.Node {
@@ -185,43 +185,43 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 			}),
 		),
 		cell("Begun", h.Class("text when"), timeOf(x.Started)),
-		cell("Duration", g.Text(lasting(x.Seconds)), small(g.Text(countOf(x.Turns, "turn")))),
+		cell("Duration", g.Text(durationText(x.Seconds)), small(g.Text(countOf(x.Turns, "turn")))),
 		cell("Cost", sessionCost(x, &prices)),
-		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(known(x.Errors))),
+		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(knownCount(x.Errors))),
 		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(count(x.Loops))),
 		cell("Lessons", h.Class("text wrap slugs"), lessonsOf(x)),
 		cell("Reward", h.Class(toneOf(x.Verdict)), g.Text(fixed(x.Reward, 2)), small(g.Text(x.Verdict))),
 	)
 }
 
-// sessionCost returns the cost of a session, or the reason for its absence, and the tokens.
+// sessionCost returns the cost and the tokens of a session; without a price, the tokens only.
 func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	tokens := x.Input
 	if x.Output != nil {
 		tokens += *x.Output
 	}
-	of, known := p.Models.Of(x.Model)
+	price, known := p.Models.Of(x.Model)
 	switch {
 	case tokens <= 0:
 		return g.Text(none)
 	case x.Cost != nil:
-		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(of.NoOutput, g.Text(", input priced")))}
+		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input priced")))}
 	case p.Models != nil && !known:
 		return g.Group{g.Text(count(tokens)), small(g.Text("tokens; no price"))}
 	}
 	return g.Group{g.Text(count(tokens)), small(g.Text("tokens"))}
 }
 
-// known formats a count of newer releases; rows of older releases have none.
-func known[N int | int64](n *N) string {
+// knownCount formats a count; nil, in a session that an older release stored, becomes a dash.
+func knownCount[N int | int64](n *N) string {
 	if n == nil {
 		return none
 	}
 	return count(*n)
 }
 
-// lasting formats a duration in its two largest units.
-func lasting(seconds float64) string {
+// durationText formats a duration in its two largest units.
+func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d < time.Second:

@@ -82,30 +82,30 @@ func (w *View) row(f frame) g.Node {
 // viewLinks returns the saved views beside the list of sessions, and the form that saves the present filter.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, present := f.query.Get("view"), filtersOf(f.query)
-	var here *View // the view whose filters are in use
+	var current *View // the view whose filters are in use
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
-			here = w
+			current = w
 		}
 	}
-	changed := here != nil && here.Query != present.Encode()
+	changed := current != nil && current.Query != present.Encode()
 	shown := v.views[:min(len(v.views), facetAll)]
 	return h.Section(
 		labelledBy("facet-views"), h.H2(h.ID("facet-views"), g.Text("Saved views")),
 		g.If(len(shown) > 0, h.Ul(g.Map(shown, func(w View) g.Node {
 			return h.Li(h.A(
-				h.Href(w.open(f)), g.If(here != nil && here.ID == w.ID, h.Aria("current", "true")), h.Title("Saved by "+visible(w.By)),
+				h.Href(w.open(f)), g.If(current != nil && current.ID == w.ID, h.Aria("current", "true")), h.Title("Saved by "+visible(w.By)),
 				h.Span(h.Class("value"), quoted(w.Name)),
 			))
 		}))),
 		g.If(len(v.views) == 0 && len(present) == 0, quiet(g.Text("Choose filters to save them as a view."))),
-		g.Iff(f.Acts && len(present) > 0 && (here == nil || changed), func() g.Node {
+		g.Iff(f.Acts && len(present) > 0 && (current == nil || changed), func() g.Node {
 			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(present)), func(key string) g.Node { return hiddenField(key, present.Get(key)) })}
 			return g.Group{
 				g.Iff(changed, func() g.Node {
 					return h.Form(
-						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(here.ID)+"/update")), hidden,
-						h.Button(g.Text("Update "), quoted(here.Name)),
+						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update")), hidden,
+						h.Button(g.Text("Update "), quoted(current.Name)),
 					)
 				}),
 				h.Details(
@@ -142,34 +142,36 @@ func (s *Server) actOnView(c echo.Context) error {
 			w.Query, w.By, w.Saved = filtersOf(form).Encode(), holderOf(c).String(), s.options.Now().UTC()
 		})
 	case "delete":
-		one, err := s.views.remove(c.Request().Context(), tenantOf(c), id)
+		view, err := s.views.remove(c.Request().Context(), tenantOf(c), id)
 		if err != nil {
 			return s.viewFault(c, err)
 		}
-		c.Set(detailKey, "view "+one.ID+" deleted")
-		return s.seeOther(c, frameOf(c).Link("/views"), "The view "+one.Name+" is deleted.")
+		c.Set(detailKey, "view "+view.ID+" deleted")
+		return s.seeOther(c, frameOf(c).Link("/views"), "The view "+view.Name+" is deleted.")
 	}
 	return echo.ErrNotFound
 }
 
-// changeView changes a view and opens the list with the view.
-func (s *Server) changeView(c echo.Context, id, done string, change func(w *View, form url.Values)) error {
+// changeView changes the view id by change, and redirects to the list of sessions with the view's filters,
+// or, after a rename, to the page of views. id "" makes a new view. verb is the past form for the notice.
+func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, "the form cannot be read").SetInternal(err)
 	}
-	one, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) { change(w, form) })
+	view, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) { change(w, form) })
 	if err != nil {
 		return s.viewFault(c, err)
 	}
-	c.Set(detailKey, "view "+one.ID+" "+done)
-	if done == "renamed" {
-		return s.seeOther(c, frameOf(c).Link("/views"), "The view has the name "+one.Name+" now.")
+	c.Set(detailKey, "view "+view.ID+" "+verb)
+	if verb == "renamed" {
+		return s.seeOther(c, frameOf(c).Link("/views"), "The view has the name "+view.Name+" now.")
 	}
-	return s.seeOther(c, one.open(frameOf(c)), "The view "+one.Name+" is "+done+" for all who log in.")
+	return s.seeOther(c, view.open(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
-// viewFault answers a refused change: a person returns to the page of the form with the reason.
+// viewFault answers a refused change of a view. A browser is redirected to the page of the form with the
+// reason as a notice; a program gets the error.
 func (s *Server) viewFault(c echo.Context, err error) error {
 	refused := new(echo.HTTPError)
 	if !errors.As(err, &refused) {

@@ -90,10 +90,10 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 	h, now := newHistory(), time.Unix(1e9, 0)
 	for i := range 5000 {
 		now = now.Add(time.Duration(1+i%3) * time.Second)
-		h.add(historyKey{Tenant: "a"}, globalOf(g), now)
-		h.add(historyKey{"a", fmt.Sprint(i)}, globalOf(g), now)
+		h.add(historyKey{Tenant: "a"}, globalEffect(g), now)
+		h.add(historyKey{"a", fmt.Sprint(i)}, globalEffect(g), now)
 	}
-	looks := h.of(historyKey{Tenant: "a"})
+	looks := h.looks(historyKey{Tenant: "a"})
 	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyKeys {
 		t.Errorf("%d looks, %d keys", len(looks), len(h.seen))
 	}

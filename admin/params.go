@@ -13,19 +13,21 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// params reads the query of a request, and keeps the first fault.
+// params reads the query of a request. err is the first fault.
 type params struct {
 	c   echo.Context
 	err error
 }
 
+// fault sets err, unless an earlier fault has set err.
 func (p *params) fault(name, text string) {
 	if p.err == nil {
 		p.err = echo.NewHTTPError(http.StatusBadRequest, name+": "+text)
 	}
 }
 
-// read returns a parsed parameter; a missing parameter has the zero value.
+// read returns the parameter name as parsed by parse; the zero value if the parameter is missing or invalid.
+// wanted is the message for an invalid parameter.
 func read[T any](p *params, name, wanted string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
@@ -62,7 +64,7 @@ func (p *params) share(name string) *float64 {
 	})
 }
 
-func (p *params) yes(name string) bool {
+func (p *params) boolean(name string) bool {
 	return read(p, name, "neither true nor false", func(t string) (bool, bool) {
 		b, err := strconv.ParseBool(t)
 		return b, err == nil
@@ -72,8 +74,8 @@ func (p *params) yes(name string) bool {
 // time parses a time in UTC.
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn parses a day, a day with minutes in the form of a browser's field, both in the zone, or RFC
-// 3339.
+// timeIn parses a day, a day with hour and minute as browsers send it, or a time of RFC 3339. zone is the
+// zone of the first two forms.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return read(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -85,12 +87,13 @@ func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	})
 }
 
-// oneOf reads a word out of a list.
+// oneOf returns a parameter whose value must be one of words.
 func (p *params) oneOf(name string, words []string) string {
-	return read(p, name, "not one of "+list(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
+	return read(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// many reads several words out of a list: given several times, or with commas.
+// many returns the values of a parameter that is repeated or has values with commas between them. Each value
+// must be one of words.
 func (p *params) many(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
@@ -98,7 +101,7 @@ func (p *params) many(name string, words []string) (out []string) {
 				continue
 			}
 			if !slices.Contains(words, w) {
-				p.fault(name, "not one of "+list(words))
+				p.fault(name, "not one of "+alternatives(words))
 				return nil
 			}
 			out = append(out, w)
@@ -107,7 +110,8 @@ func (p *params) many(name string, words []string) (out []string) {
 	return out
 }
 
-func list(words []string) string {
+// alternatives joins words for a message: a, b or c.
+func alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
@@ -116,7 +120,7 @@ func list(words []string) string {
 func query(c echo.Context) (Query, error) {
 	p := params{c: c}
 	q := Query{
-		Tenant: p.tenant(), Provisional: p.yes("provisional"), Explain: p.text("explain"),
+		Tenant: p.tenant(), Provisional: p.boolean("provisional"), Explain: p.text("explain"),
 		WhatIf: read(&p, "what_if", "not a number between 0 and 1", func(t string) (float64, bool) {
 			x, err := strconv.ParseFloat(t, 64)
 			return x, err == nil && x > 0 && x < 1
@@ -129,7 +133,8 @@ func query(c echo.Context) (Query, error) {
 	return q, p.err
 }
 
-// ParseWindow parses the window of a report: 24h or 30d; empty and all mean everything, 0.
+// ParseWindow parses the window of a report, such as 24h or 30d. For an empty text and for all, ParseWindow
+// returns 0, which means no limit.
 func ParseWindow(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%.40q is not a duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
@@ -149,8 +154,8 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns an unescaped part of the address. The router matches the sent address, so a part
-// such as a name with a slash is still escaped.
+// param returns a parameter of the route without escapes. echo returns the parameter as it is in the
+// address, where a slash in a name is escaped.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {

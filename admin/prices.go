@@ -25,7 +25,7 @@ type Prices struct {
 
 // cost returns the cost of a session by the price of its model, nil without a price or without tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 {
-	of, ok := p.Models.Of(x.Model)
+	modelPrice, ok := p.Models.Of(x.Model)
 	if !ok || x.Input <= 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 	if x.Output != nil {
 		output = *x.Output
 	}
-	cost := of.Of(x.Input, x.Cached, output)
+	cost := modelPrice.Of(x.Input, x.Cached, output)
 	return &cost
 }
 
@@ -47,9 +47,9 @@ func (p *Prices) Section(r *report.Row) string {
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
 	var fresh, cached, picks float64
 	for i := range r.Models.Effects {
-		if of, ok := p.Models.Of(r.Models.Effects[i].Model); ok {
+		if modelPrice, ok := p.Models.Of(r.Models.Effects[i].Model); ok {
 			n := float64(r.Models.Effects[i].Picks)
-			fresh, cached, picks = fresh+n*of.Input, cached+n*of.Cached, picks+n
+			fresh, cached, picks = fresh+n*modelPrice.Input, cached+n*modelPrice.Cached, picks+n
 		}
 	}
 	cost := func(input, share float64) float64 {
@@ -90,12 +90,13 @@ func (p *Prices) flat() *price.Price {
 	return p.Models.Other
 }
 
-// asked replaces the prices of the input by a price from the query, if it is one.
-func (p Prices) asked(text string) Prices {
+// withInputPrice returns p with one price of a million input tokens for all models. A text that is not a
+// price returns p unchanged.
+func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
 		cached := 0.0
-		if of := p.flat(); of != nil {
-			cached = of.Cached
+		if flat := p.flat(); flat != nil {
+			cached = flat.Cached
 		}
 		p.Models = price.Flat(x, cached)
 	}
@@ -105,17 +106,17 @@ func (p Prices) asked(text string) Prices {
 // meanPrice is the mean price of the input of sessions, weighted by their tokens.
 type meanPrice struct {
 	price    price.Price
-	sessions int      // with a price
-	known    bool     // at least one session has a price
+	sessions int      // number of sessions with a price; 0 if all models have one price
+	known    bool     // price is set
 	reading  bool     // the sessions are being read
-	unknown  int      // sessions whose model has no price
-	models   []string // their models
+	unknown  int      // number of sessions whose model has no price
+	models   []string // models without a price
 }
 
-// mean returns the mean price of the selected sessions.
+// mean returns the mean price of the sessions of list that selects accepts.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
-	if of := p.flat(); of != nil {
-		return meanPrice{price: *of, known: true}
+	if modelPrice := p.flat(); modelPrice != nil {
+		return meanPrice{price: *modelPrice, known: true}
 	}
 	var fresh, cached, input float64 // sums of weighted prices, and of the weights
 	for i := range list {
@@ -123,7 +124,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 		if x.Input <= 0 || !selects(x) {
 			continue
 		}
-		of, ok := p.Models.Of(x.Model)
+		modelPrice, ok := p.Models.Of(x.Model)
 		if !ok {
 			if m.unknown++; !slices.Contains(m.models, x.Model) {
 				m.models = append(m.models, x.Model)
@@ -132,7 +133,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 		}
 		weight := float64(x.Input)
 		m.sessions, m.known = m.sessions+1, true
-		fresh, cached, input = fresh+weight*of.Input, cached+weight*of.Cached, input+weight
+		fresh, cached, input = fresh+weight*modelPrice.Input, cached+weight*modelPrice.Cached, input+weight
 	}
 	if m.known {
 		m.price.Input, m.price.Cached = fresh/input, cached/input
@@ -162,7 +163,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weekly returns the mean price of the sessions of seven days that select accepts.
+// weekly returns the mean price of the sessions of the last seven days that selects accepts, or of all
+// sessions of these days if selects accepts no session with tokens.
 func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.flat() != nil {
 		return p.mean(nil, selects)

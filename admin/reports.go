@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the goroutines that compute reports, surveys, scans and facets for all pages. Each runs until its
-// context ends. Without the workers each page computes its own.
+// Workers returns the workers that compute reports, surveys, scans and facets for all pages. Each runs until
+// its context ends. Without the workers, each page computes these values itself.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
@@ -20,16 +20,16 @@ func (s *Server) Workers() []func(context.Context) error {
 	}
 }
 
-// keep sets up the shared values. Reports take at most a tenth of the time, so that small reports
-// are always fresh, and the first page finds a report of the last minute. A survey walks the store,
-// and takes at most a hundredth of the time.
-func (s *Server) keep() {
+// makeShared makes the values that pages share, with the ages at which they are computed again. A report
+// that took t is served for 10 t, a survey or a scan, which reads the store, for 100 t, within upper bounds.
+// So small reports are always fresh, and reading the store takes a small part of a core.
+func (s *Server) makeShared() {
 	s.reports = newShared(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
 			r, err := s.options.Read.Report.Report(ctx, q)
 			if err == nil && k.whole() {
-				s.history.note(k.Tenant, &r, s.options.Now())
+				s.history.addReport(k.Tenant, &r, s.options.Now())
 			}
 			return r, err
 		},
@@ -51,8 +51,8 @@ func (s *Server) keep() {
 type reported struct {
 	report  report.Report
 	key     reportKey
-	of      counted
-	problem string // reason for a missing report, for the page
+	asOf    counted // time of the report
+	problem string  // reason for a missing report, for the page
 	since   func(arm string) []effectAt
 }
 
@@ -67,7 +67,7 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		if !x.key.whole() {
 			return nil
 		}
-		return s.history.of(historyKey{q.Tenant, arm})
+		return s.history.looks(historyKey{q.Tenant, arm})
 	}
 	r, old, err := s.reports.get(c.Request().Context(), x.key, 0)
 	if err != nil {
@@ -75,6 +75,6 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		x.problem = "The report cannot be read; the log has the reason. Requests are not affected."
 		return x, nil
 	}
-	x.report, x.of = r, counted{r.GeneratedAt, old}
+	x.report, x.asOf = r, counted{r.GeneratedAt, old}
 	return x, nil
 }

@@ -3,7 +3,7 @@ package admin
 import (
 	"embed"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
+	"net/http/pprof" //nolint:gosec // its init adds routes to http.DefaultServeMux, which no listener serves
 
 	"github.com/labstack/echo/v4"
 )
@@ -15,7 +15,7 @@ var files embed.FS
 func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
-		history: newHistory(), decided: &decisions{list: map[string]decision{}}, views: views{notes: o.Write.Notes},
+		history: newHistory(), decisions: &decisions{list: map[string]decision{}}, views: views{notes: o.Write.Notes},
 	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
@@ -24,13 +24,13 @@ func New(o Options) (*Server, error) {
 	if s.audit, err = openAudit(o.DataDir); err != nil {
 		o.Log.Error("the audit log cannot be read", "file", auditFile, "error", err)
 	}
-	s.keep()
+	s.makeShared()
 	s.pages = s.dashboard()
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
-	s.echo.Pre(s.recover, headers, s.unbase, s.checkHost)
-	s.open(s.echo)
-	s.locked(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
+	s.echo.Pre(s.recover, headers, s.stripBase, s.checkHost)
+	s.openRoutes(s.echo)
+	s.tokenRoutes(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
 	return s, nil
 }
 
@@ -55,15 +55,15 @@ func (s *Server) dashboard() []page {
 	}
 }
 
-// open registers the routes without a token. A probe gets the data listener's answer.
-func (s *Server) open(e *echo.Echo) {
+// openRoutes registers the routes that need no token. /readyz gives the same response as on the data listener.
+func (s *Server) openRoutes(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
-		how, err := s.options.Program.Ready()
+		state, err := s.options.Program.Ready()
 		if err != nil {
 			return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 		}
-		return c.String(http.StatusOK, how+"\n")
+		return c.String(http.StatusOK, state+"\n")
 	})
 	e.GET("/login", s.login)
 	e.POST("/login", s.login)
@@ -72,8 +72,8 @@ func (s *Server) open(e *echo.Echo) {
 	})
 }
 
-// locked registers the routes with a token.
-func (s *Server) locked(g *echo.Group) {
+// tokenRoutes registers the routes that need a token. g has the middleware that checks the token.
+func (s *Server) tokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve)
 	}

@@ -22,20 +22,20 @@ import (
 // Server is the handler of the admin listener. A Server starts no goroutine: the caller serves the
 // handler and runs its Workers.
 type Server struct {
-	options  Options
-	echo     *echo.Echo
-	pages    []page
-	access   atomic.Pointer[access]
-	sessions *sessions
-	throttle *throttle
-	history  *history
-	decided  *decisions
-	reports  *shared[reportKey, report.Report]
-	surveys  *shared[string, *report.Survey]
-	scans    *shared[string, *rules.Scan]
-	recent   *shared[recentKey, store.Recent]
-	audit    *audit
-	views    views
+	options   Options
+	echo      *echo.Echo
+	pages     []page
+	access    atomic.Pointer[access]
+	sessions  *sessions
+	throttle  *throttle
+	history   *history
+	decisions *decisions
+	reports   *shared[reportKey, report.Report]
+	surveys   *shared[string, *report.Survey]
+	scans     *shared[string, *rules.Scan]
+	recent    *shared[recentKey, store.Recent]
+	audit     *audit
+	views     views
 }
 
 // page is one page of the dashboard.
@@ -49,8 +49,8 @@ type page struct {
 // ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess replaces the Access for new requests. Sessions of a removed token end. On error the old
-// Access stays.
+// SetAccess replaces the Access for new requests. A removed token and its logins are refused from then on.
+// After an error the old Access stays in effect.
 func (s *Server) SetAccess(a Access) error {
 	digested, err := digest(a, s.options.Address.Listen)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Server) SetAccess(a Access) error {
 	return nil
 }
 
-// log returns the logger of a request, with the id in the response's Precept-Request-Id.
+// log returns the logger of a request. Its lines have the id of the response header Precept-Request-Id.
 func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
@@ -71,19 +71,18 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
 }
 
-// render renders a whole page before the first byte is written, so that an error never leaves half
-// a page.
+// render sends a page. The page is rendered in memory first, so that an error never sends half a page.
 func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	var b bytes.Buffer
 	if err := page.Render(&b); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	return c.HTMLBlob(status, s.based(b.Bytes()))
+	return c.HTMLBlob(status, s.withBase(b.Bytes()))
 }
 
-// based prefixes the addresses of a page with the base path. Quotes in foreign text are escaped, so
-// only a page's own attributes match.
-func (s *Server) based(page []byte) []byte {
+// withBase returns a page with the base path before the addresses in href, src and action. Text of agents
+// and clients cannot match, because its quotes are escaped.
+func (s *Server) withBase(page []byte) []byte {
 	if s.options.Address.Base == "" {
 		return page
 	}
@@ -94,8 +93,8 @@ func (s *Server) based(page []byte) []byte {
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
-// below returns the path and query of a URL without the base path.
-func (s *Server) below(u *url.URL) *url.URL {
+// withoutBase returns the path and query of a URL without the base path.
+func (s *Server) withoutBase(u *url.URL) *url.URL {
 	path, ok := strings.CutPrefix(u.Path, s.options.Address.Base)
 	if s.options.Address.Base == "" || !ok || path != "" && path[0] != '/' {
 		return u
@@ -108,7 +107,8 @@ func (s *Server) below(u *url.URL) *url.URL {
 	return &out
 }
 
-// redirect redirects to a page of this server; any other address means the first page.
+// redirect redirects to a path of this server. Any other address is replaced by the overview, so that a link
+// to /login cannot redirect to another site.
 func (s *Server) redirect(c echo.Context, path string) error {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme+u.Host != "" || !strings.HasPrefix(path, "/") ||
@@ -118,11 +118,11 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
-// seeOther redirects after a form; the next page shows the notice once, with a link to the page of the
-// object if an address is given.
+// seeOther redirects to path after a form. The next page shows text once, with a link to object, the address
+// of a lesson, if given.
 func (s *Server) seeOther(c echo.Context, path, text string, object ...string) error {
-	if one, ok := c.Get(sessionKey).(*session); ok {
-		s.sessions.keepNotice(one, notice{text, strings.Join(object, "")})
+	if sess, ok := c.Get(sessionKey).(*session); ok {
+		s.sessions.keepNotice(sess, notice{text, strings.Join(object, "")})
 	}
 	return s.redirect(c, path)
 }

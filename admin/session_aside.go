@@ -12,22 +12,22 @@ import (
 	"precept/store"
 )
 
-// rewardOf returns the reward of the session with its sources.
+// rewardOf returns the section with the reward of a session and its sources.
 func rewardOf(t *store.Transcript) g.Node {
-	from, r := "no feedback", &t.Rewarded
+	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
-		from = fmt.Sprintf("from tier %d, by %s", r.Tier, r.Definition)
+		origin = fmt.Sprintf("from tier %d, by %s", r.Tier, r.Definition)
 		if r.Counted != nil {
-			from += "; counted"
+			origin += "; counted"
 		} else if !t.Closed {
-			from += "; counted when the session closes"
+			origin += "; counted when the session closes"
 		}
 	}
 	return section(
 		"reward", "Reward",
 		h.P(
 			h.Strong(h.Class(toneOf(t.Verdict)), g.Text(fixed(r.Value, 2))), space(),
-			h.Span(h.Class("quiet"), quoted(from)),
+			h.Span(h.Class("quiet"), quoted(origin)),
 		),
 		g.If(len(r.Sources) > 0, h.Ul(h.Class("sources"), some(r.Sources, h.Li, sourceItem))),
 	)
@@ -69,7 +69,8 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// lessonFates returns the lessons near the session, one line for each, with the reason.
+// lessonFates returns the lessons that matched or nearly matched in a session, one line for each, with the
+// reason for its state.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
 		return section("lessons", "Lessons", quiet(g.Text(when(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))

@@ -15,11 +15,12 @@ import (
 	"precept/store"
 )
 
-// sessionFormats are the formats of an export of sessions.
+// sessionFormats lists the formats of an export of sessions.
 func sessionFormats() []string { return []string{"jsonl", "csv", "transcripts"} }
 
-// apiExportSessions answers GET /api/export/sessions with all sessions that the filters select. The
-// file is written page by page while the store is read, as apiExport does.
+// apiExportSessions answers GET /api/export/sessions with a file of all sessions that the filters select.
+// The file is sent while the store is read, MaxRows sessions at a time. As in apiExport, a failing store
+// aborts the connection.
 func (s *Server) apiExportSessions(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -59,15 +60,16 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 }
 
-// writeSessions returns the function that writes a page of sessions in a format.
+// writeSessions returns a function that writes sessions to w in a format. The first call also writes the
+// head of a CSV file.
 func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(list []store.SessionItem) error {
-	lines, table, begun := json.NewEncoder(w), csv.NewWriter(w), false
+	lines, table, hasHead := json.NewEncoder(w), csv.NewWriter(w), false
 	switch format {
 	case "csv":
 		return func(list []store.SessionItem) error {
-			if !begun {
-				begun = true
-				_ = table.Write(csvHead()) // Flush and Error report a failure
+			if !hasHead {
+				hasHead = true
+				_ = table.Write(csvHead()) // table.Error below returns the error
 			}
 			for i := range list {
 				_ = table.Write(csvRow(&list[i]))
@@ -96,19 +98,21 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes a line for each part of a session's transcript: a long session has several
-// parts, each with its place in from.
+// writeTranscript writes the transcript of a session, one JSON line for each part. A long session has
+// several parts; the member from of a part is the number of its first turn. A session that was deleted
+// since the list was read is skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost = x.Cost
 		return lines.Encode(t)
 	})
-	if errors.Is(err, store.ErrNoSession) { // deleted since the list was read
+	if errors.Is(err, store.ErrNoSession) {
 		return nil
 	}
 	return err
 }
 
+// csvHead returns the names of the columns of csvRow.
 func csvHead() []string {
 	return []string{
 		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "cost", "errors", "loops",
@@ -116,8 +120,8 @@ func csvHead() []string {
 	}
 }
 
-// csvRow returns a session as a row. A text that a spreadsheet would run as a formula begins with an
-// apostrophe.
+// csvRow returns the columns of a session. An apostrophe is put before a text that a spreadsheet would
+// evaluate as a formula.
 func csvRow(x *store.SessionItem) []string {
 	number := func(n *int) string {
 		if n == nil {

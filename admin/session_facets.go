@@ -9,10 +9,9 @@ import (
 	"precept/store"
 )
 
-// facetMost is the number of values that a facet shows at once, facetAll with the folded values.
 const (
-	facetMost = 7
-	facetAll  = 60
+	facetMost = 7  // values that a facet shows without a click
+	facetAll  = 60 // further values, which a click shows
 )
 
 // facet is a list of values with counts. A click on a value filters the list.
@@ -21,7 +20,8 @@ type facet struct {
 	values    []store.FacetValue
 }
 
-// facetsOf returns the facets with one count for each value, in the order of the page.
+// facetsOf returns the facets of the page in order, without the facet of lessons, whose values have several
+// counts each.
 func facetsOf(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
@@ -60,19 +60,19 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 
 // ranges returns the links to the time ranges. Days begin at midnight in the reader's zone.
 func (v *sessionsView) ranges(f frame) g.Node {
-	now := f.query.Get("range")
+	selected := f.query.Get("range")
 	return h.Section(
 		labelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Begun")),
 		h.Ul(h.Class("ranges"), g.Map(append([]choice{{"", "All"}}, timeRanges()...), func(r choice) g.Node {
 			return h.Li(h.A(
-				h.Href(f.With("range", r.Key, "since", "", "until", "")), g.If(now == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),
+				h.Href(f.With("range", r.Key, "since", "", "until", "")), g.If(selected == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),
 				g.Text(r.Name),
 			))
 		})),
 	)
 }
 
-// word returns the text of a value.
+// word returns the text of a value on the page.
 func (x facet) word(value string) string {
 	if text := lengths()[value]; x.key == "length" && text != "" {
 		return text
@@ -111,7 +111,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	}
 	slug, arm := f.query.Get("lesson"), f.query.Get("arm")
 	item := func(l store.LessonFacet) g.Node {
-		of := func(state string, n int) g.Node {
+		armLink := func(state string, n int) g.Node {
 			here := slug == l.Slug && arm == state
 			return g.If(n > 0 || here, g.Group{space(), h.A(
 				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", state))), g.If(here, h.Aria("current", "true")),
@@ -124,7 +124,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
 				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
 			),
-			h.Span(h.Class("arms"), of(store.ArmInjected, l.Injected), of(store.ArmWithheld, l.Withheld), of(store.ArmControl, l.Control)),
+			h.Span(h.Class("arms"), armLink(store.ArmInjected, l.Injected), armLink(store.ArmWithheld, l.Withheld), armLink(store.ArmControl, l.Control)),
 		)
 	}
 	first, rest := list[:min(len(list), facetMost)], list[min(len(list), facetMost):]
@@ -138,7 +138,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// chosen returns the filters of the query, each with a link that removes it.
+// chosen returns the filters of the query as links. A click removes the filter.
 func (v *sessionsView) chosen(f frame) g.Node {
 	var chips g.Group
 	for _, key := range sessionFilters() {

@@ -9,7 +9,7 @@ import (
 	"precept/store"
 )
 
-// sessionFilters lists the keys of a query that select sessions, for pages, /api and exports alike.
+// sessionFilters lists the query keys that filter sessions, on pages, in the API and in exports.
 func sessionFilters() []string {
 	return []string{
 		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length",
@@ -17,7 +17,7 @@ func sessionFilters() []string {
 	}
 }
 
-// timeRanges are the time ranges that a query names, in the order of the page.
+// timeRanges lists the named time ranges of a query, in the order of the page.
 func timeRanges() []choice {
 	return []choice{
 		{"1h", "Last hour"}, {"today", "Today"}, {"yesterday", "Yesterday"}, {"24h", "24 hours"}, {"7d", "7 days"}, {"30d", "30 days"},
@@ -26,17 +26,17 @@ func timeRanges() []choice {
 
 const zoneCookie = "precept_zone" // distance of the reader's zone from UTC, such as +02:00; written by page.js
 
-// zone returns the time zone of the request: the query's, else the browser's, else UTC.
+// zone returns the time zone of the request: of the query, else of the browser's cookie, else UTC.
 func (p *params) zone() *time.Location {
-	of := func(text string) (*time.Location, bool) {
+	parse := func(text string) (*time.Location, bool) {
 		at, err := time.Parse("-07:00", text)
 		return at.Location(), err == nil
 	}
-	if l := read(p, "zone", "not a distance from UTC such as +02:00", of); l != nil {
+	if l := read(p, "zone", "not a distance from UTC such as +02:00", parse); l != nil {
 		return l
 	}
 	if cookie, err := p.c.Cookie(zoneCookie); err == nil {
-		if l, ok := of(cookie.Value); ok {
+		if l, ok := parse(cookie.Value); ok {
 			return l
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 		Tenant: p.tenant(), After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
 		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Arm: p.oneOf("arm", store.Arms()),
 		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"), Length: p.text("length"),
-		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.yes("loops"),
+		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.boolean("loops"),
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
 		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
 	}
@@ -86,7 +86,8 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse returns the sessions that a request asks for, for pages and programs.
+// browse returns the sessions that a request asks for, with their costs. For a viewer the sessions have no
+// task, because its words come from a conversation.
 func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, 
 	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
 	for i := range l.Sessions {
 		if holderOf(c).role == viewer {
-			l.Sessions[i].Task = "" // words of a person
+			l.Sessions[i].Task = ""
 		}
 	}
 	s.price(l.Sessions)
@@ -110,12 +111,12 @@ func (s *Server) price(list []store.SessionItem) {
 	}
 }
 
-// recentKey identifies the sessions from which facets are counted. A named range has no bounds, so
-// that all pages of the range share the sessions.
+// recentKey identifies sessions that pages share for facets and comparisons. The key of a named range has no
+// bounds: they move with the clock, and would give each request a key of its own.
 type recentKey struct {
 	Tenant, Range string
-	Zone          int // of a named range: seconds east of UTC
-	Since, Until  time.Time
+	Zone          int       // zone of a named range, in seconds east of UTC
+	Since, Until  time.Time // bounds without a named range; zero: none
 }
 
 // readRecent reads the sessions of a key.
@@ -127,8 +128,9 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns the sessions from which facets and comparisons are counted, and waits for the
-// first reading at most. old reports that newer sessions are being read.
+// recentOf returns the sessions for the facets and comparisons of a request. If no page has read them yet,
+// recentOf waits for the reading, at most first, or without a limit if first is 0. old reports that newer
+// sessions are being read.
 func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, first time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
@@ -139,7 +141,7 @@ func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, first time.Dura
 	return s.recent.get(c.Request().Context(), k, first)
 }
 
-// facets counts the facets of a query.
+// facets returns the facets of a query; first and old are those of recentOf.
 func (s *Server) facets(c echo.Context, q *store.SessionQuery, first time.Duration) (f store.Facets, old bool, err error) {
 	r, old, err := s.recentOf(c, q, first)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// turn returns one exchange.
+// turn returns a turn of the conversation with all its parts.
 func turn(t *store.TurnItem) g.Node {
 	name := fmt.Sprintf("Turn %d", t.Turn)
 	facts := " · " + short(t.Model) + " · " + fixed(new(t.LatencyMS/1000), 2) + " s"
@@ -24,15 +24,15 @@ func turn(t *store.TurnItem) g.Node {
 		h.Header(
 			h.H3(g.Text(name)),
 			h.Span(h.Class("quiet"), timeOf(t.At, g.Attr("data-fine")), quoted(facts)),
-			g.Map(unusual(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
+			g.Map(turnMarks(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
 		),
 		g.If(t.Hidden, warning("This turn names a path that opted out later, and is not shown.")),
 		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
 	)
 }
 
-// unusual returns the unusual properties of a turn.
-func unusual(t *store.TurnItem) (marks []string) {
+// turnMarks returns the marks of a turn for properties that most turns do not have, such as a failed reply.
+func turnMarks(t *store.TurnItem) (marks []string) {
 	if t.Outcome != sample.Complete {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
 	}
@@ -51,9 +51,9 @@ func unusual(t *store.TurnItem) (marks []string) {
 	return marks
 }
 
-// entryNode returns one part of a turn.
+// entryNode returns one part of a turn, such as a message or a call. A long text is folded.
 func entryNode(e *store.Entry) g.Node {
-	class, label := whose(e)
+	class, label := authorOf(e)
 	text := e.Text
 	if e.Kind == store.KindBlock {
 		text = strings.TrimRight(text, "\n")
@@ -77,8 +77,8 @@ func entryNode(e *store.Entry) g.Node {
 	)
 }
 
-// whose returns the label and class of a part's author.
-func whose(e *store.Entry) (class, label string) {
+// authorOf returns the CSS class and the label of the author of a part.
+func authorOf(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
 		return e.Kind, when(e.Loop, "loop warning, inserted by precept", "inserted by precept")
@@ -113,7 +113,7 @@ func firstLine(text string) string {
 	return cut(text, 90)
 }
 
-// nameOf returns the session's name, or its id.
+// nameOf returns the session's name, or its id for a session without a name.
 func nameOf(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID
@@ -121,7 +121,7 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// toneOf returns the colour of a reward.
+// toneOf returns the tone of a session's verdict: good, bad or empty.
 func toneOf(verdict string) string {
 	switch verdict {
 	case sample.Good:

@@ -21,7 +21,7 @@ const (
 
 const (
 	sessionAge  = 12 * time.Hour
-	maxSessions = 1000
+	maxSessions = 1000 // logged-in browsers
 )
 
 // session is a logged-in browser.
@@ -35,21 +35,20 @@ type session struct {
 // notice is the result of an action, with the address of its lesson.
 type notice struct{ text, href string }
 
-// sessions is kept in memory only: after a restart people log in again. The key is the digest of
-// the cookie.
+// sessions holds the logged-in browsers, in memory only, so that people log in again after a restart.
 type sessions struct {
 	random io.Reader
 	now    func() time.Time
 
 	mu   sync.Mutex
-	byID map[[sha256.Size]byte]*session
+	byID map[[sha256.Size]byte]*session // key: the digest of the cookie's value
 }
 
 func newSessions(random io.Reader, now func() time.Time) *sessions {
 	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*session{}}
 }
 
-// create makes a session and returns the cookie's value.
+// create adds a session for a login with the token of this digest, and returns the value of its cookie.
 func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
 	if err != nil {
@@ -66,10 +65,10 @@ func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	return id, nil
 }
 
-// makeRoom drops ended sessions and, if none ended, the session that ends first.
+// makeRoom removes expired sessions. If maxSessions remain, makeRoom removes the session that expires first.
 func (s *sessions) makeRoom() {
 	now := s.now()
-	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, one *session) bool { return now.After(one.until) })
+	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, sess *session) bool { return now.After(sess.until) })
 	if len(s.byID) >= maxSessions {
 		delete(s.byID, slices.MinFunc(slices.Collect(maps.Keys(s.byID)), func(a, b [sha256.Size]byte) int {
 			return s.byID[a].until.Compare(s.byID[b].until)
@@ -77,15 +76,15 @@ func (s *sessions) makeRoom() {
 	}
 }
 
-// get finds the session of a cookie.
+// get returns the session of a cookie's value; ok is false for an unknown or expired session.
 func (s *sessions) get(id string) (*session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one, ok := s.byID[sha256.Sum256([]byte(id))]
-	if !ok || s.now().After(one.until) {
+	sess, ok := s.byID[sha256.Sum256([]byte(id))]
+	if !ok || s.now().After(sess.until) {
 		return nil, false
 	}
-	return one, true
+	return sess, true
 }
 
 func (s *sessions) end(id string) {
@@ -94,24 +93,24 @@ func (s *sessions) end(id string) {
 	delete(s.byID, sha256.Sum256([]byte(id)))
 }
 
-// keepNotice keeps a sentence for the browser's next page.
-func (s *sessions) keepNotice(one *session, n notice) {
+// keepNotice stores a notice for the next page of a browser.
+func (s *sessions) keepNotice(sess *session, n notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one.notice = n
+	sess.notice = n
 }
 
-// notice returns the kept sentence once.
-func (s *sessions) notice(one *session) notice {
+// notice returns the notice for a browser's next page, and removes it.
+func (s *sessions) notice(sess *session) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := one.notice
-	one.notice = notice{}
-	return kept
+	pending := sess.notice
+	sess.notice = notice{}
+	return pending
 }
 
-// vouches reports whether the CSRF token belongs to the session.
-func (s *session) vouches(csrf string) bool {
+// hasCSRF reports whether csrf is the CSRF token of the session.
+func (s *session) hasCSRF(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }
 

@@ -12,11 +12,10 @@ import (
 	"precept/internal/redact"
 )
 
-// shared computes slow values for all pages: the report of thousands of lessons, a survey of the
-// stored sessions. Pages that ask for the same key wait for one computation. A page waits for
-// patience at most, then gets the previous value, which carries its age. One computation runs at a
-// time, so that pages never take more than one core. Without the worker (run), each caller computes
-// for itself.
+// shared computes slow values for all pages, such as a report of thousands of lessons. Requests for the same
+// key share one computation. A request waits for patience at most, and then gets the previous value. One
+// computation runs at a time, so that the computations of a shared never take more than one core. While no
+// worker runs (see run), each request computes its own value.
 type shared[K comparable, V any] struct {
 	now     func() time.Time
 	compute func(context.Context, K) (V, error)
@@ -25,23 +24,23 @@ type shared[K comparable, V any] struct {
 	unused  time.Duration                          // time without a page request after which a value is removed; 0: kept
 
 	flights singleflight.Group // one flight (shared computation) per key
-	single  chan struct{}      // holds a token while a computation runs
+	single  chan struct{}      // semaphore of one computation
 
 	mu      sync.Mutex
 	life    context.Context // context of the worker; nil while no worker runs
 	erased  int             // number of calls of clear
-	pending int             // flights that wait for the token or compute
+	pending int             // number of flights that wait for single or compute
 	values  map[K]*sharedValue[V]
 }
 
 // sharedValue is the newest value of a key.
 type sharedValue[V any] struct {
-	value V
-	err   error
-	made  time.Time // start of the computation
-	took  time.Duration
-	asked time.Time
-	kept  bool // recomputed even if no page asks for the value
+	value  V
+	err    error
+	made   time.Time // start of the computation
+	took   time.Duration
+	asked  time.Time // last request of a page
+	pinned bool      // recomputed even if no page asks for the value
 }
 
 const (
@@ -51,15 +50,15 @@ const (
 	unusedAfter = time.Hour              // a value that no page asked for in this time is not renewed
 )
 
-// errBeingMade reports that the first computation of a key takes longer than the caller waits.
-var errBeingMade = errors.New("the first computation is not finished yet; reload the page")
+// errComputing is the error of a key whose first computation takes longer than the caller waits.
+var errComputing = errors.New("the first computation is not finished yet; reload the page")
 
 func newShared[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *shared[K, V] {
 	return &shared[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*sharedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that a newer value is being computed. For a key
-// without a value, get waits up to first, or without a limit if first is 0.
+// get returns the value of a key. old reports that a newer value is being computed. For a key without a
+// value, get waits at most first, or without a limit if first is 0; then its error is errComputing.
 func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
@@ -67,7 +66,7 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 		v, err = s.compute(ctx, key)
 		return v, false, err
 	}
-	previous, limit := sharedValue[V]{err: errBeingMade}, first
+	previous, limit := sharedValue[V]{err: errComputing}, first
 	if x := s.values[key]; x != nil {
 		x.asked = s.now()
 		previous, limit = *x, patience
@@ -76,7 +75,7 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 			return x.value, false, x.err
 		}
 	}
-	flight := s.fly(key, false) //nolint:contextcheck // the computation belongs to the worker, not to the page
+	flight := s.startFlight(key, false) //nolint:contextcheck // the computation belongs to the worker, not to the page
 	s.mu.Unlock()
 	if flight == nil {
 		return previous.value, true, previous.err
@@ -97,10 +96,10 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 	return previous.value, true, previous.err
 }
 
-// fly starts the computation of a key, or joins the running computation. The result is a
-// sharedValue, or nil if the worker ended first. The channel is nil if too many computations wait.
-// The caller holds the lock.
-func (s *shared[K, V]) fly(key K, kept bool) <-chan singleflight.Result {
+// startFlight starts the computation of a key, or joins the present computation of the key. The channel
+// receives a sharedValue, or nil if the worker ended first. The channel is nil if maxShared computations are
+// pending. The caller holds the lock.
+func (s *shared[K, V]) startFlight(key K, kept bool) <-chan singleflight.Result {
 	if s.pending >= maxShared {
 		return nil
 	}
@@ -118,6 +117,7 @@ func (s *shared[K, V]) fly(key K, kept bool) <-chan singleflight.Result {
 	})
 }
 
+// count adds to the number of pending flights.
 func (s *shared[K, V]) count(flights int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,21 +126,21 @@ func (s *shared[K, V]) count(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes the value of a key and stores the value.
+// renew computes the value of a key and stores the value, unless clear was called meanwhile.
 func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[V] {
-	x := sharedValue[V]{made: s.now(), kept: kept}
+	x := sharedValue[V]{made: s.now(), pinned: kept}
 	s.mu.Lock()
 	erased := s.erased
 	s.mu.Unlock()
 	x.value, x.err = s.attempt(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.erased != erased { // the value may hold erased data
-		return sharedValue[V]{err: errBeingMade}
+	if s.erased != erased { // the value may contain erased data
+		return sharedValue[V]{err: errComputing}
 	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
 	if previous := s.values[key]; previous != nil {
-		x.asked, x.kept = previous.asked, previous.kept || kept
+		x.asked, x.pinned = previous.asked, previous.pinned || kept
 	} else {
 		s.evict()
 	}
@@ -148,7 +148,7 @@ func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[
 	return x
 }
 
-// attempt turns a panic into an error: singleflight would end the process.
+// attempt calls compute and returns its panic as an error, because singleflight ends the process on a panic.
 func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -158,13 +158,14 @@ func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	return s.compute(ctx, key)
 }
 
-// evict removes the least recently requested value when the map is full. The caller holds the lock.
+// evict makes room for one value: while the map is full, evict removes the least recently requested value
+// that is not pinned. The caller holds the lock.
 func (s *shared[K, V]) evict() {
 	for len(s.values) >= maxShared {
 		var oldest K
 		var found *sharedValue[V]
 		for key, x := range s.values {
-			if !x.kept && (found == nil || x.asked.Before(found.asked)) {
+			if !x.pinned && (found == nil || x.asked.Before(found.asked)) {
 				oldest, found = key, x
 			}
 		}
@@ -175,7 +176,7 @@ func (s *shared[K, V]) evict() {
 	}
 }
 
-// clear removes all values, also the values of running computations, because data was erased.
+// clear removes all values, and makes pending computations discard their values, because data was erased.
 func (s *shared[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +189,7 @@ func (s *shared[K, V]) clear() {
 func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	s.mu.Lock()
 	s.life = ctx
-	s.fly(first, true) //nolint:contextcheck // the life of the worker is ctx
+	s.startFlight(first, true) //nolint:contextcheck // the life of the worker is ctx
 	s.mu.Unlock()
 	round := time.NewTicker(renewEvery)
 	defer round.Stop()
@@ -207,8 +208,8 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 	}
 }
 
-// renewOld removes unused values, and starts computations for values that are in use and older than
-// warm allows.
+// renewOld removes values without requests for the time unused, and starts computations of the values that
+// are in use and older than warm allows.
 func (s *shared[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +220,8 @@ func (s *shared[K, V]) renewOld() {
 			continue
 		}
 		age := s.warm(x.took)
-		if age > 0 && now.Sub(x.made) > age && (x.kept || now.Sub(x.asked) <= unusedAfter) {
-			s.fly(key, x.kept)
+		if age > 0 && now.Sub(x.made) > age && (x.pinned || now.Sub(x.asked) <= unusedAfter) {
+			s.startFlight(key, x.pinned)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *shared[string, int64]) {
 		t.Helper()
-		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
+		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
 			t.Errorf("before the first computation: %v", err)
 		}
 		time.Sleep(24 * time.Hour)
@@ -147,8 +147,8 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
 			t.Fatalf("got %d, %v", n, err)
 		}
-		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errBeingMade) {
-			t.Fatalf("got error %v, want errBeingMade", err)
+		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
+			t.Fatalf("got error %v, want errComputing", err)
 		}
 		s.clear()
 		time.Sleep(2 * time.Second)
@@ -186,7 +186,7 @@ func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
 		}
 		began := time.Now()
-		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errBeingMade) || time.Since(began) > 0 {
+		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errComputing) || time.Since(began) > 0 {
 			t.Errorf("got old %v, error %v after %s", old, err, time.Since(began))
 		}
 	})

@@ -14,11 +14,11 @@ import (
 	"precept/store"
 )
 
-// truths holds the true effects of the demo's lessons by slug; nil outside of the demo.
+// truths returns the true effect of a lesson of the demo, in units of reward; nil outside of the demo.
 type truths func(slug string) (float64, bool)
 
-// of returns the true effect of a lesson, or nil.
-func (t truths) of(slug string) *float64 {
+// effectOf returns the true effect of a lesson, or nil.
+func (t truths) effectOf(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
 			return &x
@@ -34,7 +34,7 @@ type table struct {
 	all      bool // the row of all lessons together is first
 	truth    truths
 	axis     axis
-	refusals bool // the upstream refused some of the sessions: they have a column then
+	refusals bool // the table has a column of the sessions that the upstream refused
 }
 
 // tableOf returns a table of rows in the given order. zoom is the reach of the axis, as for fit.
@@ -43,12 +43,12 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 	var effects []*effect
 	var known []float64
 	if all {
-		effects = append(effects, globalOf(&r.Global))
+		effects = append(effects, globalEffect(&r.Global))
 	}
 	for _, l := range rows {
-		effects = append(effects, shownOf(l))
+		effects = append(effects, rowEffect(l))
 		t.refusals = t.refusals || l.RefusedWith+l.RefusedWithout > 0
-		if x := truth.of(l.Slug); x != nil {
+		if x := truth.effectOf(l.Slug); x != nil {
 			known = append(known, *x)
 		}
 	}
@@ -98,13 +98,13 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 // row returns the row of a lesson, or of all lessons together.
 func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
-	a, e, truth := advise(l), shownOf(l), t.truth.of(l.Slug)
+	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
 	injected, withheld := f.arm(l.NInjected, l.Slug, store.ArmInjected), f.arm(l.NWithheld, l.Slug, store.ArmWithheld)
-	went, tokens := overTime(l), count(l.Tokens)
+	progress, tokens := overTime(l), count(l.Tokens)
 	if all {
 		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
-		name, went, tokens = g.Group{g.Text("all lessons together")}, nil, none
+		name, progress, tokens = g.Group{g.Text("all lessons together")}, nil, none
 		injected, withheld = f.arm(l.NInjected, "", store.ArmTreated), g.Group{f.arm(l.NWithheld, "", store.ArmControl), g.Text(" control")}
 	}
 	return h.Tr(
@@ -118,7 +118,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
 		t.axis.cell(e, truth),
 		cell("Injected, withheld", injected, small(withheld)),
-		cell("Over time, progress", h.Class("text over"), went),
+		cell("Over time, progress", h.Class("text over"), progress),
 		g.If(t.refusals, cell("Refused with / without", g.Text(count(l.RefusedWith)+" / "+count(l.RefusedWithout)))),
 		cell("Tokens", g.Text(tokens)),
 	)
@@ -132,7 +132,8 @@ func together(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns the effect over time, and the progress to a verdict.
+// overTime returns the effect of a row over time, and the number of rewarded picks of those that a verdict
+// needs.
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -148,8 +149,9 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
-// order returns the order of rows: by effect, largest first, unless the query names another key.
-// Rows without an effect come last.
+// order returns the comparison of rows for the key of the query sort; a key with - reverses the order. Rows
+// with equal keys, and all rows for an unknown key, are ordered by effect, largest first. Rows without an
+// effect come last.
 func order(key string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(key, "-")
 	effects := func(x, y *report.Row) int {

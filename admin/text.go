@@ -9,7 +9,7 @@ import (
 	"precept/bandit/report"
 )
 
-// when returns then if condition holds, else otherwise.
+// when returns then if condition is true, else otherwise. Both are evaluated.
 func when[T any](condition bool, then, otherwise T) T {
 	if condition {
 		return then
@@ -52,7 +52,7 @@ func countOf[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 
-// chance formats a probability, never rounded to 0 or 1.
+// chance formats a probability in per cent. Probabilities near 0 and 1 become "< 1%" and "> 99%".
 func chance(p float64) string {
 	switch {
 	case p < 0.005:
@@ -110,8 +110,7 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// visible replaces characters that hide or reorder text, or control a terminal, by names in angle
-// quotes. All other stored characters stay.
+// visible replaces characters that hide or reorder text, or control a terminal, by their names in ‹›.
 func visible(text string) string {
 	if strings.IndexFunc(text, hides) < 0 {
 		return text
@@ -130,10 +129,10 @@ func visible(text string) string {
 	return b.String()
 }
 
-// textMost is the maximum length of a shown text in bytes.
-const textMost = 64 << 10
+// maxShownText is the maximum length of a shown text in bytes.
+const maxShownText = 64 << 10
 
-// bounded returns the start of a text with the number of omitted bytes.
+// bounded returns the first most bytes of a text, with a line that states the number of omitted bytes.
 func bounded(text string, most int) string {
 	rest := len(text) - most
 	if rest <= 0 {
@@ -142,10 +141,10 @@ func bounded(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// short returns a name shortened for a line: agents and models can have any name.
+// short returns a name cut to 48 characters. Names of agents and models can have any length.
 func short(text string) string { return cut(text, 48) }
 
-// cut returns at most the first most characters of a text.
+// cut returns the first most characters of a text, with … if characters were omitted.
 func cut(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most]) + "…"
@@ -153,11 +152,11 @@ func cut(text string, most int) string {
 	return text
 }
 
-// Visible escapes invisible characters of a text for a terminal.
+// Visible returns text for a terminal: invisible characters become names in ‹›, invalid UTF-8 becomes U+FFFD.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// hides reports whether a character is invisible, or changes the display of others. Joiners stay:
-// emoji and Indic scripts need them.
+// hides reports whether a character is invisible, or changes the display of other characters. The joiners
+// U+200C and U+200D do not count, because emoji and Indic scripts need joiners.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':

@@ -21,7 +21,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
 		cut("abc", 3): "abc", cut("abcd", 3): "abc…", cut("äöüß", 3): "äöü…", cut("", 3): "",
 		bounded("abc", 3): "abc", bounded("abcd", 3): "abc\n… 1 further bytes", bounded("aé", 2): "a\n… 1 further bytes",
-		list([]string{"a", "b"}): "a or b", list([]string{"a", "b", "c"}): "a, b or c",
+		alternatives([]string{"a", "b"}): "a or b", alternatives([]string{"a", "b", "c"}): "a, b or c",
 		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
 	} {
 		if got != want {

@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	throttleWindow = time.Minute
-	failuresPerIP  = 10
-	failuresAtAll  = 100
-	throttledIPs   = 1024
-	logEvery       = 10 * time.Second
+	throttleWindow = time.Minute      // period in which wrong tokens are counted
+	failuresPerIP  = 10               // wrong tokens of an address before status 429
+	failuresAtAll  = 100              // wrong tokens of all addresses before status 429
+	throttledIPs   = 1024             // addresses that are counted in a period
+	logEvery       = 10 * time.Second // minimum time between two log lines
 )
 
-// throttle counts wrong tokens. The comparison always runs: a right token works during a flood of
-// wrong tokens, which are too long to be guessed. The throttle only limits the log.
+// throttle counts wrong tokens, answers many of them with status 429, and limits the log lines about them.
+// A right token always works, also during a flood of wrong tokens. The throttle is no defence against
+// guessing, which the length of the generated tokens prevents.
 type throttle struct {
 	now func() time.Time
 
-	mu     sync.Mutex
-	began  time.Time
-	all    int
-	byIP   map[netip.Addr]int
-	silent int // failures since the last log line
-	logged time.Time
+	mu       sync.Mutex
+	began    time.Time // start of the period
+	all      int
+	byIP     map[netip.Addr]int
+	unlogged int // failures since the last log line
+	logged   time.Time
 }
 
 func newThrottle(now func() time.Time) *throttle {
@@ -35,10 +36,10 @@ func newThrottle(now func() time.Time) *throttle {
 type failure struct {
 	retryAfter time.Duration // > 0: answer 429
 	log        bool
-	count      int // failures that this log line counts
+	count      int // wrong tokens since the last log line
 }
 
-// wrong counts a wrong token.
+// wrong counts a wrong token of an address.
 func (t *throttle) wrong(ip netip.Addr) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,14 +52,14 @@ func (t *throttle) wrong(ip netip.Addr) failure {
 	if _, known := t.byIP[ip]; known || len(t.byIP) < throttledIPs {
 		t.byIP[ip]++
 	}
-	t.silent++
+	t.unlogged++
 	var f failure
 	if t.all > failuresAtAll || t.byIP[ip] > failuresPerIP {
 		f.retryAfter = throttleWindow - now.Sub(t.began)
 	}
 	if now.Sub(t.logged) >= logEvery {
-		f.log, f.count = true, t.silent
-		t.logged, t.silent = now, 0
+		f.log, f.count = true, t.unlogged
+		t.logged, t.unlogged = now, 0
 	}
 	return f
 }

@@ -14,11 +14,11 @@ import (
 // TokenFile is the name of the generated token's file in the data directory.
 const TokenFile = "admin-token"
 
-// EnsureToken reads the generated admin token, or generates one: 32 random bytes in a file that
-// only its owner can read. fresh reports a new token, whose login link is shown. If the file cannot
-// be read or written, the token is valid for this run, and the error explains why the next start
-// has another token.
-func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, err error) {
+// EnsureToken returns the admin token in the data directory, or generates a token of 32 random bytes and
+// stores it in a file that only its owner can read. isNew reports a generated token. If the file cannot be
+// written, EnsureToken returns the generated token with an error, because the next start makes another
+// token. If the file cannot be read, token is empty.
+func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
 	if err == nil {
@@ -38,7 +38,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 	return token, true, nil
 }
 
-// tighten restricts the mode of a copied or restored token file.
+// tighten makes a token file readable by its owner only. A copy or a restored backup may have another mode.
 func tighten(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

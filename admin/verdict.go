@@ -14,9 +14,9 @@ type advice struct {
 	Group             string // group in the filter: helps, harms, none, open, invalid, waits
 }
 
-// advise explains a row and the next step.
+// advise returns the advice for a row, from its verdict and the state of its lesson.
 func advise(l *report.Row) advice {
-	a := judged(l)
+	a := verdictAdvice(l)
 	a.Words = string(l.Verdict)
 	switch l.State {
 	case "candidate", "quarantined":
@@ -37,8 +37,8 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// judged returns the advice of the verdict alone.
-func judged(l *report.Row) advice {
+// verdictAdvice returns the advice for the verdict of a row, whatever the state of its lesson.
+func verdictAdvice(l *report.Row) advice {
 	a := advice{Next: l.Verdict.Advice(), Group: "open"}
 	switch l.Verdict {
 	case report.ProvenHelps, report.TrialHelps, report.Helps:
@@ -58,7 +58,7 @@ func judged(l *report.Row) advice {
 	return a
 }
 
-// missing returns the amount of missing data and the expected time.
+// missing returns a sentence with the number of picks that the verdict still needs, and the expected time.
 func missing(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""

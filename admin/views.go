@@ -21,7 +21,7 @@ import (
 	names "precept/internal/session"
 )
 
-// Notes keeps small values of a tenant in the store, which replicas share.
+// Notes reads and writes notes, small values of a tenant in the store that replicas share.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, marks map[names.ID][]byte, notes map[string][]byte) error
@@ -43,21 +43,21 @@ const (
 	maxViewFilter = 4 << 10 // bytes of a query
 )
 
-// views reads and changes the saved views of tenants. Changes of one process exclude each other, so that
-// the number of views stays bounded.
+// views reads and changes the saved views of tenants. The lock makes the check of maxViews and the write one
+// step within this process.
 type views struct {
 	notes Notes
 	mu    sync.Mutex
 }
 
-// list returns the views of a tenant by name.
+// list returns the views of a tenant, sorted by name.
 func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	list := []View{}
 	err := v.notes.EachNote(ctx, tenant, viewNotes, func(key string, data []byte) error {
-		var one View
-		if json.Unmarshal(data, &one) == nil { // else written by another version
-			one.ID = strings.TrimPrefix(key, viewNotes)
-			list = append(list, one)
+		var view View
+		if json.Unmarshal(data, &view) == nil { // a view in the form of a newer release is skipped
+			view.ID = strings.TrimPrefix(key, viewNotes)
+			list = append(list, view)
 		}
 		return nil
 	})
@@ -67,54 +67,55 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change applies a change to a view of a tenant and writes the view. id "" is a new view.
-func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, change func(*View)) (one View, err error) {
+// change reads the view id, applies change and writes the view. id "" makes a new view, with an id from
+// random.
+func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, change func(*View)) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list, err := v.list(ctx, tenant)
 	if err != nil {
-		return one, err
+		return view, err
 	}
 	i := slices.IndexFunc(list, func(w View) bool { return w.ID == id })
 	switch {
 	case id != "" && i < 0:
-		return one, errNoView
+		return view, errNoView
 	case id != "":
-		one = list[i]
+		view = list[i]
 	case len(list) >= maxViews:
-		return one, badRequest(fmt.Sprintf("there are %d saved views, the most of a tenant; delete one first", maxViews))
+		return view, badRequest(fmt.Sprintf("there are %d saved views, the most of a tenant; delete one first", maxViews))
 	default:
 		var b [8]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return one, fmt.Errorf("make an id: %w", err)
+			return view, fmt.Errorf("make an id: %w", err)
 		}
-		one.ID = hex.EncodeToString(b[:])
+		view.ID = hex.EncodeToString(b[:])
 	}
-	change(&one)
-	if err := one.check(); err != nil {
-		return one, err
+	change(&view)
+	if err := view.check(); err != nil {
+		return view, err
 	}
-	if slices.ContainsFunc(list, func(w View) bool { return w.ID != one.ID && strings.EqualFold(w.Name, one.Name) }) {
-		return one, badRequest("another view has the name " + one.Name + "; choose another name, or delete that view first")
+	if slices.ContainsFunc(list, func(w View) bool { return w.ID != view.ID && strings.EqualFold(w.Name, view.Name) }) {
+		return view, badRequest("another view has the name " + view.Name + "; choose another name, or delete that view first")
 	}
-	data, err := json.Marshal(&one)
+	data, err := json.Marshal(&view)
 	if err != nil {
-		return one, fmt.Errorf("encode a view: %w", err)
+		return view, fmt.Errorf("encode a view: %w", err)
 	}
-	return one, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + one.ID: data})
+	return view, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + view.ID: data})
 }
 
 // remove deletes a view.
-func (v *views) remove(ctx context.Context, tenant, id string) (one View, err error) {
+func (v *views) remove(ctx context.Context, tenant, id string) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list, err := v.list(ctx, tenant)
 	if err != nil {
-		return one, err
+		return view, err
 	}
 	i := slices.IndexFunc(list, func(w View) bool { return w.ID == id })
 	if i < 0 {
-		return one, errNoView
+		return view, errNoView
 	}
 	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + id: nil})
 }
