@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,63 +12,146 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// coolStep is the number of sessions that one step looks at, in some milliseconds of the server's
-// time.
-const coolStep = 200
+const (
+	// coolStep is the number of sessions that one step looks at, in some milliseconds of the server's
+	// time.
+	coolStep = 200
+	// coolParts is the number of parts that one pipeline asks for old sessions.
+	coolParts = 512
+	// coolWaiting bounds the parts whose position a Cooler remembers, some 200 bytes each.
+	coolWaiting = 1 << 16
+)
 
-// Cooler deletes the exchanges of old sessions whose samples a consumer group has acknowledged. A
-// Cooler remembers which sessions it has seen, and is for one goroutine.
+// Cooler deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Of all
+// Coolers of a group in the fleet one works, under a lease. A Cooler is for one goroutine.
 type Cooler struct {
 	store *Store
 	group string
-	done  map[string]string // time behind which the next look starts, by the prefix of the keys
-	ends  time.Time         // time at which the Cooler looks at all sessions again
+	owner string // of the lease
+
+	// The Cooler has looked at all sessions that were last seen before from, except in the parts of waiting.
+	from    string
+	waiting map[string]string // by the prefix of the keys: the time of the oldest session that waits for the group
+	ends    time.Time         // time at which the Cooler looks at all sessions again
 }
 
 // recool is the time after which a Cooler looks again at sessions that could not be cooled.
 const recool = 24 * time.Hour
 
 // NewCooler returns a Cooler for a group.
-func (s *Store) NewCooler(group string) *Cooler { return &Cooler{store: s, group: group} }
+func (s *Store) NewCooler(group string) *Cooler {
+	return &Cooler{store: s, group: group, owner: rand.Text()}
+}
 
 // Cool deletes the exchanges of closed sessions that were last seen before a time, and returns their
-// number. ok is false if no stream of samples has the group. Sessions, samples and counters stay.
-func (k *Cooler) Cool(ctx context.Context, before time.Time) (exchanges int, ok bool, err error) {
+// number. ok is false if old sessions exist and no stream of their samples has the group. Sessions,
+// samples and counters stay. The Cooler holds the lease for the duration lease. Cool does nothing while
+// another Cooler holds the lease.
+func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := k.store
-	if now := s.opt.Now(); now.After(k.ends) {
-		k.done, k.ends = map[string]string{}, now.Add(recool)
+	if mine, err := k.claim(ctx, lease); !mine || err != nil {
+		return 0, true, err
 	}
-	places, err := s.groupPlaces(ctx, k.group)
-	if err != nil || len(places) == 0 {
-		return 0, false, err
+	if now := s.opt.Now(); now.After(k.ends) {
+		k.from, k.waiting, k.ends = "-inf", map[string]string{}, now.Add(recool)
 	}
 	parts, err := ask(ctx, s, "cool", func(c client) ([]part, error) { return s.allParts(ctx, c) })
-	for _, in := range parts {
-		stream := in.base + "samples"
-		place, found := places[stream]
-		if !found || place == streamStart {
-			continue
+	if err != nil {
+		return 0, true, err
+	}
+	renewed, streams, groups := s.opt.Now(), 0, 0
+	waiting, from := map[string]string{}, score(before)
+	for len(parts) > 0 {
+		chunk := parts[:min(coolParts, len(parts))]
+		parts = parts[len(chunk):]
+		if now := s.opt.Now(); now.Sub(renewed) > lease/3 {
+			if mine, err := k.claim(ctx, lease); !mine || err != nil {
+				return exchanges, true, err
+			}
+			renewed = now
 		}
-		n, err := k.coolPart(ctx, in, place, before)
-		if exchanges += n; err != nil {
+		old, places, found, err := k.look(ctx, chunk, before)
+		if err != nil {
 			return exchanges, true, err
 		}
+		streams += found
+		for _, in := range old {
+			place, has := places[in.base+"samples"]
+			oldest := k.position(in)
+			if has {
+				groups++
+			}
+			if has && place != streamStart {
+				var n int
+				n, oldest, err = k.coolPart(ctx, in, place, before)
+				if exchanges += n; err != nil {
+					return exchanges, true, err
+				}
+			}
+			switch {
+			case oldest == "":
+			case len(waiting) < coolWaiting:
+				waiting[in.base] = oldest
+			default: // the next call looks at all parts from the oldest of these times on
+				from = earlier(from, oldest)
+			}
+		}
 	}
-	return exchanges, true, err
+	k.waiting, k.from = waiting, from
+	return exchanges, groups > 0 || streams == 0, nil
+}
+
+// claim acquires or renews the lease.
+func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
+	return k.store.Claim(ctx, "cool "+k.group, k.owner, k.store.opt.Now(), lease)
+}
+
+// position returns the time from which on the Cooler has not looked at the sessions of a part.
+func (k *Cooler) position(in part) string { return cmp.Or(k.waiting[in.base], k.from) }
+
+// earlier returns the earlier of two scores.
+func earlier(a, b string) string {
+	if a == "-inf" || b == "-inf" {
+		return "-inf"
+	}
+	return strconv.FormatInt(min(integer(a), integer(b)), 10)
+}
+
+// look returns the parts with sessions that the Cooler has not looked at, the places of the group in
+// the streams of these parts, and the number of their streams.
+func (k *Cooler) look(ctx context.Context, parts []part, before time.Time) (old []part, places map[string]string, streams int, err error) {
+	err = k.store.do(ctx, "cool", func(c client) error {
+		first, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+			return p.ZRangeByScore(ctx, in.base+"seen", &goredis.ZRangeBy{Min: k.position(in), Max: "(" + score(before), Count: 1})
+		})
+		if err != nil {
+			return err
+		}
+		var keys []string
+		for i, cmd := range first {
+			if len(cmd.Val()) > 0 {
+				old, keys = append(old, parts[i]), append(keys, parts[i].base+"samples")
+			}
+		}
+		places, streams, err = groupPlacesOf(ctx, c, keys, k.group)
+		return err
+	})
+	return old, places, streams, err
 }
 
 // coolPart cools the sessions of a part. The group acknowledges a stream in order, so all entries up
-// to its place are in the lake.
-func (k *Cooler) coolPart(ctx context.Context, in part, place string, before time.Time) (exchanges int, err error) {
+// to its place are in the lake. waits is the time of the oldest session that waits for the group or for
+// a settlement, "" without such a session.
+func (k *Cooler) coolPart(ctx context.Context, in part, place string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(place, "-")
-	from, waiting := cmp.Or(k.done[in.base], "-inf"), false
-	for more := true; more && err == nil; {
+	from, last, same := k.position(in), "", int64(0) // same: sessions up to last that were seen at the time from
+	for {
 		if err := ctx.Err(); err != nil {
-			return exchanges, err
+			return exchanges, waits, err
 		}
 		var list []goredis.Z
-		counts, failed := ask(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
-			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Count: coolStep}
+		counts, err := ask(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
+			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Offset: max(same-1, 0), Count: coolStep}
 			if list, err = c.ZRangeByScoreWithScores(ctx, in.base+"seen", by).Result(); err != nil || len(list) == 0 {
 				return nil, err
 			}
@@ -77,17 +161,34 @@ func (k *Cooler) coolPart(ctx context.Context, in part, place string, before tim
 			}
 			return k.store.runScript(ctx, c, "cool", in, args...).Int64Slice()
 		})
-		if more, err = len(list) == coolStep, failed; err != nil || len(counts) < 2 {
-			break
+		if err != nil {
+			return exchanges, waits, fmt.Errorf("cool sessions: %w", err)
+		}
+		if len(list) == 0 && same <= 1 {
+			return exchanges, waits, nil
+		}
+		if same > 0 && (len(list) == 0 || list[0].Member != last) { // a session before last has left the list: read this time again
+			same = 0
+			continue
 		}
 		exchanges += int(counts[0])
-		from = "(" + strconv.FormatFloat(list[len(list)-1].Score, 'f', -1, 64)
-		if waiting = waiting || counts[1] > 0; !waiting {
-			k.done[in.base] = from
+		if counts[1] > 0 && waits == "" {
+			waits = formatScore(list[0].Score)
 		}
+		if len(list) < coolStep {
+			return exchanges, waits, nil
+		}
+		end := list[len(list)-1]
+		if formatScore(end.Score) != from {
+			from, same = formatScore(end.Score), 0
+			for i := len(list) - 1; i >= 0 && list[i].Score == end.Score; i-- {
+				same++
+			}
+		} else {
+			same = max(same-1, 0) + int64(len(list))
+		}
+		last, _ = end.Member.(string)
 	}
-	if err != nil {
-		return exchanges, fmt.Errorf("cool sessions: %w", err)
-	}
-	return exchanges, nil
 }
+
+func formatScore(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -1,9 +1,14 @@
 package redis_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"precept/bandit/feedback"
+	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store/redis"
 	"precept/store/storetest"
 )
 
@@ -15,12 +20,15 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	if err := s.Write(t.Context(), whole()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Settle(t.Context(), settlement()); err != nil {
+	steps := settlement()
+	steps[0].FeedbackState = 1 // the exchange
+	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
 	cool := func(seconds int) (int, bool) {
 		t.Helper()
-		n, ok, err := s.NewCooler("lake").Cool(t.Context(), then(seconds))
+		time.Sleep(2 * time.Millisecond) // the lease of the Cooler before
+		n, ok, err := s.NewCooler("lake").Cool(t.Context(), then(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,5 +70,104 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	}
 	if p, err := s.NewestSamples(t.Context(), ourTenant, session.Stretch{Most: 10}); err != nil || len(p.List) != 1 {
 		t.Errorf("got samples %v, error %v, want one", p.List, err)
+	}
+}
+
+// coolable writes closed sessions with one sample and one exchange each, last seen at one time.
+func coolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
+	t.Helper()
+	var b session.Batch
+	for n := from; n < to; n++ {
+		one := batch(n)
+		one.Rows[0].Tenant, one.Exchanges[0].Tenant, one.Rows[0].Seen, one.Rows[0].Closed = tenant, tenant, then(0), true
+		b.Rows, b.Exchanges = append(b.Rows, one.Rows...), append(b.Exchanges, one.Exchanges...)
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sid(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: then(0)}})
+	}
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// acknowledge moves the group to the end of each stream.
+func acknowledge(t *testing.T, s *redis.Store, group string) {
+	t.Helper()
+	streams, err := s.SampleStreams(t.Context())
+	if err == nil {
+		err = s.AckSamples(t.Context(), group, streams)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A shard has more sessions of one time than one step looks at, and all of them lose their exchanges.
+func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
+	t.Parallel()
+	s := few(t, storetest.StartRedis(t).URL(), 2)
+	const sessions = 1000 // some 500 in each shard
+	coolable(t, s, ourTenant, 0, sessions)
+	acknowledge(t, s, "lake")
+	n, ok, err := s.NewCooler("lake").Cool(t.Context(), then(1000), time.Minute)
+	if n != sessions || !ok || err != nil {
+		t.Errorf("got %d deleted exchanges, ok %v, error %v, want %d", n, ok, err, sessions)
+	}
+}
+
+// Late feedback makes the session wait: the next settlement builds the samples again from the exchanges.
+func TestCoolingWaitsForFeedback(t *testing.T) {
+	t.Parallel()
+	s := few(t, storetest.StartRedis(t).URL(), 2)
+	coolable(t, s, ourTenant, 0, 1)
+	acknowledge(t, s, "lake")
+	step := []session.Settlement{{Tenant: ourTenant, ID: sid(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
+	if _, err := s.Settle(t.Context(), step); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddFeedback(t.Context(), ourTenant, map[session.ID][]feedback.Entry{sid(0): {spoken("late")}}); err != nil {
+		t.Fatal(err)
+	}
+	cooler := s.NewCooler("lake")
+	for i, want := range []int{0, 1} {
+		if n, ok, err := cooler.Cool(t.Context(), then(1000), time.Minute); n != want || !ok || err != nil {
+			t.Errorf("call %d: got %d deleted exchanges, ok %v, error %v, want %d", i, n, ok, err, want)
+		}
+		_, state, err := s.SessionFeedback(t.Context(), ourTenant, sid(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		step[0].From, step[0].FeedbackState = 1, state
+		if _, err := s.Settle(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// One replica cools. A further call costs one command for each shard and each pair of tenant and shard without old
+// sessions, in few round trips.
+func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	one, other := few(t, server.URL(), 4), few(t, server.URL(), 4)
+	const tenants = 300
+	for n := range tenants {
+		coolable(t, one, fmt.Sprint("tenant", n), n, n+1)
+	}
+	acknowledge(t, one, "lake")
+	works, waits := one.NewCooler("lake"), other.NewCooler("lake")
+	if n, _, err := works.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
+		t.Fatalf("got %d deleted exchanges, error %v, want %d", n, err, tenants)
+	}
+	cost := func(k *redis.Cooler) int {
+		before := commandsOf(t, server)
+		if n, ok, err := k.Cool(t.Context(), then(2000), time.Minute); n != 0 || !ok || err != nil {
+			t.Errorf("got %d deleted exchanges, ok %v, error %v, want none", n, ok, err)
+		}
+		return commandsOf(t, server) - before
+	}
+	if n := cost(works); n > tenants+20 {
+		t.Errorf("a call without old sessions costs %d commands for %d tenants", n, tenants)
+	}
+	if n := cost(waits); n > 10 {
+		t.Errorf("a call of a replica without the lease costs %d commands", n)
 	}
 }

@@ -115,29 +115,37 @@ func (s *Store) groupPlaces(ctx context.Context, group string) (map[string]strin
 	places := map[string]string{}
 	err := s.do(ctx, "groups of samples", func(c client) error {
 		keys, err := s.sampleKeys(ctx, c)
-		if err != nil {
-			return err
+		if err == nil {
+			places, _, err = groupPlacesOf(ctx, c, keys, group)
 		}
-		for part := range slices.Chunk(keys, streamCalls) {
-			var cmds []*goredis.XInfoGroupsCmd
-			_, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
-				cmds = append(cmds, p.XInfoGroups(ctx, key))
-				return cmds[len(cmds)-1]
-			}, isMissingStream)
-			if err != nil {
-				return err
-			}
-			for i, key := range part {
-				for _, g := range cmds[i].Val() {
-					if g.Name == group {
-						places[key] = g.LastDeliveredID
-					}
+		return err
+	})
+	return places, err
+}
+
+// groupPlacesOf returns the place of a consumer group in each of some streams that has the group, and the
+// number of streams that exist.
+func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (places map[string]string, streams int, err error) {
+	places = map[string]string{}
+	for part := range slices.Chunk(keys, streamCalls) {
+		var cmds []*goredis.XInfoGroupsCmd
+		missing, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
+			cmds = append(cmds, p.XInfoGroups(ctx, key))
+			return cmds[len(cmds)-1]
+		}, isMissingStream)
+		if err != nil {
+			return nil, 0, err
+		}
+		streams += len(part) - len(missing)
+		for i, key := range part {
+			for _, g := range cmds[i].Val() {
+				if g.Name == group {
+					places[key] = g.LastDeliveredID
 				}
 			}
 		}
-		return nil
-	})
-	return places, err
+	}
+	return places, streams, nil
 }
 
 // AckSamples moves a consumer group to a place in each stream, and creates the group where it is

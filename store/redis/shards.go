@@ -164,6 +164,32 @@ func (s *Store) allParts(ctx context.Context, c client) ([]part, error) {
 	return s.listedParts(ctx, c, "tenants")
 }
 
+// usedParts returns the parts in which each of some tenants has sessions; in the old layout all parts.
+func (s *Store) usedParts(ctx context.Context, c client, names []string) ([][]part, error) {
+	parts := make([][]part, len(names))
+	if s.shards.Load() == 1 {
+		for i, name := range names {
+			parts[i] = s.partsOf(name)
+		}
+		return parts, nil
+	}
+	lists, err := s.lists(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	used, err := piped(ctx, c, lists, func(p goredis.Pipeliner, in part) *goredis.BoolSliceCmd {
+		return p.SMIsMember(ctx, in.lists+"tenants", anys(names)...)
+	})
+	for shard := range used {
+		for i, is := range used[shard].Val() {
+			if is {
+				parts[i] = append(parts[i], s.partIn(names[i], shard))
+			}
+		}
+	}
+	return parts, err
+}
+
 // listedParts returns the parts of the tenants in a list that each shard has; in the old layout of all
 // tenants.
 func (s *Store) listedParts(ctx context.Context, c client, list string) ([]part, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ import (
 const (
 	pageRefs = 128 // references that one call reads, if there are few parts
 	pageDocs = 16  // documents that one call reads
+
+	walkNames = 256 // tenants whose shards one round trip looks for
+	walkParts = 512 // parts that a walk merges at once, unless one tenant has more
 )
 
 // place is a position in the order of writes: one number for a session, the two numbers of the
@@ -123,18 +127,38 @@ func (m *merge) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk merges the lists of the parts by place, oldest first.
+// walk calls fn with the values of a tenant in the order of their places, or with the values of all
+// tenants: groups of tenants follow each other, so that the memory does not grow with the tenants.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
-	from, to := bounds(since, until)
-	parts, err := ask(ctx, w.s, w.op, func(c client) ([]part, error) {
-		if tenant == "" {
-			return w.s.allParts(ctx, c)
-		}
-		return w.s.partsOf(tenant), nil
-	})
+	names, err := []string{tenant}, error(nil)
+	if tenant == "" {
+		names, err = w.s.Tenants(ctx)
+	}
 	if err != nil {
 		return err
 	}
+	from, to := bounds(since, until)
+	var group []part
+	for some := range slices.Chunk(names, walkNames) {
+		parts, err := ask(ctx, w.s, w.op, func(c client) ([][]part, error) { return w.s.usedParts(ctx, c, some) })
+		if err != nil {
+			return err
+		}
+		for _, of := range parts {
+			if len(group)+len(of) > walkParts && len(group) > 0 {
+				if err := w.merge(ctx, group, from, to, fn); err != nil {
+					return err
+				}
+				group = nil
+			}
+			group = append(group, of...)
+		}
+	}
+	return w.merge(ctx, group, from, to, fn)
+}
+
+// merge merges the lists of some parts by place, oldest first.
+func (w *walker[T]) merge(ctx context.Context, parts []part, from, to int64, fn func(T) error) error {
 	m := newMerge(parts)
 	for {
 		page, more, err := w.page(ctx, m, from, to)
@@ -220,8 +244,8 @@ func bounds(since, until time.Time) (from, to int64) {
 const gone = math.MinInt64
 
 // EachSample calls fn with the samples of a tenant ("": all tenants) with since <= CreatedAt <
-// until (zero: no bound), in the order of their first write. Samples that are written meanwhile may
-// be included. EachSample stops at an error of fn, and returns that error.
+// until (zero: no bound). The samples of each tenant are in the order of their first write. Samples that
+// are written meanwhile may be included. EachSample stops at an error of fn, and returns that error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples", load: s.sampleDocs,

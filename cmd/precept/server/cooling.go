@@ -43,7 +43,7 @@ func (x *cooling) run(ctx context.Context) error {
 			x.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
 		default:
 			pause = min(max(hot/10, coolLeast), coolMost)
-			n, ok, err := cooler.Cool(ctx, x.now().Add(-hot))
+			n, ok, err := cooler.Cool(ctx, x.now().Add(-hot), 3*pause)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:

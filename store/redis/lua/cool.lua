@@ -1,7 +1,7 @@
 -- Deletes the exchanges of sessions whose samples a consumer group has acknowledged. The session is marked ('cool'), so that its samples
 -- stay when they are built again from later exchanges.
 -- ARGV: the place of the group (milliseconds, number), a time: sessions that were seen at that time or later stay; then any number of
--- sessions. Returns the number of deleted exchanges, and the number of sessions that wait for the group.
+-- sessions. Returns the number of deleted exchanges, and the number of sessions that wait for the group or for a settlement.
 local ms, seq, before, gone, waiting = tonumber(arg()), tonumber(arg()), tonumber(arg()), 0, 0
 local function acknowledged(m)
   local n = 0
@@ -27,7 +27,9 @@ while more() do
     local seen = call('ZSCORE', P .. 'seen', id)
     local v = call('HMGET', s, 'h', 'l')
     local closed = v[1] and string.sub(v[1], 17) == '1'
-    if closed and not v[2] and seen and tonumber(seen) < before and acknowledged(key('m', id)) then
+    if call('SISMEMBER', A .. 'unsettled', id .. N) == 1 then -- the settlement builds the samples from the exchanges
+      waiting = waiting + 1
+    elseif closed and not v[2] and seen and tonumber(seen) < before and acknowledged(key('m', id)) then
       call('DEL', x)
       call('HSET', s, 'cool', '1')
       total('exchanges', -n)

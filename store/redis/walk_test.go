@@ -1,0 +1,58 @@
+package redis_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/storetest"
+)
+
+// The memory of a walk over all tenants does not grow with the number of tenants.
+func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measures the heap
+	s := few(t, storetest.StartRedis(t).URL(), 2)
+	const tenants, samples, bytes = 1000, 12, 4000
+	for tenant := range tenants {
+		var b session.Batch
+		for n := range samples {
+			b.Samples = append(b.Samples, session.StoredSample{
+				Tenant: fmt.Sprint("tenant", tenant), ID: sid(n), Agent: strings.Repeat("a", bytes),
+				Sample: sample.Sample{ID: fmt.Sprint("m", tenant, "-", n), CreatedAt: then(n)},
+			})
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // far below the bound
+	}
+	before, most, found := heap(), int64(0), map[string]int{}
+	err := s.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
+		if len(found)%50 == 0 && found[m.Tenant] == 0 {
+			most = max(most, heap()-before)
+		}
+		found[m.Tenant]++
+		return nil
+	})
+	if err != nil || len(found) != tenants {
+		t.Fatalf("got samples of %d tenants, error %v, want %d", len(found), err, tenants)
+	}
+	for tenant, n := range found {
+		if n != samples {
+			t.Errorf("got %d samples of %s, want %d", n, tenant, samples)
+		}
+	}
+	if all := int64(tenants * samples * bytes); most > all/2 {
+		t.Errorf("the walk holds %d MB of %d MB", most>>20, all>>20)
+	} else {
+		t.Logf("the walk holds %d MB of %d MB", most>>20, all>>20)
+	}
+}
