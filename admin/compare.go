@@ -130,7 +130,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			b = c.Value
 		}
 	}
-	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, Read: facets.Read, Back: facets.Back, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
+	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, Read: facets.Read, Back: facets.OldestStart, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
 	sides := [2][]*store.SessionItem{}
 	for i := range r.Sessions {
 		x := &r.Sessions[i]

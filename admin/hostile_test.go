@@ -338,7 +338,7 @@ func (f *full) Browse(context.Context, store.SessionQuery) (store.SessionList, e
 }
 
 func (f *full) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
-	return store.Recent{Sessions: f.list.Sessions, Back: f.generated, Whole: true}, f.err()
+	return store.Recent{Sessions: f.list.Sessions, OldestStart: f.generated, Whole: true}, f.err()
 }
 
 func (f *full) Run(_ context.Context, _, name string) (store.RunSessions, error) {

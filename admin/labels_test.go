@@ -260,7 +260,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 	page := onPage(t, "/sessions", func(f *full, o *admin.Options) {
 		o.Address.Data = "http://10.0.0.7:9999"
-		f.list.Sessions, f.list.Looked = nil, 0
+		f.list.Sessions, f.list.Read = nil, 0
 	})
 	holds(t, "nothing yet", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

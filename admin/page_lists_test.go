@@ -51,7 +51,7 @@ func TestSampleOpensToItsExport(t *testing.T) {
 		"none so far": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
 		page := onPage(t, c.target, func(f *full, _ *admin.Options) {
-			f.samples = store.SampleList{Looked: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
+			f.samples = store.SampleList{Read: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
 				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
 			}}}}
 			c.change(&f.samples)

@@ -90,8 +90,8 @@ func (v *sessionView) notices() g.Node {
 }
 
 func (v *sessionView) turns(f frame) g.Node {
-	turns := g.Node(g.Map(v.session.Said, func(t store.TurnItem) g.Node { return turn(&t) }))
-	if len(v.session.Said) == 0 {
+	turns := g.Node(g.Map(v.session.TurnItems, func(t store.TurnItem) g.Node { return turn(&t) }))
+	if len(v.session.TurnItems) == 0 {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
 			"No turn is stored yet. A turn appears some seconds after its end.")))
 	}

@@ -18,7 +18,7 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 		f.one = store.Transcript{
 			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
 			Exchanges:   1, Next: 1,
-			Said: []store.TurnItem{{Turn: 1, Model: "gpt", Status: 200, Outcome: sample.Complete, LatencyMS: 1250}},
+			TurnItems: []store.TurnItem{{Turn: 1, Model: "gpt", Status: 200, Outcome: sample.Complete, LatencyMS: 1250}},
 		}
 		change(&f.one)
 	})
@@ -40,7 +40,7 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 		" · 12 345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
 	} {
-		holds(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.Said[0]) }), want)
+		holds(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.TurnItems[0]) }), want)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		`<pre dir="auto">` + long + `</pre></div>`:                              {Kind: "user", Text: long},
 		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},
 	} {
-		page := sessionWith(t, func(s *store.Transcript) { s.Said[0].Entries = []store.Entry{e} })
+		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		holds(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
 			t.Errorf("%s, folded: %v", e.Kind, !folded)
@@ -114,7 +114,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"opted":    {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"opted 1":  {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
 		"open":     {func(s *store.Transcript) { s.Closed = false; told(s) }, []string{"; open", "; counted when the session closes"}},
-		"empty":    {func(s *store.Transcript) { s.Said = nil }, []string{"No turn is stored yet"}},
+		"empty":    {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
 		"before":   {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"begins":   {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"behind":   {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
@@ -159,7 +159,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return onPage(t, target, func(f *full, _ *admin.Options) {
-			f.list = store.SessionList{Looked: 7, Back: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
+			f.list = store.SessionList{Read: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
 				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
 			}}}
 			change(&f.list)

@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear(append(sessionFilters(), "session")...)
-	back := timeOf(when(v.found.Back == nil, &time.Time{}, v.found.Back).UTC()) // start of the oldest session that was searched
+	back := timeOf(when(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -66,9 +66,9 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Div(
 				v.chosen(f),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", back) }),
-				f.olderPager(g.If(v.found.Looked > 0, h.Span(
+				f.olderPager(g.If(v.found.Read > 0, h.Span(
 					g.Textf("%d shown", len(v.found.Sessions)),
-					g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Looked), back}),
+					g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Read), back}),
 				)), v.query.After, v.found.Next),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				quiet(g.Text("Redacted and opted-out text is never stored.")),
@@ -126,12 +126,12 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 		))
 	case v.found.Next != "":
 		return empty("No matching session", h.P(
-			g.Textf("None of the %d sessions back to ", v.found.Looked), back,
+			g.Textf("None of the %d sessions back to ", v.found.Read), back,
 			g.Text(" matches. There are older sessions."),
 		))
 	default:
 		return empty("No matching session", h.P(g.Textf(
-			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.found.Looked)))
+			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.found.Read)))
 	}
 }
 

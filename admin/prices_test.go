@@ -19,7 +19,7 @@ type priced struct {
 }
 
 func (p priced) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), Looked: len(p.list)}
+	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), Read: len(p.list)}
 	return list, nil
 }
 

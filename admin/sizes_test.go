@@ -52,9 +52,9 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
 	said := func(f *full, _ *admin.Options) {
-		f.one.Name, f.one.Agent, f.one.Model, f.one.Said = long, long, long, nil
+		f.one.Name, f.one.Agent, f.one.Model, f.one.TurnItems = long, long, long, nil
 		for i := range store.TurnsShown {
-			f.one.Said = append(f.one.Said, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
+			f.one.TurnItems = append(f.one.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
 		}
 		for i := range 5000 {
 			f.one.Picks = append(f.one.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})

@@ -45,8 +45,8 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	}
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
 	var tr store.Transcript
-	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.Said) != 3 || tr.Next != 3 {
-		t.Errorf("%d turns, next %d, %v", len(tr.Said), tr.Next, err)
+	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.TurnItems) != 3 || tr.Next != 3 {
+		t.Errorf("%d turns, next %d, %v", len(tr.TurnItems), tr.Next, err)
 	}
 	var samples store.SampleList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {

@@ -15,27 +15,28 @@ import (
 type Memory interface {
 	// Newest returns the record of a closing session. A record in memory is newer than the row.
 	Newest(row *session.Row) *session.Record
-	// InUse returns the numbers of a session in memory, nil for another session.
-	InUse(of session.Ref) *session.Record
-	// Known returns the identity of a session, and whether the tenant has the session.
-	Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error)
+	// Snapshot returns a copy of the record of a session in memory, without the texts; nil: the session
+	// is not in memory.
+	Snapshot(ref session.Ref) *session.Record
+	// Member returns the name and the unit of a session; ok is false if the tenant has no such session.
+	Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error)
 }
 
 // Recorder delivers exchanges and records to the backend.
 type Recorder interface {
 	// Deliver delivers all waiting data to the backend at once.
 	Deliver(ctx context.Context)
-	// Still runs f while nothing is delivered and nothing is forgotten.
-	Still(f func())
+	// WithDeliveryPaused runs f. Until f returns, no row is delivered and no session is deleted.
+	WithDeliveryPaused(f func())
 	// Undelivered returns the sessions with data that the backend does not have yet. ok is false if
-	// the recorder does not know the sessions. Undelivered is called in Still.
+	// the recorder does not know the sessions. Undelivered is called inside of WithDeliveryPaused.
 	Undelivered() (of map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of sessions that close.
 type Exchanges interface {
 	// ExchangesAtClosing returns the exchanges of a session with the given number of stored exchanges.
-	// ExchangesAtClosing is called in Recorder.Still.
+	// ExchangesAtClosing is called inside of Recorder.WithDeliveryPaused.
 	ExchangesAtClosing(ctx context.Context, of session.Ref, stored int) ([]sample.Exchange, error)
 }
 

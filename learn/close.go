@@ -54,7 +54,7 @@ func (c *closer) tick() time.Duration {
 // closeDue closes every session that has reached the closing age. The age is the same for every
 // arm: closing at the arrival of feedback would count the arms with shorter sessions first.
 func (c *closer) closeDue(ctx context.Context) {
-	c.recorder.Still(func() {
+	c.recorder.WithDeliveryPaused(func() {
 		if _, ok := c.recorder.Undelivered(); !ok {
 			return // data of a session may still wait in the outbox, or wait for a failed backend
 		}
@@ -119,7 +119,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for at := range waiting {
-		if rec := c.memory.InUse(at); rec != nil {
+		if rec := c.memory.Snapshot(at); rec != nil {
 			if id, ok := rec.UnitID(); ok {
 				units[session.Ref{Tenant: at.Tenant, ID: id}] = true
 			}

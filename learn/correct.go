@@ -20,7 +20,7 @@ func (c *closer) resettle(ctx context.Context) {
 	if len(touched) == 0 {
 		return
 	}
-	c.recorder.Still(func() { c.correctAll(ctx, touched) })
+	c.recorder.WithDeliveryPaused(func() { c.correctAll(ctx, touched) })
 	c.tools.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
@@ -41,7 +41,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 
 // finish makes the waiting corrections at a stop.
 func (c *closer) finish(ctx context.Context) {
-	c.recorder.Still(func() {
+	c.recorder.WithDeliveryPaused(func() {
 		if _, ok := c.recorder.Undelivered(); ok {
 			c.pickUpAt = time.Time{}
 			c.pickUp(ctx)

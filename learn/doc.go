@@ -12,6 +12,6 @@
 //
 // A failed step is repeated. A panic costs only the session of the step (internal/guard).
 //
-// Lock order: the lock of Recorder.Still, beliefs.mu, beliefs.tenantsMu. The backend is called
+// Lock order: the lock of Recorder.WithDeliveryPaused, beliefs.mu, beliefs.tenantsMu. The backend is called
 // under the first two.
 package learn

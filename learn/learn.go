@@ -155,9 +155,9 @@ func (noMemory) Newest(row *session.Row) *session.Record {
 	return rec
 }
 
-func (noMemory) InUse(session.Ref) *session.Record { return nil }
+func (noMemory) Snapshot(session.Ref) *session.Record { return nil }
 
-func (noMemory) Known(context.Context, string, session.ID) (session.Member, bool, error) {
+func (noMemory) Member(context.Context, string, session.ID) (session.Member, bool, error) {
 	return session.Member{}, false, nil
 }
 

@@ -30,7 +30,7 @@ type provisional struct {
 
 // learn passes the reward of an open session to the chooser.
 func (p *provisional) learn(ctx context.Context, at session.Ref) {
-	rec := p.memory.InUse(at)
+	rec := p.memory.Snapshot(at)
 	if rec == nil {
 		row, ok, err := p.be.Session(ctx, at.Tenant, at.ID)
 		if err != nil || !ok || row.Closed {
@@ -48,7 +48,7 @@ func (p *provisional) record(row *session.Row) *session.Record {
 	if err != nil {
 		return nil
 	}
-	here := p.memory.InUse(session.Ref{Tenant: row.Tenant, ID: row.ID})
+	here := p.memory.Snapshot(session.Ref{Tenant: row.Tenant, ID: row.ID})
 	if here != nil && here.Thread.Turns >= rec.Thread.Turns { // otherwise the session has continued at another replica
 		return here
 	}

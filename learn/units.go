@@ -56,7 +56,7 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 // passToMembers passes new feedback on a unit to the members. A session that becomes a member later
 // gets the feedback at closing.
 func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
-	of, ok, err := u.memory.Known(ctx, at.Tenant, at.ID)
+	of, ok, err := u.memory.Member(ctx, at.Tenant, at.ID)
 	if err != nil || !ok || of.Members == 0 {
 		return err
 	}

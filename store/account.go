@@ -12,7 +12,7 @@ import (
 // Account counts the exchanges of a data directory since its first use.
 type Account = outbox.Account
 
-// errOldSpool is the error for a data directory of the release before the outbox.
+// errOldSpool is the error for a data directory of an earlier release, which had no outbox.
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the account as of now; ok is false without an outbox.

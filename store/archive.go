@@ -14,8 +14,8 @@ import (
 // The parts of a backend that an Archive reads.
 type (
 	lister interface {
-		Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
-		NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
+		Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error)
+		NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error)
 	}
 	sessionReader interface {
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -55,7 +55,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && o.HidesSample(&m.Sample, list), err
 }
 
-// find returns the stored session of a name, or ErrNoSession.
+// find returns the stored session with a name, or ErrNoSession.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
 	ids, err := idsNamed(ctx, a.backend, tenant, name)
 	if err != nil {

@@ -113,16 +113,16 @@ func TestBrowseIsBounded(t *testing.T) {
 	r := newRig(t, nil)
 	r.archived(scan+500, nil)
 	list := r.browse(store.SessionQuery{Agent: "nobody"})
-	if len(list.Sessions) != 0 || list.Next == "" || list.Looked < scan || list.Looked > scan+store.MaxRows || list.Back == nil {
-		t.Fatalf("%d looked at, next %q", list.Looked, list.Next)
+	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
+		t.Fatalf("%d looked at, next %q", list.Read, list.Next)
 	}
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
-	if list.Next != "" || list.Looked == 0 {
-		t.Errorf("the rest: %d looked at, next %q", list.Looked, list.Next)
+	if list.Next != "" || list.Read == 0 {
+		t.Errorf("the rest: %d looked at, next %q", list.Read, list.Next)
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
-	if list.Next == "" || list.Looked > read+store.DefaultRows {
-		t.Errorf("a search looked at %d", list.Looked)
+	if list.Next == "" || list.Read > read+store.DefaultRows {
+		t.Errorf("a search looked at %d", list.Read)
 	}
 }
 
@@ -208,21 +208,21 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	}
 	same(t, "exchanges", tr.Exchanges, 3)
 	var kinds []string
-	for i := range tr.Said {
-		for _, e := range tr.Said[i].Entries {
-			kinds = append(kinds, fmt.Sprint(tr.Said[i].Turn, e.Kind))
+	for i := range tr.TurnItems {
+		for _, e := range tr.TurnItems[i].Entries {
+			kinds = append(kinds, fmt.Sprint(tr.TurnItems[i].Turn, e.Kind))
 		}
 	}
 	same(t, "entries", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
-	result := tr.Said[1].Entries[1]
+	result := tr.TurnItems[1].Entries[1]
 	same(t, "the failed call", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
-	loop := tr.Said[1].Entries[0]
+	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
 		t.Errorf("the loop warning is shown as %+v", loop)
 	}
-	withheld := tr.Said[0].Entries[2]
+	withheld := tr.TurnItems[0].Entries[2]
 	same(t, "the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
-	last := tr.Said[2].Entries[1]
+	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > most || last.Cut != 2*most-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
 		t.Errorf("cut to %d bytes, %d left out", len(last.Text), last.Cut)
 	}
@@ -232,16 +232,16 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 		t.Error("an open session is counted")
 	}
 	rest, err := r.archive.Transcript(r.t.Context(), us, "story", 2)
-	if err != nil || len(rest.Said) != 1 || rest.Said[0].Turn != 3 || rest.Next != 3 || len(rest.Said[0].Entries) != 2 {
-		t.Errorf("from the third on: %d turns, next %d, %v", len(rest.Said), rest.Next, err)
+	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
+		t.Errorf("from the third on: %d turns, next %d, %v", len(rest.TurnItems), rest.Next, err)
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), us, c.id.String(), 99)
-	if err != nil || len(beyond.Said) != 0 || beyond.Next != 3 {
+	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
 		t.Errorf("from beyond: %+v, %v", beyond.Next, err)
 	}
-	shown, err := r.archive.Block(r.t.Context(), us, c.id.String(), tr.Said[0].Entries[1].Slugs[0])
-	if err != nil || shown == "" || shown != tr.Said[0].Entries[1].Text {
-		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.Said[0].Entries[1].Text, err)
+	shown, err := r.archive.Block(r.t.Context(), us, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
+	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
+		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := r.archive.Block(r.t.Context(), us, c.id.String(), "no-such"); err != nil || other != "" {
 		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
@@ -305,8 +305,8 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	same(t, "by tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	hide([]string{"make"}, nil, nil)
 	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
-	if err != nil || !tr.Said[0].Hidden || len(tr.Said[0].Entries) != 0 {
-		t.Errorf("by path: %+v, %v", tr.Said, err)
+	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
+		t.Errorf("by path: %+v, %v", tr.TurnItems, err)
 	}
 	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
@@ -364,9 +364,9 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 		if part.From != read || part.Exchanges != turns {
 			t.Errorf("a part begins at %d of %d, want %d of %d", part.From, part.Exchanges, read, turns)
 		}
-		for i := range part.Said {
-			for k := range part.Said[i].Entries {
-				longest = max(longest, len(part.Said[i].Entries[k].Text))
+		for i := range part.TurnItems {
+			for k := range part.TurnItems[i].Entries {
+				longest = max(longest, len(part.TurnItems[i].Entries[k].Text))
 			}
 		}
 		read = part.Next

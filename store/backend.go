@@ -15,8 +15,8 @@ import (
 // writeLimit bounds one attempt to write a batch.
 const writeLimit = 10 * time.Second
 
-// Backend stores sessions, exchanges and feedback. Each part of a Store declares the methods that
-// the part needs.
+// Backend stores sessions, exchanges and feedback. Each part of a Store declares an interface with
+// the methods that the part calls, and Backend joins these interfaces.
 type Backend interface {
 	recorded
 	archived
@@ -34,7 +34,8 @@ type recorded interface {
 	parking
 }
 
-// Fleet is a backend that replicas share: through a Fleet, replicas announce forgotten and opted-out sessions.
+// Fleet is the additional part of a backend that replicas share: replicas announce deleted and
+// opted-out sessions to each other, and detect a loss of data.
 type Fleet interface {
 	epochs
 	announcer

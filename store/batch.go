@@ -24,28 +24,28 @@ type batch struct {
 	signals   []signal
 
 	// For the account and the outbox only.
-	starts  []outbox.Stub
-	ended   []string // ids of ended exchanges whose stub is in the outbox
-	dropped map[string]int64
-	scrub   bool // the start of an opted-out turn must leave the outbox's file
+	stubs   []outbox.Stub
+	ended   []string         // ids of ended exchanges whose stub is in the outbox
+	dropped map[string]int64 // number of dropped exchanges by reason
+	scrub   bool             // the stub of an opted-out turn must leave the outbox's file
 
-	// Of rows that were read back.
-	stubs   []sample.Exchange // turns that were in progress when the program died
-	unread  int64             // such turns whose record is damaged
-	counted int64             // forgotten exchanges, which stay in the account
-	damaged int64             // undecodable exchanges
+	// For rows that were read back from the outbox only.
+	interrupted      []sample.Exchange // turns that were in progress when the program died
+	undecodableStubs int64             // number of such turns whose stub does not decode
+	forgotten        int64             // exchanges of deleted sessions, which stay in the account
+	damaged          int64             // undecodable exchanges
 
-	held  int64 // bytes of exchanges in memory
-	last  int64 // sequence number of the last row in the outbox
-	flush int64 // number of the last flush; 0: read back
+	held         int64 // bytes of exchanges in memory
+	lastSequence int64 // sequence number of the last row in the outbox
+	flush        int64 // number of the last flush; 0: read back
 }
 
 // empty reports whether the batch has no content.
 func (b *batch) empty() bool {
-	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.starts)+len(b.ended)+len(b.dropped) == 0
+	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.stubs)+len(b.ended)+len(b.dropped) == 0
 }
 
-// drop counts lost exchanges.
+// drop adds to the number of dropped exchanges.
 func (b *batch) drop(reason string, n int64) {
 	if b.dropped == nil {
 		b.dropped = map[string]int64{}
@@ -53,18 +53,18 @@ func (b *batch) drop(reason string, n int64) {
 	b.dropped[reason] += n
 }
 
-// endTurn ends a turn without an exchange to store.
+// endTurn counts a turn without an exchange to store, and removes the stub of the turn.
 func (b *batch) endTurn(t *TurnStart, reason string) {
 	b.drop(reason, 1)
-	if t != nil && t.put {
+	if t != nil && t.stubWritten {
 		b.ended = append(b.ended, t.x.ID)
 	}
 }
 
-// dropExchanges drops some of the exchanges, and returns their number.
-func (b *batch) dropExchanges(reason string, of func(*sample.Exchange) bool) int64 {
+// dropExchanges drops the selected exchanges, and returns their number.
+func (b *batch) dropExchanges(reason string, selects func(*sample.Exchange) bool) int64 {
 	before := len(b.exchanges)
-	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return of(&x) })
+	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return selects(&x) })
 	n := int64(before - len(b.exchanges))
 	if n > 0 {
 		b.drop(reason, n)
@@ -73,42 +73,44 @@ func (b *batch) dropExchanges(reason string, of func(*sample.Exchange) bool) int
 }
 
 // dropSignals drops the implicit feedback of tenants, and returns its number.
-func (b *batch) dropSignals(of map[string]bool) int64 {
+func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	before := len(b.signals)
-	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return of[g.Ref.Tenant] })
+	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return tenants[g.Ref.Tenant] })
 	return int64(before - len(b.signals))
 }
 
-// forget removes the rows, echo keys and signals of sessions of a tenant. Exchanges stay for the
-// account: the tombstones keep the exchanges from the backend.
-func (b *batch) forget(tenant string, of func(session.ID) bool) {
-	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
-	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
-	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && of(g.Ref.ID) })
+// forget removes the rows, echo keys and signals of the selected sessions of a tenant. The exchanges
+// stay in the batch, because the account must count them; the writer does not write the exchanges of a
+// session with a tombstone.
+func (b *batch) forget(tenant string, selects func(session.ID) bool) {
+	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && selects(r.ID) })
+	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && selects(e.ID) })
+	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && selects(g.Ref.ID) })
 }
 
-// reset empties the batch. The lists keep their capacity unless an outage made the lists long: new
-// lists for many batches a second would be most of the garbage.
+// reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
+// New lists for each of many batches a second would be most of the garbage.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
-		*b = batch{last: b.last, flush: b.flush}
+		*b = batch{lastSequence: b.lastSequence, flush: b.flush}
 		return
 	}
 	clear(b.rows)
 	clear(b.echoes)
 	clear(b.exchanges)
 	clear(b.signals)
-	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], last: b.last, flush: b.flush}
+	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flush: b.flush}
 }
 
-// merge appends the part of the next batch that the backend gets.
+// merge appends the rows, echo keys, exchanges and signals of the batch next, which follows b. The
+// fields for the account are not merged: next was appended to the outbox before.
 func (b *batch) merge(next *batch) {
 	b.rows = append(b.rows, next.rows...)
 	b.echoes = append(b.echoes, next.echoes...)
 	b.exchanges = append(b.exchanges, next.exchanges...)
 	b.signals = append(b.signals, next.signals...)
 	b.held += next.held
-	b.last, b.flush = next.last, next.flush
+	b.lastSequence, b.flush = next.lastSequence, next.flush
 }
 
 // newestRows returns the last row of each session.
@@ -135,26 +137,28 @@ func refOf(x *sample.Exchange) session.Ref {
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// turns is the part of a batch that belongs to one session: the document of one row in the outbox.
-type turns struct {
-	exchanges []int // indices into the lists of the batch
+// sessionParts holds the indices of the parts of a batch that belong to one session. These parts are
+// the document of one row in the outbox.
+type sessionParts struct {
+	exchanges []int
 	rows      []int
 	echoes    []int
 	signals   []int
 }
 
-// documents returns the rows for the outbox, one for each session, with documents in the room of buf,
-// and the grown buf. An exchange that panics is dropped, counted and set aside.
-func (b *batch) documents(buf []byte, on func(of session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, bad int64) {
-	bad = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !on(refOf(x), x.ID, func() { x.Seal() }) })
-	of := map[session.Ref]*turns{}
+// documents returns the rows for the outbox, one for each session, with their documents in buf, and the
+// grown buf. guarded runs the encoding of an exchange, and reports whether the encoding did not panic.
+// An exchange whose encoding panics is dropped; dropped is the number of these exchanges.
+func (b *batch) documents(buf []byte, guarded func(bySession session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
+	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
+	bySession := map[session.Ref]*sessionParts{}
 	var order []session.Ref
-	at := func(tenant string, id session.ID) *turns {
+	turnsOf := func(tenant string, id session.ID) *sessionParts {
 		ref := session.Ref{Tenant: tenant, ID: id}
-		t := of[ref]
+		t := bySession[ref]
 		if t == nil {
-			t = &turns{}
-			of[ref] = t
+			t = &sessionParts{}
+			bySession[ref] = t
 			order = append(order, ref)
 		}
 		return t
@@ -165,32 +169,32 @@ func (b *batch) documents(buf []byte, on func(of session.Ref, exchange string, f
 		enc := x.Seal()
 		size += len(enc.Data) + len(enc.Items) + 64
 		ref := refOf(x)
-		t := at(ref.Tenant, ref.ID)
+		t := turnsOf(ref.Tenant, ref.ID)
 		t.exchanges = append(t.exchanges, i)
 	}
 	for i := range b.rows {
 		size += len(b.rows[i].Data) + 64
-		t := at(b.rows[i].Tenant, b.rows[i].ID)
+		t := turnsOf(b.rows[i].Tenant, b.rows[i].ID)
 		t.rows = append(t.rows, i)
 	}
 	for i := range b.echoes {
 		size += 32
-		t := at(b.echoes[i].Tenant, b.echoes[i].ID)
+		t := turnsOf(b.echoes[i].Tenant, b.echoes[i].ID)
 		t.echoes = append(t.echoes, i)
 	}
 	for i := range b.signals {
-		t := at(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
+		t := turnsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
 		t.signals = append(t.signals, i)
 	}
 	buf = slices.Grow(buf[:0], size)
 	for _, ref := range order {
 		from := len(buf)
-		buf = b.document(buf, of[ref])
+		buf = b.document(buf, bySession[ref])
 		rows = append(rows, outbox.Row{
-			Kind: outbox.KindTurns, Tenant: ref.Tenant, Session: ref.ID, Exchanges: int64(len(of[ref].exchanges)), Document: buf[from:len(buf):len(buf)],
+			Kind: outbox.KindTurns, Tenant: ref.Tenant, Session: ref.ID, Exchanges: int64(len(bySession[ref].exchanges)), Document: buf[from:len(buf):len(buf)],
 		})
 	}
-	return rows, buf, bad
+	return rows, buf, dropped
 }
 
 // The parts of a document. Each part begins with its kind.
@@ -202,12 +206,12 @@ const (
 )
 
 // document appends the document of one session.
-func (b *batch) document(buf []byte, t *turns) []byte {
+func (b *batch) document(buf []byte, t *sessionParts) []byte {
 	for _, i := range t.rows {
 		r := &b.rows[i]
 		flag := byte(0)
-		for n, on := range []bool{r.Closed, r.StandIn, r.Unit} {
-			if on {
+		for n, set := range []bool{r.Closed, r.StandIn, r.Unit} {
+			if set {
 				flag |= 1 << n
 			}
 		}
@@ -230,38 +234,39 @@ func (b *batch) document(buf []byte, t *turns) []byte {
 	return buf
 }
 
-// add decodes a row of the outbox. A row that does not decode, or panics, is counted as damaged.
+// add decodes a row of the outbox, and adds its content to the batch. A row that does not decode, or
+// whose decoding panics, is counted as damaged.
 func (b *batch) add(r *outbox.Row, g *guard.Guard) {
-	b.last = r.Sequence
-	var one batch
+	b.lastSequence = r.Sequence
+	var row batch
 	switch r.Kind {
 	case outbox.KindTurns:
-		err := g.Err(label.StepReadBack, func() error { return one.read(r, g) })
-		if err != nil || int64(len(one.exchanges)) != r.Exchanges {
+		err := g.Err(label.StepReadBack, func() error { return row.read(r, g) })
+		if err != nil || int64(len(row.exchanges)) != r.Exchanges {
 			b.damaged += r.Exchanges
 			return
 		}
-		one.last = b.last
-		b.merge(&one)
+		row.lastSequence = b.lastSequence
+		b.merge(&row)
 	case outbox.KindStub:
 		if len(r.Document) == 0 { // forgotten
 			return
 		}
 		var x sample.Exchange
 		if json.Unmarshal(r.Document, &x) != nil || x.ID == "" || refOf(&x) != (session.Ref{Tenant: r.Tenant, ID: r.Session}) {
-			b.unread++
+			b.undecodableStubs++
 			return
 		}
 		x.Outcome = sample.Incomplete // a damaged row could say otherwise
-		b.stubs = append(b.stubs, x)
+		b.interrupted = append(b.interrupted, x)
 	default:
-		b.counted += r.Exchanges
+		b.forgotten += r.Exchanges
 	}
 }
 
 var errDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
-// read decodes the document of one session.
+// read decodes the document of a row, and adds its parts to the batch.
 func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
 		kind, text := d[0], []byte(nil)
@@ -315,6 +320,7 @@ func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
 	return nil
 }
 
+// appendText appends the length of text as a varint, then text.
 func appendText(b, text []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

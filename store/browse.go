@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of one query. A caller that wants more queries again with Next.
+// The bounds of one query. A caller that needs more sessions sends another query with After.
 const (
 	DefaultRows = 50
 	MaxRows     = 200
@@ -26,7 +26,7 @@ type SessionQuery struct {
 	Since, Until time.Time // bounds of the start
 	After        string    // Next of the previous list
 	Limit        int       // 0: DefaultRows; at most MaxRows
-	Session      string    // name or id of one session; the other fields do not count
+	Session      string    // name or id of one session; all fields but Tenant are then ignored
 
 	Agent, Model string   // the whole name; upper and lower case are equal
 	Lesson       string   // slug of a lesson that matched; with Arm, of a lesson in this arm
@@ -78,80 +78,80 @@ const (
 
 // SessionList is the answer to a SessionQuery.
 type SessionList struct {
-	Sessions []SessionItem `json:"sessions"`
-	Next     string        `json:"next,omitempty"` // After of the next query; a short page may have a next one
-	Looked   int           `json:"looked_at"`      // sessions whose rows were read
-	Back     *time.Time    `json:"back_to"`        // start of the oldest of these sessions
+	Sessions    []SessionItem `json:"sessions"`
+	Next        string        `json:"next,omitempty"` // After of the next query; a short page may have a next one
+	Read        int           `json:"looked_at"`      // sessions whose rows were read
+	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 }
 
-// Browse lists sessions. Redacted and opted-out text is never stored, and a turn appears when it is
-// delivered.
+// Browse lists the sessions that a query selects. A session appears when the backend has its row.
 func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
 	}
-	b := browsing{items: newItems(a), q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
-	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
+	b := browsing{items: newItems(a), query: &q, limit: rowLimit(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
+	stretch := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
 	began := a.now()
 	for {
-		of.Most = b.most()
-		page, err := a.backend.Newest(ctx, q.Tenant, of)
+		stretch.Most = b.pageSize()
+		page, err := a.backend.Newest(ctx, q.Tenant, stretch)
 		if err != nil {
 			return b.out, err
 		}
-		left, err := b.add(ctx, page.List)
+		surplus, err := b.add(ctx, page.List)
 		if err != nil {
 			return b.out, err
 		}
-		if left > 0 { // read a shorter page, because only the last session of a page has a position
-			of.Most = len(page.List) - left
-			page, err = a.backend.Newest(ctx, q.Tenant, of)
+		if surplus > 0 { // read a shorter page, because only the last session of a page has a position
+			stretch.Most = len(page.List) - surplus
+			page, err = a.backend.Newest(ctx, q.Tenant, stretch)
 			b.out.Next = page.Next
 			return b.out, err
 		}
-		b.out.Next, of.After = page.Next, page.Next
-		over := b.out.Looked >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
-		if page.Next == "" || over || len(b.out.Sessions) >= b.limit {
+		b.out.Next, stretch.After = page.Next, page.Next
+		limitReached := b.out.Read >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
+		if page.Next == "" || limitReached || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
 		}
 	}
 }
 
-// browsing is a list under construction.
+// browsing builds the answer to one SessionQuery.
 type browsing struct {
 	items *items
-	q     *SessionQuery
+	query *SessionQuery
 	limit int
 	out   SessionList
 	reads int // sessions whose exchanges were read
 }
 
-// most returns the size of the next page: with filters, more sessions than the list has room for.
-func (b *browsing) most() int {
+// pageSize returns the size of the next page. With filters, the page has more sessions than the list has
+// room for, because the filters drop some of them.
+func (b *browsing) pageSize() int {
 	switch {
-	case b.q.searches():
+	case b.query.searches():
 		return DefaultRows
-	case b.q.filters():
+	case b.query.filters():
 		return MaxRows
 	default:
 		return b.limit - len(b.out.Sessions)
 	}
 }
 
-// add adds the selected sessions of a page. left is the number of sessions after the one that
-// filled the list.
-func (b *browsing) add(ctx context.Context, list []session.Listed) (left int, err error) {
+// add adds the selected sessions of a page to the list. surplus is the number of sessions of the page
+// that add has not examined, because the list is full.
+func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int, err error) {
 	for i := range list {
 		l := &list[i]
-		b.out.Looked++
-		b.out.Back = &l.Row.Started
-		item, ok, err := b.items.of(ctx, l)
+		b.out.Read++
+		b.out.OldestStart = &l.Row.Started
+		item, ok, err := b.items.item(ctx, l)
 		if err != nil {
 			return 0, err
 		}
-		if ok = ok && b.q.matches(&item); ok && b.q.searches() {
+		if ok = ok && b.query.matches(&item); ok && b.query.searches() {
 			b.reads++
-			if item.Found, ok, err = b.items.archive.search(ctx, l, newHits(b.q.Text.Words, b.q.Text.Tool, b.q.Text.Error)); err != nil {
+			if item.Found, ok, err = b.items.archive.search(ctx, l, newHits(b.query.Text.Words, b.query.Text.Tool, b.query.Text.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -175,19 +175,20 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return out, err
 	}
-	x, err := newItems(a).itemOf(ctx, &l, rec)
-	out.Sessions, out.Looked, out.Back = append(out.Sessions, x), 1, &l.Row.Started
+	x, err := newItems(a).itemOfRecord(ctx, &l, rec)
+	out.Sessions, out.Read, out.OldestStart = append(out.Sessions, x), 1, &l.Row.Started
 	return out, err
 }
 
-func rows(limit int) int {
+// rowLimit returns the number of rows of an answer for the limit of a query.
+func rowLimit(limit int) int {
 	if limit <= 0 {
 		return DefaultRows
 	}
 	return min(limit, MaxRows)
 }
 
-// filters reports whether the query leaves sessions out.
+// filters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) filters() bool {
 	return q.Agent+q.Model+q.Lesson+q.Arm+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag != "" ||
 		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
@@ -198,12 +199,12 @@ func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.
 
 // Selects reports whether the query selects a session by its row; searches of texts do not count.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
-	rows := *q
-	rows.Text = TextQuery{}
-	return rows.matches(x)
+	withoutText := *q
+	withoutText.Text = TextQuery{}
+	return withoutText.matches(x)
 }
 
-// matches reports whether the query selects a session by its row.
+// matches is like Selects, but also uses Text.Tool, if the row has the tools of all turns.
 func (q *SessionQuery) matches(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
@@ -211,7 +212,7 @@ func (q *SessionQuery) matches(x *SessionItem) bool {
 		return false // the search would read the exchanges and find nothing
 	}
 	for _, d := range dimensions {
-		if value := d.asked(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
+		if value := d.wanted(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
 			return false
 		}
 	}
@@ -246,22 +247,22 @@ type SampleItem struct {
 type SampleList struct {
 	Samples []SampleItem `json:"samples"`
 	Next    string       `json:"next,omitempty"` // After of the next query; a short page may have a next one
-	Looked  int          `json:"looked_at"`      // samples that were read
+	Read    int          `json:"looked_at"`      // samples that were read
 }
 
-// BrowseSamples lists samples as Browse lists sessions.
+// BrowseSamples lists the samples that a query selects.
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
-	limit := rows(q.Limit)
-	of := session.Stretch{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Most: limit}
+	limit := rowLimit(q.Limit)
+	stretch := session.Stretch{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Most: limit}
 	began := a.now()
 	for {
-		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, of)
+		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, stretch)
 		if err != nil {
 			return out, err
 		}
 		for i := range page.List {
-			out.Looked++
+			out.Read++
 			m := &page.List[i]
 			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
@@ -274,9 +275,9 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})
 		}
-		out.Next, of.After = page.Next, page.Next
-		of.Most = limit - len(out.Samples)
-		if page.Next == "" || len(out.Samples) >= limit || out.Looked >= maxScan || a.now().Sub(began) > maxSearch {
+		out.Next, stretch.After = page.Next, page.Next
+		stretch.Most = limit - len(out.Samples)
+		if page.Next == "" || len(out.Samples) >= limit || out.Read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	epochEvery = time.Second
-	syncEvery  = 5 * time.Second
-	keepEvery  = time.Second
+	epochEvery = time.Second            // pause between two checks of the backend's epoch
+	syncEvery  = 5 * time.Second        // pause between two syncs of the backend
+	keepEvery  = time.Second            // pause between two deletions of safe rows
 	startLimit = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
 	roundLimit = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
 	stopLimit  = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
@@ -30,23 +30,24 @@ const (
 // epochNote is the key of the note with the backend's epoch.
 const epochNote = "epoch"
 
-// epochs is the part of a shared backend that reports data loss: the epoch changes when the backend
-// has lost acknowledged data.
+// epochs is the part of a shared backend that reports a loss of acknowledged data: after a loss, Epoch
+// returns another value.
 type epochs interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// shipper writes durable rows to the backend, and deletes safe rows from the outbox. The holder of
-// deliveryMu uses the shipper: one goroutine at a time delivers, forgets or closes.
+// shipper writes durable rows to the backend, and deletes safe rows from the outbox. Only the holder
+// of deliveryMu uses the shipper: one goroutine at a time delivers rows, deletes sessions or closes
+// sessions.
 type shipper struct {
 	be      syncer
-	fleet   epochs // nil: the backend is this process' own
+	fleet   epochs // nil: this process owns the backend
 	handoff *handoff
 	writer  *writer
-	tools   tools
+	deps    deps
 	limits  shipperLimits
-	// before runs before each delivery: sessions that other replicas have forgotten must not be
-	// written again.
+	// before runs before each delivery, and repeats the deletions of other replicas. Otherwise the
+	// delivery would write deleted sessions again.
 	before func(ctx context.Context, now time.Time) error
 
 	deliveryMu sync.Mutex
@@ -71,12 +72,12 @@ type shipperDue struct{ deliver, retry, epoch, sync, keep time.Time }
 type shipperPhase uint8
 
 const (
-	starting shipperPhase = iota // Open waits, a moment
-	running
-	stopping // rows are shipped without delay
+	starting shipperPhase = iota // in Open, which waits for at most startLimit
+	running                      // rows wait for the next due delivery
+	stopping                     // rows are shipped without delay
 )
 
-// ship writes due rows to the backend, and maintains the outbox. A failure does not affect the
+// ship delivers due rows, and deletes safe rows from the outbox. A failure does not affect the
 // recorder, which appends to the outbox meanwhile.
 func (d *shipper) ship(ctx context.Context, now time.Time) {
 	if now.Before(d.due.retry) {
@@ -85,28 +86,28 @@ func (d *shipper) ship(ctx context.Context, now time.Time) {
 	// A stop must not interrupt a write in progress. The write has its own time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	d.err = d.tools.guard.Err(label.StepDeliver, func() error {
+	d.err = d.deps.guard.Err(label.StepDeliver, func() error {
 		if err := d.deliver(ctx, now); err != nil || d.phase == stopping {
 			return err
 		}
 		return d.bypassFullDisk(ctx)
 	})
-	tight := d.handoff.outbox != nil && errors.Is(d.err, session.ErrDiskFull)
-	if tight {
+	diskFull := d.handoff.outbox != nil && errors.Is(d.err, session.ErrDiskFull)
+	if diskFull {
 		d.handoff.yieldDisk(now)
 	}
 	if failed := d.err; d.phase != starting { // a start does not wait for the disk
-		d.err = d.tools.guard.Err(label.StepSecure, func() error { return d.secure(ctx, now, failed, tight) })
+		d.err = d.deps.guard.Err(label.StepSecure, func() error { return d.secure(ctx, now, failed, diskFull) })
 	}
 	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
-		d.tools.tally.WriteErrors.Add(1)
-		d.tools.failed(stepOf(d.err), d.err)
+		d.deps.tally.WriteErrors.Add(1)
+		d.deps.failed(stepOf(d.err), d.err)
 		d.due.retry = now.Add(retryAfter)
 	}
 }
 
-// deliver writes due rows to the backend. After a failure all steps run again: each step is
-// repeatable.
+// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. After a
+// failure the next call repeats all steps, because each step is idempotent.
 func (d *shipper) deliver(ctx context.Context, now time.Time) error {
 	if err := d.watchEpoch(ctx, now); err != nil {
 		return err
@@ -149,59 +150,59 @@ func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 		if err := d.handoff.outbox.Rewind(); err != nil {
 			return &stepError{label.StepSpool, err}
 		}
-		d.safe.marks, d.safe.synced = nil, 0
+		d.safe.syncPoints, d.safe.synced = nil, 0
 		d.dropTail()
-		d.handoff.readAgain()
+		d.handoff.rereadAll()
 	}
 	d.safe.epoch = epoch
-	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // a restart then delivers more rows than necessary
-		d.tools.failed(label.StepSpool, err)
+	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // after a restart, rows are delivered twice
+		d.deps.failed(label.StepSpool, err)
 	}
 	return nil
 }
 
-// dropTail drops the undelivered batch, whose rows are read back later.
+// dropTail empties the undelivered batch. The shipper reads its rows back from the outbox later.
 func (d *shipper) dropTail() {
-	d.tools.state.heldBytes.Add(-d.tail.held)
+	d.deps.state.heldBytes.Add(-d.tail.held)
 	d.tail = batch{}
 }
 
-// catchUp delivers rows that only the outbox has, within a time limit. done reports whether no such
-// row remains.
+// catchUp delivers the backlog, the rows that only the outbox has, within a time limit. done reports
+// whether the backlog is empty.
 func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
-	limit, most := roundLimit, int64(readBytes)
+	limit, maxBytes := roundLimit, int64(readBytes)
 	switch d.phase {
 	case stopping:
 		limit = stopLimit
 	case starting:
-		limit, most = startLimit, startBytes
+		limit, maxBytes = startLimit, startBytes
 	default:
 	}
-	if d.tools.state.reread.Swap(false) {
+	if d.deps.state.reread.Swap(false) {
 		d.dropTail()
-		d.handoff.readAgain()
+		d.handoff.rereadAll()
 	}
 	for {
 		until, lagging := d.handoff.backlog()
 		if !lagging {
 			return true, nil
 		}
-		if d.tools.now().Sub(now) > limit {
+		if d.deps.now().Sub(now) > limit {
 			return false, nil
 		}
 		d.dropTail()
-		at, _ := d.handoff.outbox.Delivered()
-		rows, err := d.handoff.outbox.Read(at, until, most)
+		delivered, _ := d.handoff.outbox.Delivered()
+		rows, err := d.handoff.outbox.Read(delivered, until, maxBytes)
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
-		if len(rows) == 0 { // the rows are lost, and counted
-			d.handoff.setReached(until)
+		if len(rows) == 0 { // the rows were lost with a damaged file, and the outbox has counted the loss
+			d.handoff.setTaken(until)
 			continue
 		}
 		var b batch
 		for i := range rows {
-			b.add(&rows[i], d.tools.guard)
+			b.add(&rows[i], d.deps.guard)
 		}
 		if err := d.writeBatch(ctx, &b); err != nil {
 			return false, err
@@ -209,7 +210,8 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 	}
 }
 
-// makeRoom frees memory for rows that the backend does not take and the outbox has.
+// makeRoom frees memory after a failed delivery. With an outbox, a tail that is too large leaves
+// memory. Without an outbox, older rows of a session and the oldest echo keys are dropped.
 func (d *shipper) makeRoom(err error) {
 	switch {
 	case d.handoff.outbox == nil:
@@ -217,38 +219,39 @@ func (d *shipper) makeRoom(err error) {
 		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
 	case errors.Is(err, context.Canceled), d.tail.held < d.limits.bytes/4 && len(d.tail.rows) < manyRows:
 	default:
-		d.handoff.putBack(&d.tail)
+		d.handoff.returnBatch(&d.tail)
 	}
 }
 
 // writeBatch writes a batch to the backend, and updates the account.
 func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
-	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.stubs})
-	if err := d.writer.put(ctx, stubs); err != nil {
+	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.interrupted})
+	if err := d.writer.writeSessions(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
 	err := d.writer.write(ctx, b)
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
-		d.tools.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
-		d.tools.state.heldBytes.Add(-b.held)
-		d.tools.state.delivered.Store(b.flush)
+		d.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
+		d.deps.state.heldBytes.Add(-b.held)
+		d.deps.state.delivered.Store(b.flush)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	refused := d.count(b)
-	d.tools.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
+	refused := d.countDelivered(b)
+	d.deps.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
 	if d.handoff.outbox != nil {
-		d.handoff.outbox.Advance(b.last, int64(len(b.exchanges))+b.counted+b.damaged, refused)
-		d.handoff.outbox.LoseIncomplete(b.unread)
-		d.handoff.setReached(b.last)
+		d.handoff.outbox.Advance(b.lastSequence, int64(len(b.exchanges))+b.forgotten+b.damaged, refused)
+		d.handoff.outbox.LoseIncomplete(b.undecodableStubs)
+		d.handoff.setTaken(b.lastSequence)
 	}
 	return nil
 }
 
-// count counts a delivered batch, and returns the number of dropped exchanges by reason.
-func (d *shipper) count(b *batch) (refused map[string]int64) {
+// countDelivered updates tally and state after the delivery of a batch, and returns the number of its
+// dropped exchanges by reason.
+func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damaged > 0 {
 		refused[outbox.DroppedDamaged] = b.damaged
@@ -257,18 +260,18 @@ func (d *shipper) count(b *batch) (refused map[string]int64) {
 		switch b.exchanges[i].Outcome {
 		case refusedOutcome:
 			refused[droppedBad]++
-			d.tools.tally.DroppedBad.Add(1)
+			d.deps.tally.DroppedBad.Add(1)
 			continue
 		case sample.Complete:
 		default:
-			d.tools.tally.Incomplete.Add(1)
+			d.deps.tally.Incomplete.Add(1)
 		}
-		d.tools.tally.Exchanges.Add(1)
+		d.deps.tally.Exchanges.Add(1)
 	}
-	d.tools.state.heldBytes.Add(-b.held)
+	d.deps.state.heldBytes.Add(-b.held)
 	if b.flush > 0 {
-		d.tools.state.delivered.Store(b.flush)
+		d.deps.state.delivered.Store(b.flush)
 	}
-	d.tools.state.healthy(true)
+	d.deps.state.noteWrite(true)
 	return refused
 }

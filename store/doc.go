@@ -21,13 +21,13 @@
 // # Reading order
 //
 // store.go (the API), open.go and run.go (the parts, and who calls whom), sessions.go and live.go
-// (sessions in memory), inbox.go and waiting.go (what requests leave), recorder.go, handoff.go and
+// (sessions in memory), inbox.go and change_queue.go (from requests to the recorder), recorder.go, handoff.go and
 // batch.go (into the outbox), deliver.go, write.go and secure.go (to the backend), posts.go and
 // feedback.go, optout.go and redact.go, erase.go, archive.go and exchanges.go (the read side).
 //
 // # Lock order
 //
 // shipper.deliveryMu, handoff.mu, the mutex of a session.Record, the mutex of the sessions in memory.
-// The mutexes of inbox, waiting, touched and tombstones are leaves. A backend is called under
-// shipper.deliveryMu at most.
+// The mutexes of inbox, changeQueue, touched and tombstones are leaves. A caller of the backend holds
+// none of these locks but shipper.deliveryMu.
 package store

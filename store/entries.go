@@ -24,7 +24,7 @@ type Entry struct {
 	Rule    string   `json:"rule,omitempty"`    // rule that found the outcome
 	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
 	Loop    bool     `json:"loop,omitempty"`    // a loop warning
-	Again   bool     `json:"again,omitempty"`   // inserted again after the agent compacted its history
+	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
 	Chance  float64  `json:"chance,omitempty"`  // probability that a withheld lesson was inserted
 	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (its coin) or control (the session's coin)
 }
@@ -36,7 +36,7 @@ const (
 	KindError    = "error"
 )
 
-// maxText is the number of bytes after which a text is cut.
+// maxText is the largest length of a text, in bytes. Longer texts are cut.
 const maxText = 32 << 10
 
 // cut shortens a text that is too long for a page, between two characters.
@@ -78,28 +78,28 @@ func entryOf(x *sample.Message) Entry {
 // system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	words := -1 // newest text of the user
+	newestUser := -1 // newest text of the user
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
-			words = i
+			newestUser = i
 		}
 	}
 	before := map[int][]Entry{}
 	for i := range blocks {
 		if b := &blocks[i]; b.Turn == e.Turn {
-			at := placeOf(b, list, words)
-			before[at] = append(before[at], blockEntry(b, r))
+			place := placeOf(b, list, newestUser)
+			before[place] = append(before[place], blockEntry(b, r))
 		}
 	}
 	for _, l := range e.Lessons {
 		if l.State != "withheld" && l.State != "control" {
 			continue
 		}
-		at := words
-		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult }); at < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
-			at = i
+		place := newestUser
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult }); place < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
+			place = i
 		}
-		before[at] = append(before[at], Entry{
+		before[place] = append(before[place], Entry{
 			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == trial.LoopArm.Slug(), Chance: l.Propensity, Why: l.State,
 		})
 	}
@@ -110,15 +110,15 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// placeOf returns the entry before which a block was inserted; -1: the block is first.
-func placeOf(b *session.Block, list []Entry, words int) int {
+// placeOf returns the index of the entry before which a block was inserted; -1: before all entries.
+func placeOf(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":
 		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult && e.CallID == b.Anchor.CallID })
 	case b.Anchor.Role == wire.RoleSystem:
 		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.MessageSystem && e.Kind != sample.MessageTools })
 	default:
-		return words
+		return newestUser
 	}
 }
 

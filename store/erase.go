@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	retainMost    = 10 * time.Minute       // longest pause between two deletions by age
-	retainStep    = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
-	parkedAge     = 7 * 24 * time.Hour     // age at which parked feedback is deleted
-	erasuresEvery = time.Second            // pause between two look-ups of the erasures of other replicas
-	lateErasure   = time.Minute            // an older erasure of another replica is complete in the backend
+	maxRetainPause  = 10 * time.Minute       // longest pause between two deletions by age
+	retainStep      = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
+	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback is deleted
+	erasuresEvery   = time.Second            // pause between two look-ups of the erasures of other replicas
+	completeErasure = time.Minute            // age at which the backend has completed an erasure of another replica
 )
 
-// errUnwritten refuses to forget sessions that the backend could not store yet: they would come back.
+// errUnwritten is the error for a deletion while some rows are not in the backend: these rows would
+// bring the deleted sessions back.
 var errUnwritten = errors.New("the store cannot be written now; try again later")
 
 // deleter is the part of a backend that deletes by session, by tenant and by age.
@@ -36,19 +37,19 @@ type deleter interface {
 
 // announcer is the part of a shared backend by which replicas announce erasures.
 type announcer interface {
-	// Announce adds an erasure to the list of all replicas, and returns its place in the list.
+	// Announce adds an erasure to the list of all replicas, and returns its position in the list.
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
-	// Erasures returns the erasures after a place.
+	// Erasures returns the erasures after a position.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
 
-// eraser deletes sessions: on request, here or on another replica, and by age. The eraser works in
-// the goroutine of the shipper, while nothing is delivered.
+// eraser deletes sessions by age, on request, and on a request to another replica. The eraser works in
+// the goroutine of the shipper and under its lock, so that no delivery runs meanwhile.
 type eraser struct {
 	be       deleter
 	fleet    announcer // nil: this process owns the backend
 	sessions *sessions
-	waiting  *waiting
+	changes  *changeQueue
 	touched  *touched
 	posts    *poster
 	tombs    *tombstones
@@ -56,23 +57,23 @@ type eraser struct {
 	guard    *guard.Guard
 	tally    *Tally
 	options  *Options
-	hurry    func(ctx context.Context) // records and ships everything at once
+	flushNow func(ctx context.Context) // records and ships everything at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	chores    chan chore
 
-	next     time.Time // time of the next deletion by age
-	replicas follower
+	nextRetain time.Time // time of the next deletion by age
+	replicas   follower
 }
 
-// follower is the progress with the erasures of other replicas.
+// follower holds the position in the list of erasures of all replicas.
 type follower struct {
 	due          time.Time // time of the next look-up
 	last         string    // position of the last erasure that was applied
 	ownPositions []string  // positions of the erasures of this replica since last
 }
 
-// chore is a deletion that a caller waits for.
+// chore is a deletion on request. The caller waits for the result in done.
 type chore struct {
 	run  func(ctx context.Context) (int, error)
 	done chan<- choreResult
@@ -85,9 +86,10 @@ type choreResult struct {
 
 func (x *eraser) setRetention(age time.Duration) { x.retention.Store(int64(age)) }
 
-// forgetSession deletes the sessions of a name, a run with all of its sessions.
+// forgetSession deletes the sessions with a name. For a run, forgetSession deletes all sessions of the
+// run, too.
 func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, error) {
-	return x.chore(ctx, func(ctx context.Context) (int, error) {
+	return x.runInShipper(ctx, func(ctx context.Context) (int, error) {
 		ids, err := idsNamed(ctx, x.be, tenant, name)
 		if err != nil {
 			return 0, err
@@ -103,7 +105,7 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		inMemory, _, err := x.eraseHere(ctx, &e)
+		inMemory, _, err := x.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
@@ -123,12 +125,12 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 
 // forgetTenant deletes all sessions of a tenant.
 func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
-	return x.chore(ctx, func(ctx context.Context) (int, error) {
+	return x.runInShipper(ctx, func(ctx context.Context) (int, error) {
 		e := session.Erasure{Tenant: tenant, At: x.options.Now()}
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		_, inMemory, err := x.eraseHere(ctx, &e)
+		_, inMemory, err := x.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
@@ -139,19 +141,19 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 
 // membersOf returns the sessions that share the coins of a run or a parent session.
 func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	of, ok, err := x.sessions.member(ctx, tenant, id)
+	member, ok, err := x.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = session.EachMember(ctx, x.be, tenant, &of, func(ids []session.ID) error {
+	err = session.EachMember(ctx, x.be, tenant, &member, func(ids []session.ID) error {
 		all = append(all, ids...)
 		return nil
 	})
 	return all, err
 }
 
-// chore gives work to the goroutine of the shipper, and waits for the result.
-func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
+// runInShipper calls run in the goroutine of the shipper, and returns the result.
+func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan choreResult, 1)
 	select {
 	case x.chores <- chore{run, done}:
@@ -162,37 +164,39 @@ func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, 
 	return r.n, r.err
 }
 
-// do runs a chore, after a delivery of everything that can be delivered.
-func (x *eraser) do(ctx context.Context, c chore) {
+// runChore delivers all rows, then runs a chore. If rows remain undelivered, runChore returns
+// errUnwritten and does not run the chore.
+func (x *eraser) runChore(ctx context.Context, c chore) {
 	r := choreResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
-		x.hurry(ctx)
+		x.flushNow(ctx)
 		if err := x.shipper.lagReason(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
-		ctx := context.WithoutCancel(ctx) // half a deletion would be worse than a stop that waits
+		ctx := context.WithoutCancel(ctx) // a stop waits for the deletion: an incomplete deletion would leave content
 		r.n, err = c.run(ctx)
-		x.forgotten()
+		x.emptyCaches()
 		return errors.Join(err, x.purge())
 	})
 	c.done <- r
 }
 
-// eraseHere removes forgotten sessions from memory, from the batches that wait and from the outbox. eraseHere returns
-// the sessions that were in memory, and their number.
-func (x *eraser) eraseHere(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
-	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	// Before the tombstones: an unavailable backend stops the erasure without an effect, and the memory still has
-	// the keys of replies.
-	before, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
+// eraseLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
+// their tombstones. eraseLocal returns the ids of the sessions that were in memory, and their number. For
+// the erasure of a tenant only the number is set.
+func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
+	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
+	// This look-up is first: if the backend does not answer, the erasure has no effect yet, and the memory still has
+	// the echo keys that connect posts with the sessions.
+	before, err := x.posts.latePostsOf(ctx, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return nil, 0, err
 	}
-	if found, n, err = x.eraseQueued(e, of); err != nil {
+	if found, n, err = x.eraseQueued(e, selects); err != nil {
 		return found, n, err
 	}
-	// After the tombstones: posts that were kept meanwhile. The tombstones cover the posts that are kept later.
-	after, err := x.posts.lateOf(ctx, e.Tenant, len(e.IDs) == 0, of)
+	// This look-up finds the posts that were written during the first. The tombstones cover later posts.
+	after, err := x.posts.latePostsOf(ctx, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return found, n, err
 	}
@@ -202,11 +206,12 @@ func (x *eraser) eraseHere(ctx context.Context, e *session.Erasure) (found map[s
 	return found, n, err
 }
 
-// eraseQueued adds the tombstones of an erasure, and removes the sessions from memory and from the outbox.
-func (x *eraser) eraseQueued(e *session.Erasure, of func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
+// eraseQueued adds the tombstones of an erasure, and removes the sessions from memory, the batches and the
+// outbox.
+func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	x.shipper.handoff.mu.Lock()
 	defer x.shipper.handoff.mu.Unlock()
-	x.tombs.put(e)
+	x.tombs.add(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
 		n = x.sessions.live.forgetTenant(e.Tenant)
@@ -217,10 +222,10 @@ func (x *eraser) eraseQueued(e *session.Erasure, of func(session.ID) bool) (foun
 			n++
 		}
 	}
-	x.shipper.handoff.forget(e.Tenant, of)
-	x.shipper.tail.forget(e.Tenant, of)
-	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
-	x.touched.forget(e.Tenant, of)
+	x.shipper.handoff.forget(e.Tenant, selects)
+	x.shipper.tail.forget(e.Tenant, selects)
+	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && selects(k.ID) })
+	x.touched.forget(e.Tenant, selects)
 	if box := x.shipper.handoff.outbox; box != nil {
 		var ids []outbox.SessionID // none: all sessions of the tenant
 		for _, id := range e.IDs {
@@ -231,20 +236,21 @@ func (x *eraser) eraseQueued(e *session.Erasure, of func(session.ID) bool) (foun
 	return found, n, err
 }
 
-// forgotten empties the caches that may hold deleted sessions.
-func (x *eraser) forgotten() {
+// emptyCaches empties the cache of exchanges, and calls the hook Erased, so that the owners of other caches
+// empty them.
+func (x *eraser) emptyCaches() {
 	x.options.Exchanges.forget()
-	x.erased()
+	x.callErased()
 }
 
-func (x *eraser) erased() {
+func (x *eraser) callErased() {
 	if x.options.Hooks.Erased != nil {
 		x.options.Hooks.Erased()
 	}
 }
 
-// announce publishes the erasure to other replicas before the deletion: a replica that does not
-// know of the erasure could write the session again.
+// announce publishes the erasure to other replicas. Call announce before the deletion: a replica
+// without the erasure could write the session again.
 func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	if x.fleet == nil {
 		return nil
@@ -256,9 +262,9 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	return err
 }
 
-// watch follows the erasures of other replicas. watch runs before each delivery, because the outbox
-// may contain a session that was forgotten while this replica was down.
-func (x *eraser) watch(ctx context.Context, now time.Time) error {
+// followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
+// because the outbox may contain a session that was deleted while this replica was down.
+func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 	if x.fleet == nil || now.Before(x.replicas.due) {
 		return nil
 	}
@@ -273,7 +279,7 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 		for i := range list {
 			e := &list[i]
 			if !slices.Contains(x.replicas.ownPositions, e.Place) && e.Tenant != "" {
-				if err := x.follow(ctx, e, now); err != nil {
+				if err := x.repeatErasure(ctx, e, now); err != nil {
 					return err
 				}
 			}
@@ -284,17 +290,17 @@ func (x *eraser) watch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// follow repeats the erasure of another replica, also in the backend, because this replica may have
+// repeatErasure repeats the erasure of another replica, also in the backend, because this replica may have
 // written the session since.
-func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
-	defer x.forgotten()
-	if _, _, err := x.eraseHere(ctx, e); err != nil {
+func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
+	defer x.emptyCaches()
+	if _, _, err := x.eraseLocal(ctx, e); err != nil {
 		return err
 	}
 	if err := x.purge(); err != nil {
 		return err
 	}
-	if now.Sub(e.At) > lateErasure {
+	if now.Sub(e.At) > completeErasure {
 		return nil
 	}
 	if len(e.IDs) == 0 {
@@ -318,8 +324,9 @@ func (x *eraser) purge() error {
 	return errors.Join(box.Tidy(), box.TidyAside(time.Time{}))
 }
 
-// outlive removes from the outbox what the backend deleted by age.
-func (x *eraser) outlive(deleted bool, before time.Time) {
+// deleteOldAside deletes damaged outbox files that were set aside before a time. If the backend has
+// deleted sessions by age, the text of deleted rows also leaves the outbox's file.
+func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 	box := x.shipper.handoff.outbox
 	if box == nil {
 		return
@@ -335,11 +342,11 @@ func (x *eraser) outlive(deleted bool, before time.Time) {
 // retain deletes sessions and parked feedback by age, with a time limit.
 func (x *eraser) retain(ctx context.Context) {
 	now, age := x.options.Now(), time.Duration(x.retention.Load())
-	if now.Before(x.next) {
+	if now.Before(x.nextRetain) {
 		return
 	}
-	pause, parked := retainMost, parkedAge
-	x.next = now.Add(pause) // also if a deletion panics
+	pause, parked := maxRetainPause, parkedAge
+	x.nextRetain = now.Add(pause) // also if a deletion panics
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
@@ -349,17 +356,17 @@ func (x *eraser) retain(ctx context.Context) {
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
 			x.options.Exchanges.retire(now.Add(-age))
-			x.erased()
+			x.callErased()
 		}
-		x.outlive(n > 0, now.Add(-age))
+		x.deleteOldAside(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			pause = time.Second // further erasures are waiting
+			pause = time.Second // further sessions are too old
 		case err != nil && ctx.Err() == nil:
 			x.options.Hooks.Failed(label.StepRetain, err)
 		}
 	}
-	x.next = now.Add(pause)
+	x.nextRetain = now.Add(pause)
 	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if box := x.shipper.handoff.outbox; box != nil {
 		expired, failed := box.DropPostsBefore(now.Add(-parked))
@@ -370,5 +377,5 @@ func (x *eraser) retain(ctx context.Context) {
 		x.options.Hooks.Failed(label.StepRetain, err)
 	}
 	x.tombs.tidy(now)
-	x.waiting.expire(now.Add(-forgottenIn))
+	x.changes.dropHeldBefore(now.Add(-tombstoneAge))
 }

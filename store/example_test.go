@@ -67,7 +67,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, e := range shown.Said[0].Entries {
+	for _, e := range shown.TurnItems[0].Entries {
 		fmt.Printf("%s: %s\n", e.Kind, e.Text)
 	}
 	fmt.Println("reward", *shown.Rewarded.Value)

@@ -16,20 +16,20 @@ import (
 
 const (
 	cachedFor      = 10 * time.Minute // longest life of an entry: deletion by age must reach memory, too
-	cachedForFleet = 10 * time.Second // the same where other replicas write, which this process does not see
-	writtenShards  = 4096
-	exchangeCost   = 1024 // bytes of an exchange without its texts
+	cachedForFleet = 10 * time.Second // longest life of an entry if other replicas write to the backend
+	writtenShards  = 4096             // counters of writes; the sessions of one shard share a counter
+	exchangeCost   = 1024             // bytes of an exchange without its texts
 )
 
 // ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the
 // distiller read the same sessions again and again, and decoding costs most of a read. An entry may
 // be evicted at any time: the exchanges are then read again.
 //
-// The key of an entry contains the number of writes near the session, and the number of deletions.
-// A read that began before a write therefore never serves a reader that begins after the write.
+// The key of an entry contains the number of writes in the session's shard, and the number of
+// deletions. A reader that begins after a write therefore never gets an entry from before the write.
 // ExchangeCache is safe for concurrent use.
 //
-// Half of the size is for the sessions that are still open; see openDocuments.
+// Without other replicas, half of the size is for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
 	open         *openDocuments // nil: other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
@@ -77,9 +77,9 @@ type exchangeReader interface {
 
 // read returns the exchanges of a session from the cache, else from the backend. The caller may change
 // the list, not the exchanges. c may be nil: no cache.
-func (c *ExchangeCache) read(ctx context.Context, from exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
+func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if c == nil {
-		return from.Exchanges(ctx, tenant, id)
+		return backend.Exchanges(ctx, tenant, id)
 	}
 	key := c.key(tenant, id)
 	if list, ok := c.cache.Get(key); ok && list[0].Tenant == tenant && list[0].Session == id.String() {
@@ -87,7 +87,7 @@ func (c *ExchangeCache) read(ctx context.Context, from exchangeReader, tenant st
 		return slices.Clone(list), nil
 	}
 	c.misses.Add(1)
-	list, err := from.Exchanges(ctx, tenant, id)
+	list, err := backend.Exchanges(ctx, tenant, id)
 	if err == nil && len(list) > 0 {
 		c.cache.SetWithTTL(key, slices.Clone(list), costOf(list), c.life)
 	}
@@ -107,9 +107,9 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// wrote notes that exchanges were written to the backend. stored reports that the backend has all of
-// the exchanges but the refused.
-func (c *ExchangeCache) wrote(list []sample.Exchange, stored bool) {
+// noteWritten invalidates the entries of the sessions of written exchanges. stored reports that the
+// backend has all exchanges of list but the refused exchanges: then the documents are added to open.
+func (c *ExchangeCache) noteWritten(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return
 	}
@@ -117,26 +117,26 @@ func (c *ExchangeCache) wrote(list []sample.Exchange, stored bool) {
 		c.shard(refOf(&list[i]).ID).Add(1)
 	}
 	if stored && c.open != nil {
-		c.open.wrote(list)
+		c.open.add(list)
 	}
 }
 
-// atClosing is like read, for a session that closes with the given number of stored exchanges. The
-// holder of shipper.deliveryMu calls atClosing.
-func (c *ExchangeCache) atClosing(ctx context.Context, from exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
+// readForClosing returns the exchanges of a session that closes with the given number of stored
+// exchanges: from open if open has this number, else from the backend. The caller holds
+// shipper.deliveryMu.
+func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.open == nil {
-		return from.Exchanges(ctx, ref.Tenant, ref.ID)
+		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 	}
 	if list, ok := c.open.take(ref, stored); ok {
 		c.hits.Add(1)
 		return list, nil
 	}
 	c.misses.Add(1)
-	return from.Exchanges(ctx, ref.Tenant, ref.ID)
+	return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 }
 
-// forget drops everything, after something was deleted from the backend. One goroutine at a time calls
-// forget.
+// forget empties the cache after a deletion from the backend. The caller holds shipper.deliveryMu.
 func (c *ExchangeCache) forget() {
 	if c == nil {
 		return
@@ -148,8 +148,8 @@ func (c *ExchangeCache) forget() {
 	}
 }
 
-// retire is like forget, after the deletion of the sessions without an exchange since a time. Open
-// sessions stay in memory: most of them are younger.
+// retire empties the cache after a deletion by age, but keeps the documents of the open sessions with
+// an exchange since a time.
 func (c *ExchangeCache) retire(before time.Time) {
 	if c == nil {
 		return
@@ -161,7 +161,7 @@ func (c *ExchangeCache) retire(before time.Time) {
 	}
 }
 
-// costOf returns the bytes of exchanges in memory, about.
+// costOf returns the approximate number of bytes of exchanges in memory.
 func costOf(list []sample.Exchange) (n int64) {
 	for i := range list {
 		x := &list[i]
@@ -179,7 +179,7 @@ func costOf(list []sample.Exchange) (n int64) {
 // Imported stores a batch of past exchanges in the backend. Readers of a session in the batch see the
 // exchanges at once, although they may have read the session before.
 func (s *Store) Imported(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.wrote(b.Exchanges, false) // also after an error: the end of ctx leaves the result open
+	defer s.options.Exchanges.noteWritten(b.Exchanges, false) // also after an error: the end of ctx leaves the result open
 	return s.options.Backend.Write(ctx, b)
 }
 
@@ -190,7 +190,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 }
 
 // ExchangesAtClosing returns the exchanges of a session that closes, oldest first, from memory if
-// memory has exactly the exchanges that the backend has stored. The caller is in Still.
-func (s *Store) ExchangesAtClosing(ctx context.Context, of session.Ref, stored int) ([]sample.Exchange, error) {
-	return s.options.Exchanges.atClosing(ctx, s.options.Backend, of, stored)
+// memory has exactly the exchanges that the backend has stored. Call ExchangesAtClosing inside of
+// WithDeliveryPaused.
+func (s *Store) ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
+	return s.options.Exchanges.readForClosing(ctx, s.options.Backend, ref, stored)
 }

@@ -12,29 +12,29 @@ import (
 
 // Recent holds the newest sessions of a time range, from which facets are counted.
 type Recent struct {
-	Sessions []SessionItem
-	Back     time.Time // start of the oldest session that was read
-	Whole    bool      // the range has no older session
+	Sessions    []SessionItem
+	OldestStart time.Time // start of the oldest session that was read
+	Whole       bool      // the range has no older session
 }
 
 // Facets are the values of the sessions that a query selects, each with its number of sessions. A
 // facet ignores its own field of the query, so that a value can be replaced by another.
 type Facets struct {
-	Counted   int           `json:"counted"` // sessions that the query selects, among the read sessions
-	Read      int           `json:"read"`    // sessions whose rows were read
-	Back      time.Time     `json:"back_to"` // start of the oldest of these sessions
-	Whole     bool          `json:"whole"`   // the time range has no older session
-	Agents    []FacetValue  `json:"agent"`
-	Models    []FacetValue  `json:"model"`
-	Verdicts  []FacetValue  `json:"verdict"`
-	Tools     []FacetValue  `json:"tool_name"`
-	Kinds     []FacetValue  `json:"error_kind"`
-	Runs      []FacetValue  `json:"run"`
-	Tags      []FacetValue  `json:"tag"`
-	Lengths   []FacetValue  `json:"length"`
-	Lessons   []LessonFacet `json:"lesson"`
-	Controls  int           `json:"control"` // control sessions
-	WithLoops int           `json:"loops"`   // sessions with a loop
+	Counted     int           `json:"counted"` // sessions that the query selects, among the read sessions
+	Read        int           `json:"read"`    // sessions whose rows were read
+	OldestStart time.Time     `json:"back_to"` // start of the oldest of these sessions
+	Whole       bool          `json:"whole"`   // the time range has no older session
+	Agents      []FacetValue  `json:"agent"`
+	Models      []FacetValue  `json:"model"`
+	Verdicts    []FacetValue  `json:"verdict"`
+	Tools       []FacetValue  `json:"tool_name"`
+	Kinds       []FacetValue  `json:"error_kind"`
+	Runs        []FacetValue  `json:"run"`
+	Tags        []FacetValue  `json:"tag"`
+	Lengths     []FacetValue  `json:"length"`
+	Lessons     []LessonFacet `json:"lesson"`
+	Controls    int           `json:"control"` // control sessions
+	WithLoops   int           `json:"loops"`   // sessions with a loop
 }
 
 // FacetValue is a value with the number of its sessions.
@@ -54,9 +54,9 @@ type LessonFacet struct {
 
 // dimension is a facet with one count for each value.
 type dimension struct {
-	asked  func(*SessionQuery) string
+	wanted func(*SessionQuery) string
 	values func(*SessionItem) []string
-	counts func(*Facets) *[]FacetValue
+	counts func(*Facets) *[]FacetValue // the list of the facet in the answer
 }
 
 // dimensions lists the facets with one count for each value.
@@ -95,56 +95,56 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	},
 }
 
-// Recent reads the newest sessions of a time range, as many as one filtered list reads.
+// Recent reads the newest sessions of a time range, at most maxScan sessions within maxSearch.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
 	items, out, began := newItems(a), Recent{}, a.now()
-	of := session.Stretch{Since: since, Until: until, Most: MaxRows}
+	stretch := session.Stretch{Since: since, Until: until, Most: MaxRows}
 	for read := 0; ; {
-		page, err := a.backend.Newest(ctx, tenant, of)
+		page, err := a.backend.Newest(ctx, tenant, stretch)
 		if err != nil {
 			return out, err
 		}
 		for i := range page.List {
 			l := &page.List[i]
-			read, out.Back = read+1, l.Row.Started
-			x, ok, err := items.of(ctx, l)
+			read, out.OldestStart = read+1, l.Row.Started
+			x, ok, err := items.item(ctx, l)
 			if err != nil {
 				return out, err
 			}
 			if ok {
-				x.Name, x.Task, x.Found = "", "", nil // counts need no text of a client, and the list stays in memory
+				x.Name, x.Task, x.Found = "", "", nil // facets use no text of a client, and the caller keeps the list in memory
 				out.Sessions = append(out.Sessions, x)
 			}
 		}
-		of.After = page.Next
+		stretch.After = page.Next
 		if out.Whole = page.Next == ""; out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}
 	}
 }
 
-// Facets counts the values of the sessions that the query selects by their rows. A search of texts
-// does not count.
+// Facets counts the values of the sessions that the query selects by their rows. Facets ignores the
+// field Text of the query.
 func (r *Recent) Facets(q *SessionQuery) Facets {
-	f := Facets{Read: len(r.Sessions), Back: r.Back, Whole: r.Whole}
-	rows := *q
-	rows.Text = TextQuery{}
+	f := Facets{Read: len(r.Sessions), OldestStart: r.OldestStart, Whole: r.Whole}
+	withoutText := *q
+	withoutText.Text = TextQuery{}
 	counts := make([]map[string]int, len(dimensions))
-	without := make([]SessionQuery, len(dimensions))
+	withoutOwn := make([]SessionQuery, len(dimensions))
 	for i := range dimensions {
-		counts[i], without[i] = map[string]int{}, rows.without(i)
+		counts[i], withoutOwn[i] = map[string]int{}, withoutText.without(i)
 	}
-	anyLesson, lessons := rows, map[string]*LessonFacet{}
+	anyLesson, lessons := withoutText, map[string]*LessonFacet{}
 	anyLesson.Lesson, anyLesson.Arm = "", ""
-	anyLoops := rows
+	anyLoops := withoutText
 	anyLoops.Loops = false
 	for n := range r.Sessions {
 		x := &r.Sessions[n]
-		if rows.matches(x) {
+		if withoutText.matches(x) {
 			f.Counted++
 		}
 		for i := range dimensions {
-			if without[i].matches(x) {
+			if withoutOwn[i].matches(x) {
 				for _, value := range dimensions[i].values(x) {
 					counts[i][value]++
 				}
@@ -162,7 +162,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	}
 	f.Lessons = make([]LessonFacet, 0, len(lessons))
 	for slug, l := range lessons {
-		if len(slug) > mostValue {
+		if len(slug) > maxValueBytes {
 			continue
 		}
 		f.Lessons = append(f.Lessons, *l)
@@ -185,7 +185,7 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	if x.Control {
 		f.Controls++
 	}
-	of := func(slug string) *LessonFacet {
+	facetOf := func(slug string) *LessonFacet {
 		l := lessons[slug]
 		if l == nil {
 			l = &LessonFacet{Slug: slug}
@@ -194,29 +194,29 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 		return l
 	}
 	for _, slug := range x.Matched {
-		l := of(slug)
+		l := facetOf(slug)
 		l.Matched++
 		if x.Control {
 			l.Control++
 		}
 	}
 	for _, slug := range x.Injected {
-		of(slug).Injected++
+		facetOf(slug).Injected++
 	}
 	for _, slug := range x.Withheld {
-		of(slug).Withheld++
+		facetOf(slug).Withheld++
 	}
 }
 
-// mostValue is the number of bytes of a value that a query can ask for.
-const mostValue = 256
+// maxValueBytes is the largest length of a value in a query, in bytes.
+const maxValueBytes = 256
 
 // ranked returns the values of a facet, the most frequent first, without the empty value and without
 // values that no query can ask for.
 func ranked(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {
-		if value != "" && len(value) <= mostValue {
+		if value != "" && len(value) <= maxValueBytes {
 			out = append(out, FacetValue{value, n})
 		}
 	}

@@ -23,7 +23,7 @@ type feedbackSets interface {
 	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// touched is the set of sessions whose reward is to be computed again.
+// touched is the set of sessions whose reward the learner must compute again.
 type touched struct {
 	mu   sync.Mutex
 	refs map[session.Ref]bool
@@ -42,17 +42,17 @@ func (t *touched) add(tenant string, id session.ID) {
 func (t *touched) take() map[session.Ref]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	of := t.refs
+	refs := t.refs
 	t.refs = nil
-	return of
+	return refs
 }
 
 // forget removes sessions of a tenant.
-func (t *touched) forget(tenant string, of func(session.ID) bool) {
+func (t *touched) forget(tenant string, selects func(session.ID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ref := range t.refs {
-		if ref.Tenant == tenant && of(ref.ID) {
+		if ref.Tenant == tenant && selects(ref.ID) {
 			delete(t.refs, ref)
 		}
 	}
@@ -69,8 +69,9 @@ type feedbackWriter struct {
 	failed   func(step label.Step, err error)
 }
 
-// post adds feedback to sessions, and counts feedback for which a session has no room.
-func (f *feedbackWriter) post(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+// addAndCount is like add, but counts feedback for which a session has no room instead of returning
+// an error.
+func (f *feedbackWriter) addAndCount(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	return f.countFull(f.add(ctx, tenant, entries))
 }
 
@@ -79,7 +80,7 @@ func (f *feedbackWriter) post(ctx context.Context, tenant string, entries map[se
 func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	added, err := f.be.AddFeedback(ctx, tenant, entries)
 	for id := range entries {
-		if added == nil || added[id] > 0 { // without a count, the feedback may be new
+		if added == nil || added[id] > 0 { // added is nil if the backend does not report the number of new entries
 			f.touched.add(tenant, id)
 		}
 	}
@@ -89,44 +90,44 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 // countFull counts the feedback for which a session has no room, and returns nil for such an error.
 func (f *feedbackWriter) countFull(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
-		f.tally.FeedbackLeft.Add(int64(n))
+		f.tally.FeedbackFull.Add(int64(n))
 		return nil
 	}
 	return err
 }
 
-// addUnits adds to entries the feedback that the units of its sessions derive from entries. A unit
-// whose look-up fails gets the feedback when the session closes.
+// addUnits adds to entries the derived feedback of the units of its sessions. A unit whose look-up
+// fails gets the feedback when the session closes.
 func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
-		of, ok, err := f.sessions.member(ctx, tenant, id)
-		if err != nil || !ok || of.Unit == (session.ID{}) {
+		member, ok, err := f.sessions.member(ctx, tenant, id)
+		if err != nil || !ok || member.Unit == (session.ID{}) {
 			continue
 		}
-		if list := feedback.ForUnit(of.ID.String(), of.MemberNo, entries[id]); len(list) > 0 {
-			entries[of.Unit] = append(entries[of.Unit], list...)
+		if list := feedback.ForUnit(member.ID.String(), member.MemberNo, entries[id]); len(list) > 0 {
+			entries[member.Unit] = append(entries[member.Unit], list...)
 		}
 	}
 }
 
 // postToUnit adds the feedback of a session to the session's unit, if there is one.
 func (f *feedbackWriter) postToUnit(ctx context.Context, tenant string, id session.ID) error {
-	of, ok, err := f.sessions.member(ctx, tenant, id)
-	if err != nil || !ok || of.Unit == (session.ID{}) {
+	member, ok, err := f.sessions.member(ctx, tenant, id)
+	if err != nil || !ok || member.Unit == (session.ID{}) {
 		return err
 	}
-	entries, err := f.be.Feedback(ctx, tenant, of.ID)
+	entries, err := f.be.Feedback(ctx, tenant, member.ID)
 	if err != nil {
 		return err
 	}
-	list := feedback.ForUnit(of.ID.String(), of.MemberNo, entries)
+	list := feedback.ForUnit(member.ID.String(), member.MemberNo, entries)
 	if len(list) == 0 {
 		return nil
 	}
-	return f.post(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
+	return f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: list})
 }
 
-// signal is implicit feedback of the traffic on a session.
+// signal is implicit feedback on a session, found in its traffic.
 type signal struct {
 	Ref   session.Ref
 	entry feedback.Entry
@@ -151,7 +152,7 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 	return out
 }
 
-// kindOf returns the type of feedback of a feeling.
+// kindOf returns the feedback type of a feeling.
 func kindOf(f detect.Feeling) string {
 	if f == detect.Thanks {
 		return feedback.TypeApproval
@@ -173,7 +174,7 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		f.addUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err(label.StepImplicit, func() error { return f.post(ctx, tenant, entries) })
+		err := f.guard.Err(label.StepImplicit, func() error { return f.addAndCount(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
 			err = f.addSignalsEach(ctx, tenant, entries)
 		}
@@ -184,13 +185,13 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	return nil
 }
 
-// addSignalsEach adds implicit feedback session by session, because the feedback of one session can
-// never be stored. That feedback is dropped.
+// addSignalsEach adds implicit feedback session by session, because the backend can never store the
+// feedback of some session. The feedback of this session is dropped.
 func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
 		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
-			err = f.post(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
+			err = f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
 			f.failed(label.StepImplicit, err)
@@ -203,12 +204,12 @@ func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entr
 	return nil
 }
 
-// unpark joins parked feedback to the sessions of new echo keys. Each batch asks the backend,
-// because an earlier run or another replica may have parked the feedback.
-func (f *feedbackWriter) unpark(ctx context.Context, landed []session.Echo) error {
+// unpark joins parked feedback to the sessions of new echo keys. unpark calls the backend for each
+// batch, because an earlier run or another replica may have parked feedback for a key.
+func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
-	for i := range landed {
-		e := &landed[i]
+	for i := range echoes {
+		e := &echoes[i]
 		if byTenant[e.Tenant] == nil {
 			byTenant[e.Tenant] = map[session.EchoKey]session.ID{}
 		}
@@ -224,8 +225,8 @@ func (f *feedbackWriter) unpark(ctx context.Context, landed []session.Echo) erro
 	return nil
 }
 
-// joinAll joins the feedback that is parked for keys. A key at which the backend panics is left
-// out, and its feedback stays parked.
+// joinAll joins the feedback that is parked under keys. The feedback of a key at which the backend
+// panics stays parked.
 func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := f.guard.Err(label.StepUnpark, func() (err error) {

@@ -37,7 +37,7 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	}
 	same(t, "no poster waits for an answer", r.store.PostFeedback(r.t.Context(), us, map[session.ID][]feedback.Entry{id: list}), nil)
 	same(t, "touched by new feedback", len(r.store.Touched()), 1)
-	same(t, "left out", r.store.Tally.FeedbackLeft.Load(), 2)
+	same(t, "left out", r.store.Tally.FeedbackFull.Load(), 2)
 	if _, err := r.store.Post(r.t.Context(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("a full set: %v", err)
 	}

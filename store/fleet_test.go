@@ -198,9 +198,9 @@ func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: us, ID: idOf("x")}).Thread.Turns, 0)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
 	same(t, "turns of the row", r.store.Newest(&row).Thread.Turns, 1)
-	of, ok, err := r.store.Known(t.Context(), us, id)
+	of, ok, err := r.store.Member(t.Context(), us, id)
 	same(t, "the session is known", fmt.Sprint(of.Name, " ", ok, err), "s true <nil>")
-	_, ok, err = r.store.Known(t.Context(), "them", id)
+	_, ok, err = r.store.Member(t.Context(), "them", id)
 	same(t, "to another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
@@ -209,7 +209,7 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
-		r.store.Still(func() {
+		r.store.WithDeliveryPaused(func() {
 			var of map[session.Ref]bool
 			of, ok = r.store.Undelivered()
 			n = len(of)

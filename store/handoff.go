@@ -13,93 +13,94 @@ import (
 )
 
 const (
-	retryAfter = time.Second
+	retryAfter = time.Second  // pause after a failed append or delivery
 	manyRows   = 10 * flushAt // session rows in ready at which ready is dropped from memory and read back from the outbox
 )
 
-// handoff carries rows from the recorder to the shipper. next is accepted and not durable yet;
-// ready is in the outbox, and still in memory for the shipper. If the backend does not keep up,
-// ready leaves memory, and the shipper reads its rows back from the outbox.
+// handoff passes rows from the recorder to the shipper. The rows of next are admitted and not durable
+// yet. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
+// slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox.
 type handoff struct {
 	outbox   *outbox.Outbox // nil: rows wait in memory alone
-	tools    tools
+	deps     deps
 	maxBytes int64 // bytes of exchanges in memory, at most
 
-	mu      sync.Mutex // guards the fields below and the recorder's lists
-	next    batch
-	ready   batch
-	from    int64     // the sequence number before the first row of ready
-	reached int64     // last row that the shipper has delivered or has in memory
-	since   int64     // flush of the row reached
-	flushes int64     // the number of the last flush
-	putErr  error     // error of the last append
-	putAt   time.Time // earliest next append after a failure
-	full    bool      // the outbox had no room: safe rows must be deleted at once
-	passing int       // exchanges that bypass the outbox; no append meanwhile
+	mu           sync.Mutex // guards the fields below and the recorder's lists
+	next         batch
+	ready        batch
+	lastTaken    int64     // sequence number of the last row that the shipper has delivered or has in memory
+	backlogEnd   int64     // sequence number before the first row of ready: rows after lastTaken up to backlogEnd are in the outbox alone
+	backlogFlush int64     // number of the flush that ends at backlogEnd
+	flushes      int64     // number of the last flush
+	appendErr    error     // error of the last append
+	nextAppend   time.Time // earliest time of the next append after a failure
+	full         bool      // the outbox had no room: safe rows must be deleted at once
+	bypassing    int       // number of exchanges that takeForBypass returned; >0: appends pause
 
-	documents []byte // room for the documents of an append, which end with the append
+	documents []byte // buffer for the documents of the next append
 }
 
-// maxSpareDocuments is the largest room for documents that stays for the next append.
+// maxSpareDocuments is the largest capacity of documents, in bytes, that is kept for the next append.
 const maxSpareDocuments = 2 * pieceBytes
 
 // isPaused reports whether appends pause. The caller holds mu.
-func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.putAt) || h.passing > 0 }
+func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
 
-// commit makes next durable, and appends next to ready for the shipper. begun reports whether the
-// starts of turns are in the outbox; otherwise commit removes the starts from next. The caller
-// holds mu.
-func (h *handoff) commit(now time.Time) (begun bool) {
+// commit writes next to the outbox, then moves next to the end of ready for the shipper. stubsWritten
+// reports whether the stubs of next are in the outbox; if not, commit removes the stubs from next. The
+// caller holds mu.
+func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	if h.next.empty() {
 		return false
 	}
 	offered := len(h.next.exchanges)
-	h.putErr = h.tools.guard.Err(label.StepSpool, h.append)
-	if begun = h.putErr == nil && h.outbox != nil; !begun {
-		h.next.starts = nil
+	h.appendErr = h.deps.guard.Err(label.StepSpool, h.appendToOutbox)
+	if stubsWritten = h.appendErr == nil && h.outbox != nil; !stubsWritten {
+		h.next.stubs = nil
 	}
-	if h.putErr != nil {
-		h.tools.state.outboxFailed.Store(true)
-		h.tools.tally.WriteErrors.Add(1)
-		h.tools.failed(label.StepSpool, h.putErr)
-		h.putAt = now.Add(retryAfter)
+	if h.appendErr != nil {
+		h.deps.state.outboxFailed.Store(true)
+		h.deps.tally.WriteErrors.Add(1)
+		h.deps.failed(label.StepSpool, h.appendErr)
+		h.nextAppend = now.Add(retryAfter)
 		return false
 	}
 	if h.outbox != nil {
-		h.tools.state.durable.Store(h.next.flush)
-		h.tools.state.outboxTakes(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.tools.state.outboxFull.Load())
+		h.deps.state.durable.Store(h.next.flush)
+		h.deps.state.noteAppend(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()
-	if h.outbox != nil && (h.from > h.reached || h.ready.held >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
+	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.held >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
 		h.dropDurable()
 	}
-	return begun
+	return stubsWritten
 }
 
-// append writes next to the outbox.
-func (h *handoff) append() error {
+// appendToOutbox writes next to the outbox, and changes next only by dropping exchanges for which the
+// outbox has no room. The caller holds mu.
+func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
 	}
-	rows, buf, bad := h.next.documents(h.documents, func(of session.Ref, exchange string, f func()) bool {
-		return h.tools.guard.On(label.StepSpool, of, exchange, f)
+	rows, buf, undecodable := h.next.documents(h.documents, func(ref session.Ref, exchange string, f func()) bool {
+		return h.deps.guard.On(label.StepSpool, ref, exchange, f)
 	})
 	if h.documents = buf; cap(buf) > maxSpareDocuments {
 		h.documents = nil
 	}
-	h.tools.tally.DroppedBad.Add(bad)
-	dropped, err := h.dropOver(rows)
+	h.deps.tally.DroppedBad.Add(undecodable)
+	dropped, err := h.dropWithoutRoom(rows)
 	if err != nil {
 		return err
 	}
 	if dropped {
-		return h.append()
+		return h.appendToOutbox()
 	}
-	f := outbox.Flush{Rows: rows, Stubs: h.next.starts, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
+	f := outbox.Flush{Rows: rows, Stubs: h.next.stubs, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
-		h.next.last = last
+		h.next.lastSequence = last
 		return nil
 	}
 	h.full = h.full || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
@@ -108,19 +109,19 @@ func (h *handoff) append() error {
 	}
 	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
 	// may exceed the quota.
-	h.next.starts = nil
+	h.next.stubs = nil
 	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
-	h.tools.state.heldBytes.Add(-h.next.held)
+	h.deps.state.heldBytes.Add(-h.next.held)
 	h.next.held = 0
 	surplus := max(0, len(h.next.signals)-queueLen)
 	h.next.signals = h.next.signals[surplus:]
 	h.countDropped("limits.outbox_bytes", exchanges, int64(surplus))
-	return h.append()
+	return h.appendToOutbox()
 }
 
-// dropOver drops the new exchanges of tenants for which the outbox has no room, and reports whether some were
-// dropped: a tenant that floods must not take the room of the others.
-func (h *handoff) dropOver(rows []outbox.Row) (dropped bool, err error) {
+// dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether
+// exchanges were dropped. Without this step one tenant with many exchanges takes the room of all others.
+func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
 	room, err := h.outbox.Over(rows)
 	if err != nil || len(room.Full)+len(room.Limited) == 0 {
 		return false, err
@@ -128,8 +129,8 @@ func (h *handoff) dropOver(rows []outbox.Row) (dropped bool, err error) {
 	before := int64(len(h.next.exchanges))
 	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return room.Full[x.Tenant] })
 	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return room.Limited[x.Tenant] })
-	freed := h.next.held * (full + limited) / max(before, 1) // the batch knows no size of a single exchange
-	h.tools.state.heldBytes.Add(-freed)
+	freed := h.next.held * (full + limited) / max(before, 1) // an average, because the batch has no size of a single exchange
+	h.deps.state.heldBytes.Add(-freed)
 	h.next.held -= freed
 	h.full = true // safe rows must be deleted at once
 	h.countDropped("limits.outbox_bytes", full, h.next.dropSignals(room.Full))
@@ -142,7 +143,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 	if exchanges+signals == 0 {
 		return
 	}
-	t := h.tools.tally
+	t := h.deps.tally
 	if limit == "limits.tenant_bytes" {
 		t.DroppedTenant.Add(exchanges)
 		t.Signals.Tenant.Add(signals)
@@ -150,123 +151,123 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.DroppedQuota.Add(exchanges)
 		t.Signals.Quota.Add(signals)
 	}
-	h.tools.failed(label.StepSpool, fmt.Errorf(
-		"%w: %s is in use, and %d new exchanges and %d ratings of the traffic were dropped; repair the store, or raise %s",
+	h.deps.failed(label.StepSpool, fmt.Errorf(
+		"%w: %s is reached, and %d new exchanges and %d entries of implicit feedback were dropped; repair the store, or raise %s",
 		errNoRoom, limit, exchanges, signals, limit))
 }
 
-// errNoRoom reports that the outbox drops exchanges.
+// errNoRoom is the error for new exchanges that are dropped because the outbox has no room.
 var errNoRoom = errors.New("the outbox is full")
 
-// dropDurable removes the rows from memory that are in the outbox and not yet at the shipper. The
+// dropDurable removes ready from memory. The shipper then reads the rows back from the outbox. The
 // caller holds mu.
 func (h *handoff) dropDurable() {
-	h.tools.state.heldBytes.Add(-h.ready.held)
-	h.from, h.since = h.ready.last, h.ready.flush
-	h.ready = batch{last: h.ready.last, flush: h.ready.flush}
-	h.tools.state.lagging.Store(true)
+	h.deps.state.heldBytes.Add(-h.ready.held)
+	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flush
+	h.ready = batch{lastSequence: h.ready.lastSequence, flush: h.ready.flush}
+	h.deps.state.lagging.Store(true)
 }
 
-// forget removes sessions of a tenant from the rows that the shipper has not taken. The caller
-// holds mu.
-func (h *handoff) forget(tenant string, of func(session.ID) bool) {
-	h.next.forget(tenant, of)
-	h.ready.forget(tenant, of)
+// forget removes the selected sessions of a tenant from next and ready. The caller holds mu.
+func (h *handoff) forget(tenant string, selects func(session.ID) bool) {
+	h.next.forget(tenant, selects)
+	h.ready.forget(tenant, selects)
 }
 
 // take moves ready to the end of a batch.
-func (h *handoff) take(to *batch) {
+func (h *handoff) take(dst *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ready.empty() {
 		return
 	}
-	to.merge(&h.ready)
+	dst.merge(&h.ready)
 	h.ready.reset()
-	h.from, h.since, h.reached = h.ready.last, h.ready.flush, h.ready.last
+	h.backlogEnd, h.backlogFlush, h.lastTaken = h.ready.lastSequence, h.ready.flush, h.ready.lastSequence
 }
 
-// setReached notes that the backend has the rows up to a sequence number.
-func (h *handoff) setReached(to int64) {
+// setTaken records that the shipper has delivered the rows up to a sequence number.
+func (h *handoff) setTaken(sequence int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.reached = max(h.reached, to)
+	h.lastTaken = max(h.lastTaken, sequence)
 }
 
-// backlog returns the sequence number up to which rows must be read back, and reports whether such
-// rows remain.
+// backlog returns the sequence number up to which the shipper must read rows back from the outbox, and
+// reports whether such rows remain. If none remain, backlog ends the state of lagging.
 func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.reached >= h.from {
-		if h.tools.state.lagging.Swap(false) {
-			h.tools.state.blind.Store(false)
-			h.tools.state.delivered.Store(h.since)
+	if h.lastTaken >= h.backlogEnd {
+		if h.deps.state.lagging.Swap(false) {
+			h.deps.state.lookupsMayMiss.Store(false)
+			h.deps.state.delivered.Store(h.backlogFlush)
 		}
-		return h.from, false
+		return h.backlogEnd, false
 	}
-	return h.from, true
+	return h.backlogEnd, true
 }
 
-// putBack leaves an undeliverable batch to the outbox, before the batch fills the memory for new
-// rows.
-func (h *handoff) putBack(tail *batch) {
+// returnBatch empties tail and ready, because the backend takes no rows and the memory is needed for
+// new rows. The outbox has all of these rows, and the shipper reads the rows back later.
+func (h *handoff) returnBatch(tail *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tail.merge(&h.ready)
 	h.ready, *tail = *tail, batch{}
-	h.reached, _ = h.outbox.Delivered()
+	h.lastTaken, _ = h.outbox.Delivered()
 	h.dropDurable()
 }
 
-// readAgain makes the shipper read all durable rows back.
-func (h *handoff) readAgain() {
+// rereadAll removes ready from memory, so that the shipper reads all undelivered rows back.
+func (h *handoff) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tools.state.heldBytes.Add(-h.ready.held)
-	h.reached, h.from = h.outbox.Delivered()
-	h.ready, h.since = batch{last: h.from, flush: h.flushes}, h.flushes
-	h.tools.state.lagging.Store(true)
-	h.tools.state.blind.Store(true)
+	h.deps.state.heldBytes.Add(-h.ready.held)
+	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
+	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flush: h.flushes}, h.flushes
+	h.deps.state.lagging.Store(true)
+	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// yieldDisk stops appending while the disk is full, so that the backend gets the remaining space:
-// only delivered rows can leave the outbox and free space. Meanwhile new rows wait in memory,
-// within the bound.
+// yieldDisk pauses appends while the disk is full, so that the backend gets the remaining space.
+// Only delivered rows can leave the outbox and free space. Meanwhile new rows wait in memory, within
+// maxBytes.
 func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.full, h.putAt = true, now.Add(3*retryAfter) // after the next attempt of the shipper
+	h.full, h.nextAppend = true, now.Add(3*retryAfter) // after the next attempt of the shipper
 	h.outbox.YieldDisk()
 }
 
-// wasFull reports whether the outbox had no room since the last time.
-func (h *handoff) wasFull() (full bool) {
+// takeFull reports whether the outbox had no room since the last call of takeFull.
+func (h *handoff) takeFull() (full bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	full, h.full = h.full, false
 	return full
 }
 
-// takeForBypass removes and returns the rows that wait for an append, if nothing else is on its way to the
-// backend.
+// takeForBypass removes and returns the content of next, so that the caller delivers the content without
+// the outbox. ok is false if next is empty or earlier rows are not delivered yet. The caller calls
+// endBypass.
 func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.reached < h.from || !h.ready.empty() || h.next.empty() {
+	if h.lastTaken < h.backlogEnd || !h.ready.empty() || h.next.empty() {
 		return b, false
 	}
-	b, h.next = h.next, batch{last: h.next.last, flush: h.next.flush}
-	b.last = h.ready.last
-	h.passing = max(len(b.exchanges), 1)
+	b, h.next = h.next, batch{lastSequence: h.next.lastSequence, flush: h.next.flush}
+	b.lastSequence = h.ready.lastSequence
+	h.bypassing = max(len(b.exchanges), 1)
 	return b, true
 }
 
-// endBypass ends takeForBypass. Undelivered rows wait again.
+// endBypass ends takeForBypass. After an error the rows return to next.
 func (h *handoff) endBypass(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.passing = 0
+	h.bypassing = 0
 	if err != nil {
 		b.ended = append(b.ended, h.next.ended...)
 		b.scrub = b.scrub || h.next.scrub
@@ -280,16 +281,17 @@ func (h *handoff) endBypass(b *batch, err error) {
 		return
 	}
 	if h.next.empty() {
-		h.putErr = nil
+		h.appendErr = nil
 	}
 }
 
-// trouble reports whether rows are still to be read back, and returns the error of the last append.
-func (h *handoff) trouble() (lagging bool, putErr error) {
+// trouble reports whether the shipper must read rows back, and returns the error of the last append.
+func (h *handoff) trouble() (lagging bool, appendErr error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.reached < h.from, h.putErr
+	return h.lastTaken < h.backlogEnd, h.appendErr
 }
 
-// errBacklog reports that earlier rows are still on their way to the backend.
+// errBacklog is the error for an operation that needs all rows in the backend while some are not
+// delivered yet.
 var errBacklog = errors.New("a backlog is being written")

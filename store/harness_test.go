@@ -550,7 +550,7 @@ func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Rec
 
 // inMemory reports whether a session is in memory, without counting as a use of the session.
 func (r *rig) inMemory(tenant string, id session.ID) bool {
-	return r.store.InUse(session.Ref{Tenant: tenant, ID: id}) != nil
+	return r.store.Snapshot(session.Ref{Tenant: tenant, ID: id}) != nil
 }
 
 // offer offers turns of one session.

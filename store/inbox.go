@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	queueLen   = 8192    // turns
-	flushAt    = 500     // turns for which the recorder runs at once
+	queueLen   = 8192    // most turns in the inbox
+	flushAt    = 500     // number of queued turns at which the recorder runs without a wait for the next tick
 	pieceBytes = 1 << 20 // bytes of exchanges in one append: on a full disk the ballast must suffice for one append
 )
 
@@ -18,7 +18,7 @@ const (
 type Turn struct {
 	Exchange *sample.Exchange
 	Start    *TurnStart      // result of Begin; nil if Begin was not called
-	Size     int64           // bytes the exchange holds in memory
+	Size     int64           // bytes of the exchange in memory
 	Signals  []detect.Signal // signals of the new items
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
 	// Session and Unit are the session of the turn and its run; nil: unknown. An accepted turn pins both
@@ -38,9 +38,9 @@ func (t *Turn) pin(n int32) {
 // TurnStart is a turn in progress. If the program dies before the end of the turn, a stub of the
 // exchange is stored.
 type TurnStart struct {
-	x    *sample.Exchange
-	put  bool        // true after the stub of the turn is in the outbox; only the recorder uses put
-	done atomic.Bool // true after Offer or Abandon
+	x           *sample.Exchange
+	stubWritten bool        // the outbox has the stub of the turn; only the recorder uses stubWritten
+	done        atomic.Bool // true after Offer or Abandon
 }
 
 // inbox holds the turns of requests for the recorder. Its methods never block.
@@ -48,13 +48,13 @@ type inbox struct {
 	tally    *Tally
 	state    *state
 	maxBytes int64         // bytes of exchanges in memory, at most
-	stubs    bool          // turns in progress are recorded, too
+	stubs    bool          // turns in progress are recorded as stubs, too
 	full     chan struct{} // receives a value when flushAt turns are queued
 
 	mu        sync.Mutex
 	queue     []Turn
 	open      []*TurnStart    // turns that began since the last flush
-	abandoned []abandonedTurn // turns without an exchange since the last flush
+	abandoned []abandonedTurn // turns that ended without an exchange since the last flush
 }
 
 // Begin registers a turn when its request is sent upstream. The identity and the decisions in the
@@ -70,7 +70,7 @@ func (q *inbox) Begin(x *sample.Exchange) *TurnStart {
 	return b
 }
 
-// Abandon ends a turn that began and is not offered, because a step failed.
+// Abandon ends a turn of Begin that is not offered, because a step failed.
 func (q *inbox) Abandon(b *TurnStart) {
 	if b != nil && !b.done.Load() {
 		q.tally.DroppedBad.Add(1)
@@ -86,8 +86,9 @@ func (q *inbox) abandon(b *TurnStart, reason string) {
 	b.end()
 }
 
-// end marks a turn as ended. The caller holds the mutex of the inbox: if the queue had the turn before
-// the mark, the recorder would write the start after the end.
+// end marks a turn as ended. The caller holds the mutex of the inbox, and marks the turn in the same
+// critical section in which the turn enters the queue. Otherwise the recorder could write the stub of
+// the turn after the exchange.
 func (b *TurnStart) end() {
 	if b != nil {
 		b.done.Store(true)
@@ -96,7 +97,7 @@ func (b *TurnStart) end() {
 
 // abandonedTurn is a turn without an exchange to store.
 type abandonedTurn struct {
-	begun  *TurnStart
+	start  *TurnStart
 	reason string
 }
 
@@ -132,9 +133,9 @@ func (q *inbox) Offer(t Turn) bool {
 	return true
 }
 
-// piece removes and returns the first turns of the queue, up to pieceBytes. The rest of the queue
+// takePiece removes and returns the first turns of the queue, up to pieceBytes. The rest of the queue
 // moves into spare. The caller holds mu.
-func (q *inbox) piece(spare []Turn) []Turn {
+func (q *inbox) takePiece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(q.queue) && held < pieceBytes {
 		held += q.queue[n].Size
@@ -146,8 +147,9 @@ func (q *inbox) piece(spare []Turn) []Turn {
 	return turns
 }
 
-// AtRequest is the value of a panic in the work on one request.
-type AtRequest struct {
+// RequestPanic is the value of a panic during the work on one request, with the id of the request for
+// the log.
+type RequestPanic struct {
 	Request string // id of the request
 	Value   any
 }

@@ -51,8 +51,8 @@ type SessionItem struct {
 	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
 }
 
-// inArm reports whether a lesson is in an arm of the session. An empty slug means any lesson, and an
-// empty arm means any state.
+// inArm reports whether a lesson has the state arm in the session (see Arms). An empty slug means any
+// lesson, and an empty arm means any state.
 func (x *SessionItem) inArm(slug, arm string) bool {
 	list := x.Matched
 	switch arm {
@@ -78,8 +78,8 @@ func (x *SessionItem) inArm(slug, arm string) bool {
 	return slices.Contains(list, slug) || arm == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
 }
 
-// items makes the items of a list. A session of a run, or of a parent session, has the coins and the
-// reward of this unit, which is read once.
+// items converts stored sessions to items of a list. A session of a run, or of a parent session, has the
+// coins and the reward of this unit. items reads each unit once.
 type items struct {
 	archive *Archive
 	units   map[session.ID]*unit
@@ -94,9 +94,9 @@ type unit struct {
 
 func newItems(a *Archive) *items { return &items{archive: a, units: map[session.ID]*unit{}} }
 
-// of returns a session of a list. ok is false for a hidden session, and for the record of a run,
-// which is not a conversation.
-func (s *items) of(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
+// item returns the item of a stored session. ok is false for a hidden session, and for the record of a
+// run, which is not a conversation.
+func (s *items) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
 	if err != nil { // the row was written by another version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
@@ -107,7 +107,7 @@ func (s *items) of(ctx context.Context, l *session.Listed) (x SessionItem, ok bo
 	if rec.Unit.IsRun || s.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
 		return x, false, nil
 	}
-	x, err = s.itemOf(ctx, l, rec)
+	x, err = s.itemOfRecord(ctx, l, rec)
 	return x, true, err
 }
 
@@ -137,7 +137,7 @@ func (s *items) unitOf(ctx context.Context, rec *session.Record) (*unit, error) 
 	return u, nil
 }
 
-func (s *items) itemOf(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
+func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
@@ -184,7 +184,8 @@ func (s *items) itemOf(ctx context.Context, l *session.Listed, rec *session.Reco
 	return x, nil
 }
 
-// addFacts adds the facts of a row. A row of an older release has none, and its fields stay empty.
+// addFacts sets the fields that are computed from the facts of a row. A row of an older release has no
+// facts, and these fields stay empty.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
@@ -198,8 +199,8 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// A row does not have the calls of the first turn. With other patterns than at that turn, a call may
-	// name a path that opted out later.
+	// A row does not have the calls of the first turn. If the opt-out patterns have changed since this
+	// turn, a call may name a path that is opted out now, and the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.Hits(f.Task) {
 		x.Task = f.Task
 	}

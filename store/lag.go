@@ -31,20 +31,21 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
-// updateLag updates the number of waiting exchanges and the time since which the oldest waits. For
-// rows in the outbox alone, the time is the begin of the lag. The caller is in Still.
+// updateLag updates Tally.Pending and state.since. For rows in the outbox alone the end of the oldest
+// exchange is unknown, and state.since is the time at which the first of these rows left memory. The
+// caller holds shipper.deliveryMu.
 func (s *Store) updateLag() {
 	h, d := s.shipper.handoff, s.shipper
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := int64(len(h.next.exchanges) + h.passing)
+	n := int64(len(h.next.exchanges) + h.bypassing)
 	if h.outbox == nil {
 		n += int64(len(h.ready.exchanges) + len(d.tail.exchanges))
 	} else {
 		s.state.bytes.Store(h.outbox.Bytes())
 		n += h.outbox.Spooled()
 	}
-	if h.reached < h.from {
+	if h.lastTaken < h.backlogEnd {
 		s.state.since.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
 		s.state.since.Store(endOfFirst(d.tail.exchanges, h.ready.exchanges, h.next.exchanges))
@@ -62,14 +63,14 @@ func (s *Store) updateLag() {
 func endOfFirst(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {
-			over := list[0].At.Add(time.Duration(list[0].LatencyMS * float64(time.Millisecond)))
-			return max(over.UnixMicro(), 1)
+			end := list[0].At.Add(time.Duration(list[0].LatencyMS * float64(time.Millisecond)))
+			return max(end.UnixMicro(), 1)
 		}
 	}
 	return 0
 }
 
-// countInMemory returns the number of exchanges in memory alone.
+// countInMemory returns the number of exchanges that neither the outbox nor the backend has.
 func (s *Store) countInMemory() int {
 	h := s.shipper.handoff
 	n := len(h.next.exchanges)
@@ -81,24 +82,24 @@ func (s *Store) countInMemory() int {
 
 // Undelivered returns the sessions with exchanges that the backend does not have yet: such a
 // session must not close. ok is false while the sessions are unknown, because exchanges are in the
-// outbox alone or the backend accepts no writes. The caller is in Still.
-func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
+// outbox alone or the backend accepts no writes. Call Undelivered inside of WithDeliveryPaused.
+func (s *Store) Undelivered() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false
 	}
-	out = map[session.Ref]bool{}
+	refs = map[session.Ref]bool{}
 	h := s.shipper.handoff
 	h.mu.Lock()
 	for _, list := range [][]sample.Exchange{h.next.exchanges, h.ready.exchanges, s.shipper.tail.exchanges} {
 		for i := range list {
-			out[refOf(&list[i])] = true
+			refs[refOf(&list[i])] = true
 		}
 	}
 	h.mu.Unlock()
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	for i := range s.inbox.queue {
-		out[refOf(s.inbox.queue[i].Exchange)] = true
+		refs[refOf(s.inbox.queue[i].Exchange)] = true
 	}
-	return out, true
+	return refs, true
 }

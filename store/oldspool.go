@@ -20,8 +20,8 @@ import (
 	"precept/store/outbox"
 )
 
-// The release before the outbox kept undelivered exchanges in a directory of segments. The first
-// start of this release moves the content into the outbox, and deletes the directory.
+// An earlier release had no outbox, and stored undelivered exchanges in a spool: a directory of segment
+// files. The first start of this release moves the content into the outbox, and deletes the directory.
 
 const (
 	oldSpoolDir = "spool" // subdirectory of the outbox directory
@@ -58,16 +58,17 @@ type oldSpool struct {
 	dir   string
 	box   *outbox.Outbox
 	guard *guard.Guard
-	base  int64 // admitted by the outbox before
-	at    spoolPlace
-	next  batch
-	size  int
-	seq   int64 // last sequence number of a record
-	// guessed reports a missing checkpoint: exchanges before the first segment count as stored.
-	guessed bool
+	base  int64      // exchanges that the outbox had admitted before the import
+	at    spoolPlace // position after the last imported record
+	next  batch      // records since the last write
+	size  int        // bytes of the records in next
+	seq   int64      // last sequence number of a record
+	// noCheckpoint reports that the spool has no checkpoint. Exchanges before the first segment then count as
+	// stored.
+	noCheckpoint bool
 }
 
-// drainSpool moves the directory of the previous release into the outbox, if the directory exists.
+// drainSpool moves the spool of an earlier release into the outbox, if the spool exists.
 func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
 	if _, e := os.Stat(dir); errors.Is(e, fs.ErrNotExist) || err != nil {
@@ -81,7 +82,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	switch {
 	case note == spoolDone:
 	case note == "":
-		err = o.adoptState()
+		err = o.importState()
 	default:
 		_, err = fmt.Sscan(note, &o.at.Segment, &o.at.Offset, &o.base)
 	}
@@ -99,8 +100,8 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// adoptState takes over the account, the turns in progress and the marks of opt-outs.
-func (o *oldSpool) adoptState() error {
+// importState imports the account, the stubs of turns in progress and the opt-out marks.
+func (o *oldSpool) importState() error {
 	o.base = o.box.Account().Admitted
 	var cursor struct {
 		Boot            string
@@ -117,13 +118,13 @@ func (o *oldSpool) adoptState() error {
 			ack = cursor.Safe
 		}
 	} else {
-		o.guessed = true
+		o.noCheckpoint = true
 	}
 	o.at = ack.At
 	a := outbox.Account{Admitted: ack.Admitted - int64(len(ack.Open)), Incomplete: ack.Incomplete, Dropped: ack.Dropped}
 	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.place()}, Carried: &a}
 	for _, s := range ack.Open {
-		f.Stubs = append(f.Stubs, s.start())
+		f.Stubs = append(f.Stubs, s.stub())
 	}
 	if _, err := o.box.Append(&f); err != nil {
 		return err
@@ -138,13 +139,13 @@ func (o *oldSpool) adoptState() error {
 			Name: binary.LittleEndian.Uint64(marks), Turns: binary.LittleEndian.Uint32(marks[8:]), Items: binary.LittleEndian.Uint32(marks[12:]),
 		})
 	}
-	return o.box.KeepMarks(list, mostMarks)
+	return o.box.KeepMarks(list, maxMarks)
 }
 
 func (o *oldSpool) place() string { return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base) }
 
-// start returns the start of a turn. Tenant and session are in the document.
-func (s *spoolStub) start() outbox.Stub {
+// stub converts a stub of the spool to a stub of the outbox. Tenant and session are in the document.
+func (s *spoolStub) stub() outbox.Stub {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
@@ -154,8 +155,8 @@ func (s *spoolStub) start() outbox.Stub {
 	return outbox.Stub{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
-// segment reads one segment. Damaged bytes are skipped; the sequence numbers give the number of
-// lost exchanges.
+// segment imports one segment. Damaged bytes are skipped; write computes the number of lost exchanges
+// from the sequence numbers.
 func (o *oldSpool) segment(path string) error {
 	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || n < o.at.Segment {
@@ -205,7 +206,8 @@ func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
 	return b[12], b[spoolHead:size], size
 }
 
-// record reads one record. The next sequence number counts an unreadable record.
+// record adds one record to next, and writes next at the end of a flush. An unreadable record is
+// skipped: write counts its exchange as lost.
 func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 	switch kind {
 	case 'O': // a new run began: earlier turns in progress never ended
@@ -218,8 +220,8 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 			_ = json.Unmarshal(payload, &head)
 			o.seq = head.Admitted
 		}
-		if o.guessed {
-			o.guessed = false
+		if o.noCheckpoint {
+			o.noCheckpoint = false
 			_, err := o.box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: o.seq}})
 			return err
 		}
@@ -228,24 +230,25 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 		}
 		return o.write(end)
 	}
-	var one batch
-	if o.guard.Err(label.StepReadBack, func() error { return one.readOld(kind, payload) }) != nil {
-		return nil //nolint:nilerr // the next sequence number counts it
+	var row batch
+	if o.guard.Err(label.StepReadBack, func() error { return row.readOld(kind, payload) }) != nil {
+		return nil //nolint:nilerr // write counts the exchange as lost
 	}
-	o.next.merge(&one)
-	o.next.starts, o.next.ended = append(o.next.starts, one.starts...), append(o.next.ended, one.ended...)
-	for reason, n := range one.dropped {
+	o.next.merge(&row)
+	o.next.stubs, o.next.ended = append(o.next.stubs, row.stubs...), append(o.next.ended, row.ended...)
+	for reason, n := range row.dropped {
 		o.next.drop(reason, n)
 	}
 	return nil
 }
 
-// write writes the records up to a place.
+// write appends next to the outbox with the position end, and counts lost exchanges: the difference
+// between the last sequence number and the number of admitted exchanges.
 func (o *oldSpool) write(end spoolPlace) error {
 	o.at, o.size = end, 0
 	rows, _, _ := o.next.documents(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
-		Rows: rows, Stubs: o.next.starts, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
+		Rows: rows, Stubs: o.next.stubs, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
 	})
 	o.next = batch{}
 	if lost := o.seq + o.base - o.box.Account().Admitted; lost > 0 && err == nil {
@@ -257,7 +260,7 @@ func (o *oldSpool) write(end spoolPlace) error {
 // readOld decodes a record of an old spool.
 func (b *batch) readOld(kind byte, p []byte) (err error) {
 	switch kind {
-	case 'E': // whether begun, the id, the two parts of the encoding
+	case 'E': // a byte (1: a stub exists), the id, the two parts of the encoding
 		if len(p) == 0 {
 			return errDocument
 		}
@@ -277,7 +280,7 @@ func (b *batch) readOld(kind byte, p []byte) (err error) {
 	case 'B':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
-		b.starts = []outbox.Stub{s.start()}
+		b.stubs = []outbox.Stub{s.stub()}
 	case 'V':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)

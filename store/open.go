@@ -13,8 +13,8 @@ import (
 	"precept/store/outbox"
 )
 
-// Open opens the outbox, and delivers the rows of the last run for a moment. Run delivers the rest.
-// Open starts no goroutine.
+// Open opens the outbox, and delivers the rows of the last run for at most startLimit. Run delivers
+// the rest. Open starts no goroutine.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
 		o.Lookup = defaultLookup
@@ -36,9 +36,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	// The parts that requests call.
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
-	s.waiting = &waiting{heldByRequest: map[string][]session.Echo{}}
+	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.touched = &touched{refs: map[session.Ref]bool{}}
-	s.optOuts = &optouts{live: live, waiting: s.waiting, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, clean: o.Content.CleanTexts}
+	s.optOuts = &optouts{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, clean: o.Content.CleanTexts}
 	s.sessions = &sessions{
 		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
 	}
@@ -47,34 +47,34 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
 	s.poster = &poster{
-		be: o.Backend, sessions: s.sessions, feedback: feedback, out: s.optOuts, waiting: s.waiting, state: s.state,
+		be: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state,
 		late: &latePosts{outbox: box, now: o.Now, tombs: tombs},
 	}
-	s.publisher = &publisher{out: s.optOuts, waiting: s.waiting, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
+	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 
 	// The parts that bring turns to the backend.
-	with := tools{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
-	handoff := &handoff{outbox: box, tools: with, maxBytes: o.Queue.MemoryBytes}
+	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
+	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
-		inbox: s.inbox, waiting: s.waiting, optouts: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
+		inbox: s.inbox, changes: s.changes, optouts: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
 		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
-		be: o.Backend, handoff: handoff, tools: with,
+		be: o.Backend, handoff: handoff, deps: shared,
 		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Hooks.Failed},
 		limits: shipperLimits{bytes: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
-		be: o.Backend, sessions: s.sessions, waiting: s.waiting, touched: s.touched, posts: s.poster, tombs: tombs, shipper: s.shipper,
-		guard: s.guard, tally: &s.Tally, options: &o, hurry: s.hurry, chores: make(chan chore),
+		be: o.Backend, sessions: s.sessions, changes: s.changes, touched: s.touched, posts: s.poster, tombs: tombs, shipper: s.shipper,
+		guard: s.guard, tally: &s.Tally, options: &o, flushNow: s.flushNow, chores: make(chan chore),
 	}
-	s.shipper.before = s.eraser.watch
+	s.shipper.before = s.eraser.followReplicas
 	if o.Fleet != nil {
 		s.sessions.fleet, s.publisher.be, s.eraser.fleet = o.Fleet, o.Backend, o.Fleet
 		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
 	}
 
-	s.state.healthy(!o.Absent)
+	s.state.noteWrite(!o.Absent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.Content.OptOut)
 	s.SetPersonal(o.Content.Personal)
@@ -87,8 +87,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox; nil: exchanges wait in memory, because no outbox is configured or
-// because the outbox cannot be opened, which is reported.
+// openOutbox opens the outbox, and imports the spool of an earlier release. Without a configured
+// outbox, and after a failure, which is reported, box is nil: exchanges wait in memory.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {
@@ -128,16 +128,17 @@ func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	return marks
 }
 
-// resume starts with the rows that the last run left in the outbox.
+// resume restores the position of the last run in the outbox, and delivers its remaining rows for at
+// most startLimit.
 func (s *Store) resume(ctx context.Context) (err error) {
 	h := s.shipper.handoff
 	if s.shipper.safe.epoch, err = h.outbox.Note(epochNote); err != nil {
 		return err
 	}
-	h.reached, h.from = h.outbox.Delivered()
-	h.ready.last = h.from
-	s.state.lagging.Store(h.reached < h.from)
-	s.state.blind.Store(h.reached < h.from)
+	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
+	h.ready.lastSequence = h.backlogEnd
+	s.state.lagging.Store(h.lastTaken < h.backlogEnd)
+	s.state.lookupsMayMiss.Store(h.lastTaken < h.backlogEnd)
 	s.ship(ctx)
 	return nil
 }

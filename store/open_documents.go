@@ -12,55 +12,54 @@ import (
 // documentCost is the approximate memory of an exchange in addition to its documents, in bytes.
 const documentCost = 160
 
-// openDocuments holds the documents of the exchanges of open sessions, in the form that the backend has
-// stored, so that closing a session reads nothing back. A session is held as a whole or not at all: if
-// the next exchange of a session does not fit, the session is dropped, and closing reads the session from
-// the backend. Dropping the oldest session instead would drop the sessions that close next. The holder
-// of shipper.deliveryMu uses openDocuments.
+// openDocuments holds the encoded exchanges of open sessions, so that the closing of a session does not
+// read the exchanges from the backend. A session is held as a whole or not at all: if the next exchange
+// of a session does not fit, the session is dropped. Dropping the oldest session instead would drop the
+// sessions that close next. Only the holder of shipper.deliveryMu uses openDocuments.
 type openDocuments struct {
-	of    map[session.Ref]*sessionDocuments
-	size  int64 // bytes of all sessions
-	limit int64
+	bySession map[session.Ref]*sessionDocuments
+	size      int64 // bytes of all sessions
+	limit     int64
 }
 
 // sessionDocuments are the documents of one session in the order of their arrival.
 type sessionDocuments struct {
 	list   []sample.Encoded
 	size   int64
-	newest time.Time // latest exchange
+	newest time.Time // start of the latest exchange
 }
 
 func newOpenDocuments(limit int64) *openDocuments {
-	return &openDocuments{of: map[session.Ref]*sessionDocuments{}, limit: limit}
+	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
 }
 
-// wrote adds exchanges that the backend has stored. A session is held from its first turn on.
-func (o *openDocuments) wrote(list []sample.Exchange) {
+// add adds exchanges that the backend has stored. A session is held from its first turn on.
+func (o *openDocuments) add(list []sample.Exchange) {
 	for i := range list {
 		x := &list[i]
 		if x.Outcome == refusedOutcome {
 			continue
 		}
 		ref := refOf(x)
-		of := o.of[ref]
+		docs := o.bySession[ref]
 		enc, sealed := x.Sealed()
 		switch {
-		case of == nil && x.Turn == 1:
-			of = &sessionDocuments{}
-			o.of[ref] = of
-		case of == nil:
+		case docs == nil && x.Turn == 1:
+			docs = &sessionDocuments{}
+			o.bySession[ref] = docs
+		case docs == nil:
 			continue
 		}
 		cost := int64(cap(enc.Data)+cap(enc.Items)) + documentCost
-		if !sealed || o.size+cost > o.limit { // the rest of an incomplete session is of no use
+		if !sealed || o.size+cost > o.limit { // without this exchange the session is incomplete, and of no use
 			o.drop(ref)
 			continue
 		}
-		if x.At.After(of.newest) {
-			of.newest = x.At
+		if x.At.After(docs.newest) {
+			docs.newest = x.At
 		}
-		of.list = append(of.list, enc)
-		of.size += cost
+		docs.list = append(docs.list, enc)
+		docs.size += cost
 		o.size += cost
 	}
 }
@@ -69,13 +68,13 @@ func (o *openDocuments) wrote(list []sample.Exchange) {
 // is the number of the session's exchanges in the backend. ok is false if openDocuments has another
 // number.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
-	of := o.of[ref]
-	if of == nil {
+	docs := o.bySession[ref]
+	if docs == nil {
 		return nil, false
 	}
 	o.drop(ref)
 	known := map[string]bool{}
-	for _, enc := range of.list {
+	for _, enc := range docs.list {
 		x, err := enc.Decode()
 		if err != nil {
 			return nil, false
@@ -90,16 +89,16 @@ func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchang
 }
 
 func (o *openDocuments) drop(ref session.Ref) {
-	if of := o.of[ref]; of != nil {
-		o.size -= of.size
-		delete(o.of, ref)
+	if docs := o.bySession[ref]; docs != nil {
+		o.size -= docs.size
+		delete(o.bySession, ref)
 	}
 }
 
 // retire drops sessions without an exchange since a time.
 func (o *openDocuments) retire(before time.Time) {
-	for ref, of := range o.of {
-		if of.newest.Before(before) {
+	for ref, docs := range o.bySession {
+		if docs.newest.Before(before) {
 			o.drop(ref)
 		}
 	}

@@ -15,12 +15,12 @@ import (
 
 // optouts decides which content may be kept, and redacts the content that is kept.
 //
-// The recorder judges an exchange some milliseconds after the request. Until then everything that
-// follows from the exchange (echo keys, hashes in the session's row) stays in memory: Hold keeps
-// the keys, and session.Record.Await marks the turn.
+// The recorder judges an exchange some milliseconds after the request. Until then the data that
+// follows from the exchange stays in memory: HoldKeys holds the echo keys, and session.Record.Await
+// excludes the turn's hashes from the session's row.
 type optouts struct {
 	live    *live
-	waiting *waiting
+	changes *changeQueue
 	marks   *optOutMarks
 	tally   *Tally
 	failed  func(step label.Step, err error)
@@ -40,11 +40,12 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 			ses.pins.Add(-1)
 		}
 	}
-	o.waiting.ReleaseKeys(x.RequestID, !out)
+	o.changes.ReleaseKeys(x.RequestID, !out)
 	return out
 }
 
-// recordJudgement records the judgement of a turn in its session.
+// recordJudgement records in the session of a turn whether the turn opted out, and removes the items
+// of x that repeat an opted-out turn.
 func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -56,8 +57,8 @@ func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	if !out {
 		o.keepUnit(ses)
 	}
-	if ses.unjudged.Swap(false) { // the row was written before the judgement
-		o.waiting.requeue(ses)
+	if ses.unjudged.Swap(false) { // the row was encoded before the judgement
+		o.changes.requeueRow(ses)
 	}
 }
 
@@ -88,8 +89,8 @@ func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bo
 	return silent
 }
 
-// keepUnit records that the run of a session has stored content, so that the run gets a row. The
-// caller has locked the session.
+// keepUnit records that the run of a session has stored content, and queues the row of the run. A run
+// whose sessions all opted out gets no row. The caller has locked the session.
 func (o *optouts) keepUnit(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {
@@ -101,14 +102,14 @@ func (o *optouts) keepUnit(ses *Session) {
 	}
 	defer unit.pins.Add(-1)
 	unit.Record.Mutex.Lock()
-	news := unit.Record.Unit.IsRun && !unit.Record.OptOut.Kept
-	unit.Record.OptOut.Kept = unit.Record.OptOut.Kept || news
+	first := unit.Record.Unit.IsRun && !unit.Record.OptOut.Kept
+	unit.Record.OptOut.Kept = unit.Record.OptOut.Kept || first
 	unit.Record.Mutex.Unlock()
-	if !news {
+	if !first {
 		return
 	}
 	unit.silent.Store(false)
-	o.waiting.requeue(unit)
+	o.changes.requeueRow(unit)
 }
 
 // keepMarks writes new opt-out marks to the disk and sends the marks to the other replicas. A mark that

@@ -11,17 +11,17 @@ import (
 	"precept/store/outbox"
 )
 
-// A session whose turns all opted out has no stored data, and its next turn sends the whole list
-// again. After a restart, or after the session left memory, a mark identifies the session as opted
-// out: the number of turns and the length of the list, under a name that only the store's secret
-// reveals (docs/decisions/0014-opt-out-marks.md).
+// A session whose turns all opted out has no stored data, and its next turn sends all messages again.
+// After a restart, or after the session left memory, precept would take these messages for a new
+// session and store them. A mark prevents this: the mark holds the number of opted-out turns and
+// messages, under an HMAC of the session's id (docs/decisions/0014-opt-out-marks.md).
+//
+// In a fleet another replica may get the next turn of the session. The shared backend therefore gets
+// the mark as well, before the client has the end of the answer. Only named sessions have a mark in the
+// backend.
 
-// In a fleet another replica could take the next turn of the session for the first turn. The shared
-// backend therefore gets the mark as well, before the client has the end of the answer. Another
-// replica finds only named sessions.
-
-// mostMarks bounds the marks; the oldest mark is deleted first.
-const mostMarks = 100_000
+// maxMarks bounds the marks; the oldest mark is deleted first.
+const maxMarks = 100_000
 
 // optOutKeeper is the part of a shared backend that keeps marks, for a limited time. Of two marks
 // of a session the mark with more items stays.
@@ -29,15 +29,15 @@ type optOutKeeper interface {
 	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
-// optOutMarks are the marks. The shipper writes marks, and requests that begin a session read
-// marks.
+// optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to
+// the outbox and the fleet, and a request that begins a session looks for the mark of the session.
 type optOutMarks struct {
 	outbox *outbox.Outbox // nil: no marks
 	secret []byte
-	fleet  optOutKeeper // nil: the backend is this process' own
+	fleet  optOutKeeper // nil: this process owns the backend
 
 	mu      sync.Mutex
-	of      map[uint64]outbox.Mark
+	byName  map[uint64]outbox.Mark
 	order   []uint64      // the names, oldest first
 	unsaved []outbox.Mark // marks that the outbox lacks
 
@@ -46,7 +46,7 @@ type optOutMarks struct {
 
 // openMarks reads the marks of an outbox.
 func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMarks, error) {
-	h := &optOutMarks{of: map[uint64]outbox.Mark{}, secret: secret, fleet: fleet, unannounced: map[session.ID]session.OptOutMark{}}
+	h := &optOutMarks{byName: map[uint64]outbox.Mark{}, secret: secret, fleet: fleet, unannounced: map[session.ID]session.OptOutMark{}}
 	if box == nil || len(secret) == 0 {
 		return h, nil
 	}
@@ -58,31 +58,32 @@ func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMa
 	return h, err
 }
 
-// name returns the name of a session's mark.
+// name returns the name of a session's mark, an HMAC of the id with the secret.
 func (h *optOutMarks) name(id session.ID) uint64 {
 	m := hmac.New(sha256.New, h.secret)
 	_, _ = m.Write(append([]byte("opted out "), id[:]...))
 	return binary.LittleEndian.Uint64(m.Sum(nil))
 }
 
-// set notes a mark. The caller holds mu, or no other goroutine has the marks yet.
-func (h *optOutMarks) set(m outbox.Mark) (news bool) {
-	old, known := h.of[m.Name]
+// set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or no other
+// goroutine has the marks yet.
+func (h *optOutMarks) set(m outbox.Mark) (changed bool) {
+	old, known := h.byName[m.Name]
 	if known && old == m {
 		return false
 	}
 	if !known {
 		h.order = append(h.order, m.Name)
-		if len(h.order) > mostMarks {
-			delete(h.of, h.order[0])
+		if len(h.order) > maxMarks {
+			delete(h.byName, h.order[0])
 			h.order = h.order[1:]
 		}
 	}
-	h.of[m.Name] = m
+	h.byName[m.Name] = m
 	return true
 }
 
-// add marks a session, and reports whether the mark outlives memory.
+// add marks a session, and reports whether the outbox gets the mark.
 func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	if h.outbox == nil {
 		return false
@@ -103,7 +104,7 @@ func (h *optOutMarks) recall(rec *session.Record) {
 	}
 	name := h.name(rec.Identity.ID)
 	h.mu.Lock()
-	v, ok := h.of[name]
+	v, ok := h.byName[name]
 	h.mu.Unlock()
 	if !ok {
 		return
@@ -121,12 +122,12 @@ func (h *optOutMarks) save() error {
 	if len(marks) == 0 {
 		return nil
 	}
-	err := h.outbox.KeepMarks(marks, mostMarks)
+	err := h.outbox.KeepMarks(marks, maxMarks)
 	if err != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.unsaved = append(marks, h.unsaved...)
-		h.unsaved = h.unsaved[:min(len(h.unsaved), mostMarks)]
+		h.unsaved = h.unsaved[:min(len(h.unsaved), maxMarks)]
 	}
 	return err
 }
@@ -138,7 +139,7 @@ func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if old, ok := h.unannounced[id]; len(h.unannounced) < mostMarks && (!ok || old.Items < m.Items) {
+	if old, ok := h.unannounced[id]; len(h.unannounced) < maxMarks && (!ok || old.Items < m.Items) {
 		h.unannounced[id] = m
 	}
 }

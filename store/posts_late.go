@@ -18,18 +18,18 @@ import (
 
 const (
 	keepLimit  = 5 * time.Second // longest wait for the disk that keeps a post
-	ownerLimit = postAgain       // longest search for the session of a kept post
+	ownerLimit = postRetry       // longest search for the session of a post that goes to the outbox
 	downLimit  = time.Second     // maximum time for a first attempt on a backend that is down
 	latePause  = time.Second     // pause after a late post that the backend did not take
 	lateLimit  = time.Second     // longest delivery of late posts in one round of the shipper
 	lateBytes  = 1 << 20         // bytes of late posts read for one round
-	firstBytes = 1               // one post
+	firstBytes = 1               // limit of bytes at which outbox.Posts returns one post
 )
 
 // latePosts holds the posts that the backend could not take. The posts wait in the outbox, so that
 // a restart loses no post. The goroutine of the shipper delivers the posts.
 type latePosts struct {
-	outbox *outbox.Outbox // nil: such a post is refused
+	outbox *outbox.Outbox // nil: no outbox; a post that the backend does not take fails
 	now    func() time.Time
 	tombs  *tombstones
 
@@ -37,10 +37,10 @@ type latePosts struct {
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*keptPost
-	writing bool           // a goroutine writes the queue: a disk that hangs holds one goroutine
-	writes  sync.WaitGroup // that goroutine
+	writing bool           // writeQueue runs; at most one such goroutine exists, also if the disk hangs
+	writes  sync.WaitGroup // the goroutine of writeQueue
 
-	// Of the shipper's goroutine.
+	// Only the shipper's goroutine uses the fields below.
 	due    time.Time // earliest next delivery
 	after  int64     // number of the last post that was tried
 	oldest time.Time // time of receipt of the oldest post; zero: unknown, or no post waits
@@ -48,9 +48,9 @@ type latePosts struct {
 
 // LateTally counts late posts that were dropped, by reason.
 type LateTally struct {
-	Unknown atomic.Int64 // no session is known by the subject
+	Unknown atomic.Int64 // the subject has no session
 	Full    atomic.Int64 // the session or the parking had no room
-	Bad     atomic.Int64 // the store can never take the post, or panicked at the post
+	Bad     atomic.Int64 // the post is invalid, or the store panicked at the post
 	Expired atomic.Int64 // the post waited too long
 }
 
@@ -60,22 +60,22 @@ type latePost struct {
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// refusal reports whether a later attempt gives the same error.
+// refusal reports whether an error is final: another attempt would return the same error.
 func refusal(err error) bool {
 	_, full := NoRoom(err)
 	_, work := errors.AsType[*WorkError](err)
 	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
 }
 
-// keep writes a post to the outbox. cause is the error of the backend; nil: the backend was not
-// asked, because it failed a moment ago.
-func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedback.Entry, cause error) (Posted, error) {
-	kept := *of
-	kept.Otherwise = slices.Concat(of.Otherwise, f.ratedNow(ctx, tenant, of, cause))
-	if f.optedOut(ctx, tenant, &kept) {
+// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil: the post was not sent
+// to the backend, because the backend failed less than latePause ago.
+func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
+	withSession := *s
+	withSession.Otherwise = slices.Concat(s.Otherwise, f.knownSession(ctx, tenant, s, cause))
+	if f.optedOut(ctx, tenant, &withSession) {
 		return Posted{Status: Ignored}, nil
 	}
-	document, err := json.Marshal(latePost{kept, *e})
+	document, err := json.Marshal(latePost{withSession, *e})
 	if err != nil {
 		return Posted{}, errors.Join(cause, err)
 	}
@@ -95,13 +95,13 @@ func (f *poster) keep(ctx context.Context, tenant string, of *subject, e *feedba
 	return Posted{Status: Parked}, nil
 }
 
-// keptPost is a feedback post in the queue of latePosts, before its write to the outbox.
+// keptPost is a post in the queue of latePosts, before its write to the outbox.
 type keptPost struct {
 	post    outbox.Post
 	written chan error // receives the result of the write
 }
 
-// enqueue queues a post, and starts the goroutine that writes the queue, unless the goroutine runs.
+// enqueue queues a post, and starts the goroutine of writeQueue, unless this goroutine runs.
 func (f *poster) enqueue(p *keptPost) {
 	l := f.late
 	l.mu.Lock()
@@ -120,8 +120,8 @@ func (l *latePosts) dequeue(p *keptPost) {
 	l.queue = slices.DeleteFunc(l.queue, func(q *keptPost) bool { return q == p })
 }
 
-// writeQueue writes the queued posts together, because each write waits for the disk, and returns when
-// the queue is empty. If the posts have no room together, each one is written alone.
+// writeQueue writes the queued posts, and returns when the queue is empty. All posts in the queue share
+// one write, because each write waits for the disk. If this write fails, each post is written alone.
 func (f *poster) writeQueue() {
 	l := f.late
 	for {
@@ -135,11 +135,11 @@ func (f *poster) writeQueue() {
 		}
 		err := f.write(list)
 		for i := range list {
-			one := err
+			result := err
 			if err != nil && len(list) > 1 {
-				one = f.write(list[i : i+1])
+				result = f.write(list[i : i+1])
 			}
-			list[i].written <- one
+			list[i].written <- result
 		}
 	}
 }
@@ -153,10 +153,11 @@ func (f *poster) write(list []*keptPost) error {
 	return f.feedback.guard.Err(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
 }
 
-// ratedNow returns the session of the reply, request or sample that a post names, if the memory or the
-// backend knows the session. An erasure in the meantime covers the post by the session's id.
-func (f *poster) ratedNow(ctx context.Context, tenant string, of *subject, cause error) []session.ID {
-	if id, ok := f.waiting.find(of.Key); ok {
+// knownSession returns the session of the reply, request or sample that a post names, if the memory or
+// the backend has this session now. The post in the outbox gets the id of the session, so that a deletion
+// of the session also deletes the post.
+func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
+	if id, ok := f.changes.find(s.Key); ok {
 		return []session.ID{id}
 	}
 	if cause == nil && f.state.down.Load() {
@@ -164,21 +165,21 @@ func (f *poster) ratedNow(ctx context.Context, tenant string, of *subject, cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownerLimit)
 	defer cancel()
-	ids, err := f.ratedSession(ctx, tenant, of) // a backend that takes no writes may answer reads
+	ids, err := f.ratedSession(ctx, tenant, s) // a backend that takes no writes may answer reads
 	if err != nil {
 		return nil
 	}
 	return ids
 }
 
-// optedOut reports whether a session in memory that a post names opted out.
-func (f *poster) optedOut(ctx context.Context, tenant string, of *subject) bool {
-	return slices.ContainsFunc(slices.Concat(of.Candidates, of.Otherwise), func(id session.ID) bool { return f.out.isSilent(ctx, tenant, id) })
+// optedOut reports whether a session that a post names is in memory and has opted out.
+func (f *poster) optedOut(ctx context.Context, tenant string, s *subject) bool {
+	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return f.optOuts.isSilent(ctx, tenant, id) })
 }
 
-// deliverLate posts the late posts in the order of their receipt, within lateLimit, if ready. The
-// caller is the shipper's goroutine. ready reports that the backend takes rows and has all rows of
-// the outbox: a post about a commit needs the row of its session.
+// deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. The
+// caller is the shipper's goroutine. ready reports that the backend takes rows and has all rows of the
+// outbox, because a post about a commit needs the row of its session.
 func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := f.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
@@ -187,7 +188,7 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 	defer cancel()
-	failed := f.feedback.guard.Err(label.StepFeedback, func() error {
+	err := f.feedback.guard.Err(label.StepFeedback, func() error {
 		if l.oldest.IsZero() {
 			first, err := l.outbox.Posts(0, firstBytes)
 			if err != nil || len(first) == 0 {
@@ -200,15 +201,15 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 		}
 		return f.deliverRound(ctx)
 	})
-	if failed != nil {
+	if err != nil {
 		l.due = now.Add(latePause)
-		f.feedback.failed(label.StepFeedback, failed)
+		f.feedback.failed(label.StepFeedback, err)
 	}
 }
 
-// deliverRound posts a number of late posts, and deletes those that are stored or refused. A post
-// that the backend does not take ends the round, and the next round begins with the post after it:
-// one post never blocks the others.
+// deliverRound delivers late posts of at most lateBytes, and deletes the stored and the refused posts
+// from the outbox. A post that the backend does not take ends the round. The next round begins with the
+// post after this post, so that one post never blocks the others.
 func (f *poster) deliverRound(ctx context.Context) error {
 	l := f.late
 	list, err := l.outbox.Posts(l.after, lateBytes)
@@ -220,10 +221,10 @@ func (f *poster) deliverRound(ctx context.Context) error {
 		return nil
 	}
 	l.skip.Store(0)
-	var gone []int64
+	var done []int64
 	for i := range list {
 		err = f.postLate(ctx, &list[i])
-		if ctx.Err() != nil && len(gone) > 0 { // the time limit of the round has passed
+		if ctx.Err() != nil && len(done) > 0 { // the time limit of the round has passed
 			err = nil
 			break
 		}
@@ -233,16 +234,16 @@ func (f *poster) deliverRound(ctx context.Context) error {
 			break
 		}
 		f.countLate(err)
-		gone, err = append(gone, l.after), nil
+		done, err = append(done, l.after), nil
 	}
-	err = errors.Join(err, l.outbox.DropPosts(gone))
+	err = errors.Join(err, l.outbox.DropPosts(done))
 	if l.outbox.PostCount() == 0 {
 		l.after, l.oldest = 0, time.Time{}
 	}
 	return err
 }
 
-// postLate posts one late post.
+// postLate delivers one late post, unless its session was deleted.
 func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
 	return f.feedback.guard.Err(label.StepFeedback, func() error {
 		var late latePost
@@ -250,7 +251,7 @@ func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
 			return errors.Join(session.ErrInvalid, err)
 		}
 		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Otherwise) {
-			if f.late.tombs.cover(p.Tenant, id.String(), late.Entry.At) {
+			if f.late.tombs.covers(p.Tenant, id.String(), late.Entry.At) {
 				return nil
 			}
 		}
@@ -259,7 +260,7 @@ func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
 	})
 }
 
-// countLate counts a refused late post.
+// countLate counts a late post by the error of its delivery; nil: delivered, not counted.
 func (f *poster) countLate(err error) {
 	t := &f.feedback.tally.Late
 	_, full := NoRoom(err)
@@ -275,10 +276,11 @@ func (f *poster) countLate(err error) {
 	}
 }
 
-// lateOf returns the numbers of the late posts that name a session of a tenant: by the session's names, by
-// a reply or a request of the session, or by a sample. all: the posts of the tenant. The caller is the
-// shipper's goroutine, and holds no lock: the backend is asked.
-func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(session.ID) bool) (gone []int64, err error) {
+// latePostsOf returns the numbers of a tenant's late posts that name a selected session: by the session's
+// names, by a reply or a request of the session, or by a sample. If all is true, latePostsOf returns the
+// numbers of all late posts of the tenant. The caller is the shipper's goroutine, and must not hold
+// handoff.mu, because latePostsOf calls the backend.
+func (f *poster) latePostsOf(ctx context.Context, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, err error) {
 	box := f.late.outbox
 	if box == nil || box.PostCount() == 0 {
 		return nil, nil
@@ -286,7 +288,7 @@ func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(se
 	for after := int64(0); ; {
 		list, err := box.Posts(after, lateBytes)
 		if err != nil || len(list) == 0 {
-			return gone, err
+			return numbers, err
 		}
 		for i := range list {
 			after = list[i].Number
@@ -296,33 +298,33 @@ func (f *poster) lateOf(ctx context.Context, tenant string, all bool, of func(se
 			}
 			ids, err := f.ratedSession(ctx, tenant, &late.Subject)
 			if err != nil {
-				return gone, err
+				return numbers, err
 			}
 			ids = slices.Concat(late.Subject.Candidates, late.Subject.Otherwise, ids)
-			if all || slices.ContainsFunc(ids, of) {
-				gone = append(gone, after)
+			if all || slices.ContainsFunc(ids, selects) {
+				numbers = append(numbers, after)
 			}
 		}
 	}
 }
 
-// ratedSession returns the session of the reply, request or sample that a subject names. Commits and pull requests
-// mean several sessions, and name none.
-func (f *poster) ratedSession(ctx context.Context, tenant string, of *subject) ([]session.ID, error) {
-	if of.Sample != "" {
-		id, ok, err := f.be.SampleSession(ctx, tenant, of.Sample)
+// ratedSession returns the session of the reply, request or sample that a subject names, as a list of
+// one. The list is empty for a commit, a branch or a pull request, which several sessions may show.
+func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
+	if s.Sample != "" {
+		id, ok, err := f.be.SampleSession(ctx, tenant, s.Sample)
 		if err != nil || !ok {
 			return nil, err
 		}
 		return []session.ID{id}, nil
 	}
-	if of.Key == 0 {
+	if s.Key == 0 {
 		return nil, nil
 	}
-	if id, ok := f.waiting.find(of.Key); ok {
+	if id, ok := f.changes.find(s.Key); ok {
 		return []session.ID{id}, nil
 	}
-	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{of.Key})
-	ids := found[of.Key]
+	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
+	ids := found[s.Key]
 	return ids[:min(len(ids), 1)], err // feedback joins the newest
 }

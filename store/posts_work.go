@@ -13,7 +13,8 @@ import (
 	"precept/internal/work"
 )
 
-// WorkError reports feedback on a commit, a branch or a pull request that leads to no session.
+// WorkError is the error for feedback on a commit, a branch or a pull request that identifies no
+// session.
 type WorkError struct {
 	Status int    // HTTP status for the client
 	Advice string // the fact and the remedy
@@ -21,7 +22,8 @@ type WorkError struct {
 
 func (e *WorkError) Error() string { return e.Advice }
 
-// errNoWork returns the error for a work that no session showed.
+// errNoWork returns the error for a commit, branch or pull request that no tool result of a session
+// contains.
 func errNoWork(kind work.Kind) error {
 	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
 }
@@ -51,8 +53,8 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 }
 
 // postToWork adds feedback to the sessions that showed a reference of the first known group, at most
-// session.MostOwners. A session of a run stands for its run, which gets the feedback once. A repetition
-// after an error changes nothing, because the entry keeps its id.
+// session.MostOwners. For a session of a run, the run gets the feedback, and gets the feedback once. A
+// repetition after an error is idempotent, because the entry keeps its id.
 func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member
 	for _, refs := range groups {
@@ -66,8 +68,8 @@ func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.
 	}
 	var full error
 	done.Status, done.Work = Ignored, &Owners{}
-	for _, of := range list {
-		p, err := f.join(ctx, tenant, of, e)
+	for _, member := range list {
+		p, err := f.join(ctx, tenant, member, e)
 		if _, ok := NoRoom(err); ok {
 			full = err
 			continue
@@ -94,7 +96,7 @@ func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.
 }
 
 // sessionsOf returns the sessions and units that showed one of the references, newest first. The error
-// is a WorkError without such a session, and for a short hash of several commits.
+// is a *WorkError if no session showed a reference, or if several commits begin with a short hash.
 func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := f.owners(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -103,26 +105,26 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 		}
 		var commits []string
 		for _, id := range ids {
-			var of session.Member
+			var member session.Member
 			shows := false
 			ok, err := f.sessions.read(ctx, tenant, id, func(rec *session.Record) {
 				hashes, ok := rec.Shows(ref)
-				of, shows = rec.Member(), ok
+				member, shows = rec.Member(), ok
 				commits = append(commits, hashes...)
 			})
-			if err == nil && ok && shows && of.Unit != (session.ID{}) {
-				if unit, ok, failed := f.sessions.member(ctx, tenant, of.Unit); ok || failed != nil {
-					of, err = unit, failed
+			if err == nil && ok && shows && member.Unit != (session.ID{}) {
+				if unit, ok, failed := f.sessions.member(ctx, tenant, member.Unit); ok || failed != nil {
+					member, err = unit, failed
 				}
 			}
 			if err != nil {
 				return nil, err
 			}
-			if ok && shows && len(list) < session.MostOwners && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == of.ID }) {
-				list = append(list, of)
+			if ok && shows && len(list) < session.MostOwners && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == member.ID }) {
+				list = append(list, member)
 			}
 		}
-		if n := different(commits); ref.Kind == work.Commit && n > 1 {
+		if n := countCommits(commits); ref.Kind == work.Commit && n > 1 {
 			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: its hash begins the hashes of %d commits; send more digits", n)}
 		}
 	}
@@ -132,10 +134,10 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 	return list, nil
 }
 
-// owners returns the sessions of a key, newest first: the keys in memory are newer than those of the
-// backend.
+// owners returns the sessions of a key, newest first: the sessions of keys in memory, then the sessions
+// of keys in the backend.
 func (f *poster) owners(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
-	ids := f.waiting.findAll(key)
+	ids := f.changes.findAll(key)
 	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {
 		return nil, err
@@ -148,8 +150,9 @@ func (f *poster) owners(ctx context.Context, tenant string, key session.EchoKey)
 	return ids, nil
 }
 
-// different returns the number of commits that hashes name: a hash may shorten another one.
-func different(hashes []string) (n int) {
+// countCommits returns the number of different commits in hashes. A hash that is a prefix of another
+// hash names the same commit.
+func countCommits(hashes []string) (n int) {
 	for i, h := range hashes {
 		shortens := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
 		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, shortens) {

@@ -48,7 +48,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 			t.Errorf("listed: %+v, %v", list.Sessions, err)
 		}
 		shown, err := r.archive.Transcript(t.Context(), us, "s", 0)
-		if text := fmt.Sprint(shown.Said); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
+		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
 			t.Errorf("shown: %s, %v", text, err)
 		}
 	})

@@ -18,26 +18,26 @@ const (
 	// overdueLimit is the longest wait of a request while writes of earlier requests exceed
 	// waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	mostOverdue  = 256 // limit of overdue writes; at the limit no write begins
+	maxOverdue   = 256 // number of overdue writes above which no write begins
 )
 
-// publisher writes to a shared backend the decisions that another replica must find before the
-// client has the whole answer, because the next request may reach any replica.
+// publisher writes decisions of turns to a shared backend before the client has the whole answer,
+// because the client's next request may reach another replica.
 type publisher struct {
-	be       batchWriter // nil: the backend is this process' own
-	out      *optouts
-	waiting  *waiting
+	be       batchWriter // nil: this process owns the backend
+	optOuts  *optouts
+	changes  *changeQueue
 	state    *state
 	failed   func(step label.Step, err error)
 	panicked func(step label.Step, value any)
 
 	writes  sync.WaitGroup
-	overdue atomic.Int64 // writes without a waiting request
+	overdue atomic.Int64 // writes in progress whose request has stopped waiting
 }
 
 // publishes reports whether replicas share the backend and the backend takes writes.
 func (b *publisher) publishes() bool {
-	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= mostOverdue
+	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= maxOverdue
 }
 
 // Publish writes a session with new decisions for the other replicas. unit is the session with the
@@ -51,19 +51,19 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	if !b.publishes() {
 		return
 	}
-	keys := b.waiting.heldKeys(x.RequestID)
-	if b.out.OptedOut(x, answered) {
+	keys := b.changes.heldKeys(x.RequestID)
+	if b.optOuts.OptedOut(x, answered) {
 		b.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := b.out.newRedactor() // the recorder has a redactor of its own
-	row, ok := b.out.row(redactor, ses)
+	redactor := b.optOuts.newRedactor() // the recorder has a redactor of its own
+	row, ok := b.optOuts.row(redactor, ses)
 	if !ok {
 		return
 	}
 	rows := []session.Row{row}
 	if unit != nil {
-		if row, ok := b.out.row(redactor, unit); ok {
+		if row, ok := b.optOuts.row(redactor, unit); ok {
 			rows = append(rows, row)
 		}
 	}
@@ -72,15 +72,15 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// writeSoon starts a write to the backend, and waits for the end of the write within the limit of a
-// request. The write continues afterwards.
+// writeSoon starts a write to the backend, and waits for its end, at most for the remaining wait of
+// the request. After this time the write continues without the request.
 func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
-	there := make(chan struct{})
+	written := make(chan struct{})
 	b.writes.Go(func() {
-		defer close(there)
+		defer close(written)
 		defer func() {
 			if r := recover(); r != nil {
-				b.panicked(label.StepPublish, AtRequest{request, r})
+				b.panicked(label.StepPublish, RequestPanic{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
@@ -96,11 +96,11 @@ func (b *publisher) writeSoon(request string, waited time.Duration, write func(c
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
 	select {
-	case <-there:
+	case <-written:
 	case <-timer.C:
 		b.overdue.Add(1)
 		b.writes.Go(func() {
-			<-there
+			<-written
 			b.overdue.Add(-1)
 		})
 	}
@@ -112,14 +112,14 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !b.publishes() {
 		return
 	}
-	w := session.Batch{}
-	if row, ok := b.out.row(b.out.newRedactor(), ses); ok {
-		w.Rows = []session.Row{row}
+	batch := session.Batch{}
+	if row, ok := b.optOuts.row(b.optOuts.newRedactor(), ses); ok {
+		batch.Rows = []session.Row{row}
 	}
 	b.writeSoon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
-		if len(w.Rows) == 0 {
-			return b.out.marks.announce(ctx)
+		if len(batch.Rows) == 0 {
+			return b.optOuts.marks.announce(ctx)
 		}
-		return b.be.Write(ctx, w)
+		return b.be.Write(ctx, batch)
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder moves the data of requests into the outbox, without opted-out and unredacted content.
-// The lock of the handoff guards its own lists.
+// recorder writes the turns, rows and keys of requests to the outbox, without opted-out and unredacted
+// content. handoff.mu guards the fields from redactor on.
 type recorder struct {
 	inbox     *inbox
-	waiting   *waiting
+	changes   *changeQueue
 	optouts   *optouts
 	tombs     *tombstones
 	handoff   *handoff
@@ -26,91 +26,93 @@ type recorder struct {
 	kept      func(x *sample.Exchange) // nil: not called
 	sentiment bool                     // the user's words count as a signal
 
-	redactor *redact.Redactor // takes the numbers of the session of each exchange
-	spare    []Turn           // list for the next swap with the queue
-	started  startedTurns
+	redactor   *redact.Redactor // continues the placeholder numbers of the session of each exchange
+	spare      []Turn           // empty list with capacity, for the next swap with the queue of the inbox
+	inProgress turnsInProgress
 }
 
-// startedTurns are the turns in progress, as the recorder knows them.
-type startedTurns struct {
-	spare     []*TurnStart // list for the next swap with the started turns
+// turnsInProgress are the turns in progress, as the recorder knows them.
+type turnsInProgress struct {
+	spare     []*TurnStart // empty list with capacity, for the next swap with the open turns of the inbox
 	open      []*TurnStart // turns in progress at the last flush
-	unwritten []*TurnStart // turns whose start is in the next batch
+	unwritten []*TurnStart // turns whose stub is in the next batch
 }
 
 // record writes new turns to the outbox: a crash costs at most the turns since the last call.
-// record works in pieces, because an exchange is copied for redaction, encoding and writing. After
-// many simultaneous ends, as when clients are cut off, the copies would otherwise take most of the
-// memory.
+// record works in pieces of pieceBytes, because redaction, encoding and writing copy each exchange.
+// When many turns end at once, for example at a cut of the network, the copies of all exchanges would
+// take most of the memory. all reports that the delayed rows are written, too.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
 	for more := true; more; {
-		more = r.admitSome()
+		more = r.admitPiece()
 		r.collect(now, all)
 		if r.handoff.isPaused(now) {
 			continue
 		}
-		r.addPending()
-		r.markStarts(r.handoff.commit(now))
+		r.addStubs()
+		r.markStubs(r.handoff.commit(now))
 	}
 }
 
-// admitSome admits one piece of the offered turns, and reports whether turns remain. Turns wait in
-// a list instead of a channel, because waking the recorder for each turn costs the request more
-// than the offer. The caller holds the lock of the handoff.
-func (r *recorder) admitSome() (more bool) {
+// admitPiece takes one piece of the offered turns from the inbox, admits each turn of the piece, and
+// reports whether turns remain in the inbox. The inbox is a list instead of a channel, because waking
+// the recorder for each turn costs the request more than the offer. The caller holds the lock of the
+// handoff.
+func (r *recorder) admitPiece() (more bool) {
 	r.inbox.mu.Lock()
-	turns, gone, open := r.inbox.piece(r.spare[:0]), r.inbox.abandoned, r.inbox.open
-	r.inbox.abandoned, r.inbox.open, more = nil, r.started.spare[:0], len(r.inbox.queue) > 0
+	turns, abandoned, open := r.inbox.takePiece(r.spare[:0]), r.inbox.abandoned, r.inbox.open
+	r.inbox.abandoned, r.inbox.open, more = nil, r.inProgress.spare[:0], len(r.inbox.queue) > 0
 	r.inbox.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
 		turns[i] = Turn{}
 	}
 	r.spare = turns
-	for _, l := range gone {
-		r.handoff.next.endTurn(l.begun, l.reason)
+	for _, l := range abandoned {
+		r.handoff.next.endTurn(l.start, l.reason)
 	}
 	for _, t := range open {
 		if !t.done.Load() {
-			r.started.open = append(r.started.open, t)
+			r.inProgress.open = append(r.inProgress.open, t)
 		}
 	}
 	clear(open)
-	r.started.spare = open
+	r.inProgress.spare = open
 	return more
 }
 
-// admit redacts the exchange of a turn, and adds the exchange to the next batch. No unredacted text
-// leaves admit.
+// admit redacts the exchange of one turn, and adds the exchange to the next batch. An exchange that
+// opted out, and an exchange at which a step panics, is dropped and counted. No unredacted text leaves
+// admit.
 func (r *recorder) admit(t Turn) {
 	defer t.pin(-1)
-	gone := func(reason string) {
+	drop := func(reason string) {
 		r.tally.Pending.Add(-1)
 		r.state.heldBytes.Add(-t.Size)
 		r.handoff.next.endTurn(t.Start, reason)
-		if reason == droppedOptOut && t.Start != nil && t.Start.put {
-			r.handoff.next.scrub = true // the start of the turn must leave the outbox, too
+		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
+			r.handoff.next.scrub = true // the stub of the turn must leave the file of the outbox, too
 		}
 	}
 	defer func() {
 		if value := recover(); value != nil {
 			r.tally.DroppedBad.Add(1)
-			gone(droppedBad)
-			at := AtRequest{Value: value}
+			drop(droppedBad)
+			atRequest := RequestPanic{Value: value}
 			if x := t.Exchange; x != nil {
-				at.Request = x.RequestID
+				atRequest.Request = x.RequestID
 				r.guard.SetAside(label.StepRecord, refOf(x), x.ID, value)
 			}
-			r.panicked(label.StepRecord, at)
+			r.panicked(label.StepRecord, atRequest)
 		}
 	}()
 	x := t.Exchange
 	r.guard.Before(label.StepRecord, refOf(x).ID, x.ID)
-	if r.tombs.cover(x.Tenant, x.Session, x.At) || r.optouts.OptedOut(x, t.Answered) {
+	if r.tombs.covers(x.Tenant, x.Session, x.At) || r.optouts.OptedOut(x, t.Answered) {
 		r.tally.OptedOut.Add(1)
-		gone(droppedOptOut)
+		drop(droppedOptOut)
 		return
 	}
 	r.optouts.redactTurn(r.redactor, x)
@@ -123,17 +125,17 @@ func (r *recorder) admit(t Turn) {
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
 	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)
 	r.handoff.next.held += t.Size
-	if t.Start != nil && t.Start.put {
+	if t.Start != nil && t.Start.stubWritten {
 		r.handoff.next.ended = append(r.handoff.next.ended, x.ID)
 	}
 }
 
-// collect encodes the rows of changed sessions, and collects the new echo keys.
+// collect adds the rows of changed sessions and the new echo keys to the next batch.
 func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.flushes++
-	dirty, echoes := r.waiting.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
+	dirty, echoes := r.changes.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.put.Swap(r.handoff.flushes) // before dirty: the session must stay in memory meanwhile
+		earlier := ses.rowFlush.Swap(r.handoff.flushes) // before dirty: the session must stay in memory meanwhile
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
@@ -143,7 +145,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 			}
 		})
 		if !encoded {
-			ses.put.Store(earlier)
+			ses.rowFlush.Store(earlier)
 		}
 	}
 	if len(r.handoff.next.rows) > flushAt {
@@ -157,52 +159,52 @@ func (r *recorder) collect(now time.Time, all bool) {
 
 // SetPersonal turns the redaction of personal data on or off; secrets are always redacted.
 // SetPersonal is safe for concurrent use.
-func (r *recorder) SetPersonal(on bool) {
+func (r *recorder) SetPersonal(redactPersonal bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
-	r.optouts.personal.Store(on)
+	r.optouts.personal.Store(redactPersonal)
 	r.redactor = r.optouts.newRedactor()
 }
 
-// addPending adds the starts of turns in progress to the next batch.
-func (r *recorder) addPending() {
+// addStubs adds the stubs of turns in progress to the next batch.
+func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return
 	}
-	still := r.started.open[:0]
-	for _, t := range r.started.open {
+	inProgress := r.inProgress.open[:0]
+	for _, t := range r.inProgress.open {
 		if t.done.Load() {
 			continue // the queue has the end, or the end is recorded
 		}
-		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
-			r.handoff.next.starts = append(r.handoff.next.starts, r.stub(t.x))
-			t.put = true
-			r.started.unwritten = append(r.started.unwritten, t)
+		if !t.stubWritten && !r.tombs.covers(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
+			r.handoff.next.stubs = append(r.handoff.next.stubs, r.stub(t.x))
+			t.stubWritten = true
+			r.inProgress.unwritten = append(r.inProgress.unwritten, t)
 		}) {
-			continue // the end is recorded later
+			continue // a panic: this turn gets no stub, and its exchange is recorded later
 		}
-		still = append(still, t)
+		inProgress = append(inProgress, t)
 	}
-	clear(r.started.open[len(still):])
-	r.started.open = still
+	clear(r.inProgress.open[len(inProgress):])
+	r.inProgress.open = inProgress
 }
 
-// markStarts notes whether the outbox has the starts that begin added. Otherwise the next begin adds the
-// starts again.
-func (r *recorder) markStarts(written bool) {
-	for _, t := range r.started.unwritten {
-		t.put = written
+// markStubs records whether the outbox has the stubs of the last addStubs. If not, the next addStubs
+// adds the stubs again.
+func (r *recorder) markStubs(written bool) {
+	for _, t := range r.inProgress.unwritten {
+		t.stubWritten = written
 	}
-	clear(r.started.unwritten)
-	r.started.unwritten = r.started.unwritten[:0]
+	clear(r.inProgress.unwritten)
+	r.inProgress.unwritten = r.inProgress.unwritten[:0]
 }
 
-// stub returns the start of a turn for the outbox.
+// stub returns the stub of a turn for the outbox: identity and decisions without content.
 func (r *recorder) stub(x *sample.Exchange) outbox.Stub {
-	out := r.redactor
-	out.Reset()
+	redactor := r.redactor
+	redactor.Reset()
 	head := sample.Exchange{
-		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
+		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: redactor.Text(x.SessionName), Run: redactor.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
 	return outbox.Stub{ID: x.ID, Tenant: x.Tenant, Session: refOf(x).ID, Document: head.Encode().Data}

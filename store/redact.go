@@ -20,8 +20,9 @@ func (o *optouts) newRedactor() *redact.Redactor {
 	return r
 }
 
-// redactTurn redacts an exchange with the numbers of its session. The highest numbers and the facts
-// of the exchange are kept in the record of the session.
+// redactTurn redacts an exchange. Its placeholders continue the numbers of the session, so that equal
+// secrets in several turns get equal placeholders. The record of the session gets the highest numbers
+// and the facts of the exchange.
 func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses := o.live.peek(refOf(x).ID)
 	if ses == nil {
@@ -39,7 +40,7 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	r.Continue(ses.numbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
-	ses.Record.Facts.Add(x) // the row is made later: a row before the judgement of the turn is made once more
+	ses.Record.Facts.Add(x) // the next row has the facts; a row that was encoded before the judgement is queued again
 	ses.Record.Mutex.Unlock()
 	if len(x.Redacted) == 0 {
 		return
@@ -50,7 +51,7 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses.Record.State.Placeholders = highest
 	ses.Record.Mutex.Unlock()
 	if changed {
-		o.waiting.requeue(ses)
+		o.changes.requeueRow(ses)
 	}
 }
 
@@ -105,8 +106,9 @@ func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// row returns the row of a session; ok is false if the session has none now. Arguments of tool calls
-// are redacted in the row: equal arguments stay equal, which suffices to find loops.
+// row returns the row of a session. ok is false for a deleted session, and for a session without a turn
+// that may be stored. Arguments of tool calls are redacted in the row: equal arguments stay equal, which
+// suffices to find loops.
 func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -138,6 +140,6 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		o.failed(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // only a settlement closes a session: a row that is closed before would never be settled
+	row.Closed = false // only a settlement closes a session; the backend settles no closed row
 	return row, true
 }

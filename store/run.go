@@ -12,12 +12,13 @@ import (
 
 const (
 	flushEvery = 50 * time.Millisecond
-	tidyEvery  = time.Second // pause between two looks for sessions that are too old
+	tidyEvery  = time.Second // pause between two checks whether a deletion by age is due
 )
 
 // Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines.
-// After the end of ctx, Run writes everything in memory, or reports that it could not, and returns.
-// A step that panics costs the session or the exchange of the step, which is set aside.
+// After the end of ctx, Run writes everything in memory, and returns; the error reports rows that could
+// not be written. If a step panics, the session or the exchange of the step is set aside, and Run
+// continues.
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
 		if ctx.Err() != nil { // otherwise a panic ended Run, and the caller calls Run again
@@ -37,13 +38,13 @@ func (s *Store) Run(ctx context.Context) error {
 		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
 	}
 	shipping.Wait()
-	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
-		s.Still(func() { err = s.drain() })
+	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; drain has its own time limit
+		s.WithDeliveryPaused(func() { err = s.drain() })
 		return err
 	})
 }
 
-// runShipper ships the outbox, and deletes sessions that are forgotten or too old.
+// runShipper ships the outbox, runs deletions on request, and deletes sessions by age.
 func (s *Store) runShipper(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -54,14 +55,14 @@ func (s *Store) runShipper(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-s.eraser.chores:
-			s.Still(func() { s.eraser.do(ctx, c) })
+			s.WithDeliveryPaused(func() { s.eraser.runChore(ctx, c) })
 		case <-tick.C:
-			s.guard.Step(label.StepDeliver, func() { s.Still(func() { s.ship(ctx) }) })
+			s.guard.Step(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
 			s.guard.Keep(ctx, s.options.Backend)
 			s.guard.Step(label.StepOptOut, func() { s.optOuts.keepMarks(ctx) })
 			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
 		case <-tidy.C:
-			s.guard.Step(label.StepRetain, func() { s.Still(func() { s.eraser.retain(ctx) }) })
+			s.guard.Step(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.retain(ctx) }) })
 		}
 	}
 }
@@ -70,20 +71,21 @@ func (s *Store) runShipper(ctx context.Context) {
 // Options.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step(label.StepDeliver, func() {
-		s.Still(func() {
+		s.WithDeliveryPaused(func() {
 			s.shipper.due.deliver = time.Time{}
 			s.flush(ctx)
 		})
 	})
 }
 
-// flush records new turns, and ships the rows that are due.
+// flush records new turns, and ships the rows that are due. The caller holds shipper.deliveryMu.
 func (s *Store) flush(ctx context.Context) {
 	s.recorder.record(s.options.Now(), ctx.Err() != nil || s.shipper.phase == stopping)
 	s.ship(ctx)
 }
 
-// ship ships the rows that are due, then late posts, and updates the figures of what waits.
+// ship ships the rows that are due, then late posts, and updates the figures of the lag. The caller
+// holds shipper.deliveryMu.
 func (s *Store) ship(ctx context.Context) {
 	now := s.options.Now()
 	s.shipper.ship(ctx, now)
@@ -91,11 +93,11 @@ func (s *Store) ship(ctx context.Context) {
 	s.updateLag()
 }
 
-// hurry delivers like flush, but without the pauses after a failure and between two deliveries.
-func (s *Store) hurry(ctx context.Context) {
+// flushNow delivers like flush, but without the pauses after a failure and between two deliveries.
+func (s *Store) flushNow(ctx context.Context) {
 	h := s.shipper.handoff
 	h.mu.Lock()
-	h.putAt = time.Time{}
+	h.nextAppend = time.Time{}
 	h.mu.Unlock()
 	s.shipper.due.retry, s.shipper.due.deliver, s.poster.late.due = time.Time{}, time.Time{}, time.Time{}
 	s.flush(ctx)
@@ -107,16 +109,16 @@ func (s *Store) drain() error {
 	defer cancel()
 	d := s.shipper
 	d.phase = stopping
-	s.hurry(ctx)
-	_, putErr := s.shipper.handoff.trouble()
-	if putErr != nil {
+	s.flushNow(ctx)
+	_, appendErr := s.shipper.handoff.trouble()
+	if appendErr != nil {
 		d.err = errors.Join(d.err, d.bypass(ctx))
-		_, putErr = s.shipper.handoff.trouble()
+		_, appendErr = s.shipper.handoff.trouble()
 	}
 	s.guard.Keep(ctx, s.options.Backend)
 	s.optOuts.keepMarks(ctx)
 	if n := s.countInMemory(); n > 0 {
-		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(putErr, d.err)))
+		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))
 	}
-	return errors.Join(putErr, d.err, d.close())
+	return errors.Join(appendErr, d.err, d.close())
 }

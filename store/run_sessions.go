@@ -7,8 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// runMost is the number of sessions of a run that RunSessions reads.
-const runMost = 200
+// maxRunSessions is the largest number of sessions in a RunSessions, besides the parent session.
+const maxRunSessions = 200
 
 // RunSessions are the sessions of one run, or of one parent session, oldest first.
 type RunSessions struct {
@@ -22,7 +22,7 @@ type RunSessions struct {
 // Run returns the sessions of a run or of a parent session, or ErrNoSession.
 func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, error) {
 	out := RunSessions{Name: name, Sessions: []SessionItem{}}
-	of, rec, err := a.find(ctx, tenant, name)
+	listed, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
 		return out, err
 	}
@@ -30,8 +30,8 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 		return out, ErrNoSession
 	}
 	items := newItems(a)
-	items.units[of.Row.ID] = &unit{rec, of.Applied, of.Row.Closed}
-	x, err := items.itemOf(ctx, &of, rec)
+	items.units[listed.Row.ID] = &unit{rec, listed.Applied, listed.Row.Closed}
+	x, err := items.itemOfRecord(ctx, &listed, rec)
 	if err != nil {
 		return out, err
 	}
@@ -40,7 +40,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 		out.Sessions = append(out.Sessions, x)
 	}
 	member := rec.Member()
-	out.More, member.Members = max(member.Members-runMost, 0), min(member.Members, runMost)
+	out.More, member.Members = max(member.Members-maxRunSessions, 0), min(member.Members, maxRunSessions)
 	err = session.EachMember(ctx, a.backend, tenant, &member, func(ids []session.ID) error {
 		for _, id := range ids {
 			row, ok, err := a.backend.Session(ctx, tenant, id)
@@ -54,7 +54,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 			if err != nil {
 				return err
 			}
-			x, ok, err := items.of(ctx, &session.Listed{Row: row, Applied: applied})
+			x, ok, err := items.item(ctx, &session.Listed{Row: row, Applied: applied})
 			if err != nil {
 				return err
 			}

@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// around is the number of bytes that an excerpt shows before and after a hit.
-const around = 80
+// excerptMargin is the number of bytes that an excerpt shows before and after a hit.
+const excerptMargin = 80
 
 // Found is the first hit of a search in a session.
 type Found struct {
@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for words, tool and error in the exchanges of a session, and reports whether all of
-// them were found. The result is the hit of the first.
+// search looks for words, tool and error of a query in the exchanges of a session, and reports whether
+// each non-empty text was found. The result is the hit of the first of these texts.
 func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found, bool, error) {
 	ex, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 			h.search(e.Turn, &message)
 		}
 		if e.Reply.Error != "" {
-			h.failure.record(e.Turn, "upstream", e.Reply.Error)
+			h.failure.recordHit(e.Turn, "upstream", e.Reply.Error)
 		}
 	}
 	var found *Found
@@ -55,10 +55,10 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 // hits holds the searched texts of a session, each with its first hit.
 type hits struct{ words, tool, failure target }
 
-// newHits returns the hits of a query, none yet.
+// newHits returns the texts of a query, without a hit.
 func newHits(words, tool, failure string) hits {
-	of := func(text string) target { return target{text: strings.ToLower(text)} }
-	return hits{words: of(words), tool: of(tool), failure: of(failure)}
+	targetOf := func(text string) target { return target{text: strings.ToLower(text)} }
+	return hits{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
 }
 
 // target is one searched text.
@@ -67,8 +67,8 @@ type target struct {
 	found *Found
 }
 
-// record records the first hit.
-func (t *target) record(turn int, role, text string) {
+// recordHit records a hit if text contains the searched text. Only the first hit is kept.
+func (t *target) recordHit(turn int, role, text string) {
 	if t.text == "" || t.found != nil {
 		return
 	}
@@ -77,27 +77,27 @@ func (t *target) record(turn int, role, text string) {
 	}
 }
 
-// search looks at one message of an exchange.
-func (h *hits) search(turn int, said *sample.Message) {
-	switch said.Role {
+// search looks for each text in one message of an exchange.
+func (h *hits) search(turn int, message *sample.Message) {
+	switch message.Role {
 	case sample.EventCall:
-		h.tool.record(turn, said.Role, said.Call.Name)
-		h.words.record(turn, said.Role, said.Call.Args)
+		h.tool.recordHit(turn, message.Role, message.Call.Name)
+		h.words.recordHit(turn, message.Role, message.Call.Args)
 	case sample.MessageResult:
-		h.words.record(turn, said.Role, said.Text)
+		h.words.recordHit(turn, message.Role, message.Text)
 		if h.failure.text != "" && h.failure.found == nil &&
-			detect.Classify(said.Call.Name, said.Call.Args, said.Text, said.IsError).Outcome == detect.Error {
-			h.failure.record(turn, said.Role, said.Text)
+			detect.Classify(message.Call.Name, message.Call.Args, message.Text, message.IsError).Outcome == detect.Error {
+			h.failure.recordHit(turn, message.Role, message.Text)
 		}
 	default:
-		h.words.record(turn, said.Role, said.Text)
+		h.words.recordHit(turn, message.Role, message.Text)
 	}
 }
 
 // excerpt returns the text around a hit, on one line. The cuts are between characters: at and n are
 // places in the lower-case text, whose length may differ.
 func excerpt(text string, at, n int) string {
-	from, to := max(0, min(at, len(text))-around), min(len(text), at+n+around)
+	from, to := max(0, min(at, len(text))-excerptMargin), min(len(text), at+n+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {
 		from--
 	}

@@ -9,41 +9,44 @@ import (
 	"precept/store/outbox"
 )
 
-// syncer makes writes survive a power cut, if the backend does not.
+// syncer is the part of a backend that writes acknowledged data to the disk. After Sync the data
+// survives a power cut.
 type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// safety knows which rows the backend cannot lose any more.
+// safety computes the rows that the backend cannot lose any more: the rows of a sync that is older
+// than age.
 type safety struct {
-	age    time.Duration // age at which a synced row is safe
-	marks  []mark
-	synced int64  // the last row at the last sync
-	row    int64  // rows up to here are safe
-	epoch  string // epoch of the backend
+	age        time.Duration // age at which a synced row is safe
+	syncPoints []syncPoint
+	synced     int64  // last delivered row at the last sync
+	row        int64  // last safe row
+	epoch      string // epoch of the backend
 }
 
-// mark is a sequence number up to which the backend had synced at a time.
-type mark struct {
-	at time.Time
-	to int64
+// syncPoint is the last row of a sync, with the time of the sync.
+type syncPoint struct {
+	at  time.Time
+	row int64
 }
 
-// secure finds the safe rows, and deletes the safe rows, whatever failed before. On a full disk
-// secure runs at once, because the room of the outbox may be missing.
-func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight bool) error {
+// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery.
+// failed is the error of this delivery. diskFull reports that the backend has no disk space: secure
+// then frees space without a wait for the next due time.
+func (d *shipper) secure(ctx context.Context, now time.Time, failed error, diskFull bool) error {
 	box := d.handoff.outbox
-	full := d.handoff.wasFull()
+	full := d.handoff.takeFull()
 	due := box != nil && (!now.Before(d.due.sync) || full)
-	if due && (failed == nil || tight) {
+	if due && (failed == nil || diskFull) {
 		if err := d.sync(ctx, now); err != nil {
 			failed = errors.Join(failed, &stepError{label.StepSync, err})
 		}
 	}
 	if failed != nil {
-		d.tools.state.healthy(false)
+		d.deps.state.noteWrite(false)
 	} else if d.tail.empty() { // also after an outage without new rows
-		d.tools.state.healthy(true)
+		d.deps.state.noteWrite(true)
 	}
 	if box == nil {
 		return failed
@@ -56,7 +59,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight
 	if err == nil && due {
 		err = box.Tidy()
 	}
-	if tight {
+	if diskFull {
 		box.YieldDisk()
 	}
 	if err != nil && failed == nil {
@@ -65,7 +68,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, tight
 	return failed
 }
 
-// sync finds out which of the delivered rows are safe.
+// sync syncs the backend if rows were delivered since the last sync, and updates the last safe row.
 func (d *shipper) sync(ctx context.Context, now time.Time) error {
 	d.due.sync = now.Add(syncEvery)
 	s := &d.safe
@@ -74,10 +77,10 @@ func (d *shipper) sync(ctx context.Context, now time.Time) error {
 			return err
 		}
 		s.synced = to
-		s.marks = append(s.marks, mark{now, to})
+		s.syncPoints = append(s.syncPoints, syncPoint{now, to})
 	}
-	for len(s.marks) > 0 && now.Sub(s.marks[0].at) >= s.age {
-		s.row, s.marks = s.marks[0].to, s.marks[1:]
+	for len(s.syncPoints) > 0 && now.Sub(s.syncPoints[0].at) >= s.age {
+		s.row, s.syncPoints = s.syncPoints[0].row, s.syncPoints[1:]
 	}
 	return nil
 }
@@ -90,20 +93,21 @@ func (d *shipper) close() error {
 	return errors.Join(d.handoff.outbox.Release(d.safe.row), d.handoff.outbox.Close())
 }
 
-// lagReason returns the reason why some rows cannot be deleted yet; nil: none.
+// lagReason returns the error that keeps some rows from the backend; nil: the backend has all rows, or
+// stores nothing.
 func (d *shipper) lagReason() error {
-	lagging, putErr := d.handoff.trouble()
+	lagging, appendErr := d.handoff.trouble()
 	switch {
 	case errors.Is(d.err, ErrVolatile):
 		return nil
-	case putErr == nil && d.err == nil && lagging:
+	case appendErr == nil && d.err == nil && lagging:
 		return errBacklog
 	}
-	return errors.Join(putErr, d.err)
+	return errors.Join(appendErr, d.err)
 }
 
-// bypassFullDisk delivers rows to a remote backend if this machine's disk is full, so that capture
-// continues. The rows are in no outbox: they are not written again if the backend loses data.
+// bypassFullDisk delivers rows to a shared backend without the outbox if this machine's disk is full.
+// If the backend loses these rows, no copy exists.
 func (d *shipper) bypassFullDisk(ctx context.Context) error {
 	if d.fleet == nil || d.handoff.outbox == nil {
 		return nil
@@ -114,8 +118,8 @@ func (d *shipper) bypassFullDisk(ctx context.Context) error {
 	return d.bypass(ctx)
 }
 
-// bypass delivers the rows that the outbox refused, after the delivery of all rows in the outbox.
-// Meanwhile nothing is appended.
+// bypass delivers the rows for which the outbox has no room, after all rows of the outbox are
+// delivered. Appends pause meanwhile, so that the order of rows is kept.
 func (d *shipper) bypass(ctx context.Context) error {
 	if d.handoff.outbox == nil || !d.tail.empty() {
 		return nil
@@ -129,7 +133,7 @@ func (d *shipper) bypass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refused := d.count(&b)
+	refused := d.countDelivered(&b)
 	f := outbox.Flush{Ended: b.ended, Dropped: b.dropped, Scrub: b.scrub}
 	for reason, n := range refused {
 		if f.Dropped == nil {
@@ -137,6 +141,6 @@ func (d *shipper) bypass(ctx context.Context) error {
 		}
 		f.Dropped[reason] += n
 	}
-	d.handoff.outbox.Pass(int64(len(b.exchanges))+b.counted-refused[droppedBad], &f)
+	d.handoff.outbox.Pass(int64(len(b.exchanges))+b.forgotten-refused[droppedBad], &f)
 	return nil
 }

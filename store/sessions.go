@@ -13,8 +13,8 @@ import (
 // defaultLookup bounds the one look-up in the backend that a request waits for.
 const defaultLookup = 45 * time.Millisecond
 
-// mostCandidates is the number of sessions of a key to which a request may belong.
-const mostCandidates = 4
+// maxCandidates is the largest number of sessions that a look-up of one echo key returns to a request.
+const maxCandidates = 4
 
 // ErrNoSession reports that no session is stored under a name, or that the session opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
@@ -53,14 +53,14 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.mayBeOnDisk() // the row may be on the disk alone
+		return nil, s.mayBeInOutbox() // the row may be on the disk alone
 	}
-	ses = s.live.put(rec, false, s.now(), s.state.progress())
-	return ses, ses == nil // without a place in memory: the session exists, and cannot be used
+	ses = s.live.add(rec, false, s.now(), s.state.progress())
+	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
 // fetch reads a session's record from the backend, within the look-up limit, and reports whether
-// the session is closed. The record is nil if there is none.
+// the session is closed. rec is nil if the backend has no such session.
 func (s *sessions) fetch(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *sessions) inMemory(id session.ID) *Session { return s.live.get(id, s.no
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.recall(rec)
-	ses := s.live.put(rec, !rec.State.StandIn && !rec.Unit.IsRun, s.now(), s.state.progress())
+	ses := s.live.add(rec, !rec.State.StandIn && !rec.Unit.IsRun, s.now(), s.state.progress())
 	if ses != nil && ses.Record == rec && rec.State.StandIn {
 		ses.unsure.Store(true)
 	}
@@ -101,14 +101,14 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 		return nil, true
 	}
 	for k, ids := range found {
-		found[k] = ids[:min(len(ids), mostCandidates)]
+		found[k] = ids[:min(len(ids), maxCandidates)]
 	}
-	return found, len(found) == 0 && s.mayBeOnDisk()
+	return found, len(found) == 0 && s.mayBeInOutbox()
 }
 
-func (s *sessions) member(ctx context.Context, tenant string, id session.ID) (of session.Member, ok bool, err error) {
-	ok, err = s.read(ctx, tenant, id, func(rec *session.Record) { of = rec.Member() })
-	return of, ok, err
+func (s *sessions) member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error) {
+	ok, err = s.read(ctx, tenant, id, func(rec *session.Record) { member = rec.Member() })
+	return member, ok, err
 }
 
 // read calls use with the record of a session, from memory or from the backend. ok is false if the
@@ -136,10 +136,10 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 	return true, nil
 }
 
-// mayBeOnDisk reports that a session may exist although neither memory nor the backend has it: its
-// row is on the disk alone.
-func (s *sessions) mayBeOnDisk() bool {
-	return s.state.blind.Load() || s.live.blind.Load() > s.state.delivered.Load()
+// mayBeInOutbox reports that some sessions are neither in memory nor in the backend, because their
+// rows are in the outbox alone. A session that no look-up finds may be one of these sessions.
+func (s *sessions) mayBeInOutbox() bool {
+	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
@@ -150,7 +150,7 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 		return
 	}
 	if rec == nil {
-		ses.unsure.Store(s.mayBeOnDisk())
+		ses.unsure.Store(s.mayBeInOutbox())
 		s.recallAgain(ctx, ses)
 		return
 	}
@@ -176,7 +176,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 		return
 	}
 	if rec == nil {
-		unit.unsure.Store(unit.unsure.Load() && s.mayBeOnDisk())
+		unit.unsure.Store(unit.unsure.Load() && s.mayBeInOutbox())
 		return
 	}
 	rec.State.Closed = rec.State.Closed || closed
@@ -195,9 +195,9 @@ func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, l
 	if !s.hasFleet() || items <= 0 {
 		return
 	}
-	doubt := session.OptOutMark{Turns: 1, Items: items}
+	assumed := session.OptOutMark{Turns: 1, Items: items}
 	if late {
-		rec.Hide(doubt)
+		rec.Hide(assumed)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
@@ -206,7 +206,7 @@ func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, l
 	switch {
 	case err != nil:
 		s.failed(label.StepLookup, err)
-		rec.Hide(doubt)
+		rec.Hide(assumed)
 	case ok:
 		rec.Hide(m)
 		rec.OptOut.Asked = true
@@ -235,41 +235,41 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 }
 
 func (s *sessions) newest(row *session.Row) *session.Record {
-	var here *session.Record
+	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
 		ses.Record.Mutex.Lock()
-		here = ses.Record.Snapshot()
+		inMemory = ses.Record.Snapshot()
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if here != nil && !here.State.StandIn && !s.hasFleet() { // no other process writes rows
-		return here
+	if inMemory != nil && !inMemory.State.StandIn && !s.hasFleet() { // no other process writes rows
+		return inMemory
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
 	if len(row.Data) > 0 {
 		rec, err := session.Decode(row.ID, row.Data)
 		if err == nil {
 			stored = rec
-		} else { // the session closes with nothing to count: else it would stay due for ever
+		} else { // the session closes without a contribution to the counters; otherwise the session would stay due for ever
 			s.failed(label.StepDecode, err)
 		}
 	}
-	if here == nil || stored.Thread.Turns > here.Thread.Turns || here.State.StandIn && !stored.State.StandIn {
+	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.StandIn && !stored.State.StandIn {
 		return stored
 	}
-	if here.Shared() && here.State.StandIn == stored.State.StandIn && len(row.Data) > 0 {
-		here.Join(stored)
+	if inMemory.Shared() && inMemory.State.StandIn == stored.State.StandIn && len(row.Data) > 0 {
+		inMemory.Join(stored)
 	}
-	return here
+	return inMemory
 }
 
-func (s *sessions) inUse(of session.Ref) *session.Record {
-	ses := s.live.peek(of.ID)
+func (s *sessions) snapshot(ref session.Ref) *session.Record {
+	ses := s.live.peek(ref.ID)
 	if ses == nil {
 		return nil
 	}
 	defer ses.pins.Add(-1)
-	if ses.Record.Identity.Tenant != of.Tenant {
+	if ses.Record.Identity.Tenant != ref.Tenant {
 		return nil
 	}
 	ses.Record.Mutex.Lock() // briefly: requests of the session wait for the lock
@@ -277,8 +277,8 @@ func (s *sessions) inUse(of session.Ref) *session.Record {
 	return ses.Record.Snapshot()
 }
 
-// idsNamed returns the ids that a name may stand for: as any kind of name, as an id, and by the echo
-// keys noted under the name.
+// idsNamed returns the possible ids of the sessions with a name: the ids that are computed from the
+// name, and the ids that the backend has under the echo key of the name.
 func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, "s:"+name)

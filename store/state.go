@@ -9,8 +9,8 @@ import (
 	"precept/internal/label"
 )
 
-// tools holds the dependencies that several parts of a Store share.
-type tools struct {
+// deps holds the dependencies that several parts of a Store share.
+type deps struct {
 	now    func() time.Time
 	guard  *guard.Guard
 	tally  *Tally
@@ -22,12 +22,12 @@ type tools struct {
 type state struct {
 	delivered       atomic.Int64 // newest flush that the backend has
 	durable         atomic.Int64 // newest flush that the outbox has
-	lagging         atomic.Bool  // feedback of some sessions is in the outbox alone
-	blind           atomic.Bool  // some sessions are in the outbox alone, not in memory
+	lagging         atomic.Bool  // some rows are in the outbox alone, and must be read back
+	lookupsMayMiss  atomic.Bool  // sessions of the last run are in the outbox alone: a look-up may miss these sessions
 	heldBytes       atomic.Int64 // bytes of exchanges in memory
-	since           atomic.Int64 // end of the oldest exchange that the backend does not have, in Unix microseconds; 0: the backend has all
+	since           atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0: the backend has all
 	bytes           atomic.Int64 // bytes of the rows of the outbox
-	reread          atomic.Bool  // the outbox was damaged, and the shipper has to read its batch again
+	reread          atomic.Bool  // the outbox was damaged: the shipper must read all undelivered rows again
 	down            atomic.Bool  // the last write to the backend failed
 	outboxFailed    atomic.Bool  // the last write to the outbox failed
 	outboxFull      atomic.Bool  // the outbox had no room for the newest exchanges
@@ -36,24 +36,25 @@ type state struct {
 	outboxRecovered func()       // called when the outbox takes exchanges after a failure; may be nil
 }
 
-// healthy notes the result of a write to the backend.
-func (s *state) healthy(ok bool) {
+// noteWrite records whether the last write to the backend succeeded.
+func (s *state) noteWrite(ok bool) {
 	ok = ok && !s.volatile
 	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
 		s.recovered()
 	}
 }
 
-// outboxTakes notes a write to the outbox. full: the outbox had no room for some exchanges.
-func (s *state) outboxTakes(full bool) {
+// noteAppend records a successful write to the outbox. full reports that the outbox had no room for
+// some exchanges.
+func (s *state) noteAppend(full bool) {
 	failed := s.outboxFailed.Swap(false)
 	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.outboxRecovered != nil {
 		s.outboxRecovered()
 	}
 }
 
-// progress returns which sessions may leave memory. While the backend takes rows, only a session whose
-// row the backend has: a look-up finds the session again.
+// progress returns the flushes whose sessions may leave memory. While the backend takes rows, only a
+// session whose row the backend has may leave, because a look-up then finds the session again.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.down.Load() {
@@ -77,15 +78,15 @@ type Tally struct {
 	Exchanges       atomic.Int64 // exchanges written to the backend
 	Incomplete      atomic.Int64 // written exchanges that were cut, aborted or failed
 	OptedOut        atomic.Int64 // exchanges that opted out
-	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory for exchanges full
+	DroppedFull     atomic.Int64 // exchanges dropped because the queue or the memory for exchanges was full
 	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
 	DroppedBad      atomic.Int64 // exchanges that do not encode, or at which a step panicked
-	DroppedQuota    atomic.Int64 // exchanges that found the outbox at its limit
-	DroppedTenant   atomic.Int64 // exchanges of a tenant with limits.tenant_bytes in the outbox
-	DroppedReadOnly atomic.Int64 // exchanges without a writable data directory
+	DroppedQuota    atomic.Int64 // exchanges dropped because the outbox was at limits.outbox_bytes
+	DroppedTenant   atomic.Int64 // exchanges dropped because their tenant had limits.tenant_bytes in the outbox
+	DroppedReadOnly atomic.Int64 // exchanges dropped because the data directory cannot be written
 	WriteErrors     atomic.Int64 // failed writes; each write is repeated
 	Pending         atomic.Int64 // exchanges that wait for the backend
-	FeedbackLeft    atomic.Int64 // implicit feedback that found a session full
+	FeedbackFull    atomic.Int64 // implicit feedback that found a session full
 	Redactions      atomic.Int64 // redacted secrets and personal data
 	Retired         atomic.Int64 // sessions deleted by age
 	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked

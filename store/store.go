@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Now       func() time.Time
 	Backend   Backend
-	Fleet     Fleet         // the backend again, if replicas share the backend; nil: this process owns the backend
+	Fleet     Fleet         // equal to Backend if replicas share the backend; nil: this process owns the backend
 	Replica   string        // name of this process among the replicas, different after each start
 	Absent    bool          // the backend did not answer at the start
 	Lookup    time.Duration // longest wait of a request for the backend; 0: 45 ms
@@ -44,8 +44,8 @@ type QueueOptions struct {
 // ContentOptions say which content is stored, and in which form.
 type ContentOptions struct {
 	Keep       bool               // keep exchanges and samples (learning.enabled)
-	OptOut     *sample.OptOut     // nil: nothing opted out
-	Secret     []byte             // key of the marks of opted-out sessions; nil: a restart forgets the marks
+	OptOut     *sample.OptOut     // opt-out rules; nil: nothing opted out
+	Secret     []byte             // HMAC key of the names of opt-out marks; nil: a restart forgets the marks
 	Personal   bool               // also redact personal data, not only secrets
 	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil: every text is scanned
 }
@@ -57,7 +57,7 @@ type Hooks struct {
 	Recovered       func()                           // called when the backend takes a write after a failed one; nil: not called
 	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil: not called
 	Erased          func()                           // called when sessions were deleted, on request or by age; nil: not called
-	Kept            func(x *sample.Exchange)         // called for every kept exchange, redacted; must not change x; nil: not called
+	Kept            func(x *sample.Exchange)         // called for every exchange that is stored, after redaction; must not change x; nil: not called
 	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)
@@ -75,16 +75,16 @@ type Store struct {
 	guard   *guard.Guard
 	state   *state
 
-	inbox     *inbox     // turns that requests offer
-	waiting   *waiting   // changed sessions and echo keys that requests leave
-	optOuts   *optouts   // which content may be kept
-	sessions  *sessions  // sessions in memory, and look-ups in the backend
-	touched   *touched   // sessions whose reward is due again
-	poster    *poster    // posted feedback
-	publisher *publisher // decisions that other replicas need at once
-	recorder  *recorder  // moves exchanges from inbox and waiting to the outbox
-	shipper   *shipper   // moves exchanges from the outbox to the backend
-	eraser    *eraser    // deletions
+	inbox     *inbox       // turns that requests offer
+	changes   *changeQueue // changed sessions and new echo keys of requests
+	optOuts   *optouts     // which content may be kept
+	sessions  *sessions    // sessions in memory, and look-ups in the backend
+	touched   *touched     // sessions with new feedback, whose reward must be computed again
+	poster    *poster      // posted feedback
+	publisher *publisher   // decisions that other replicas need at once
+	recorder  *recorder    // moves turns, rows and keys from inbox and changes to the outbox
+	shipper   *shipper     // moves rows from the outbox to the backend
+	eraser    *eraser      // deletions
 
 	drained *gate // opens at the end of Run
 }
@@ -103,7 +103,7 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
 
-// Trouble says which part of the store does not work, and the effect; "": all parts work.
+// Trouble returns a sentence about the part of the store that does not work, and the effect; "": all parts work.
 func (s *Store) Trouble() string {
 	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
 	switch {
@@ -132,8 +132,8 @@ func (s *Store) Sessions() int { return s.sessions.live.count() }
 // Shared reports whether other replicas serve the same sessions.
 func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 
-// Acquire pins the session with that id: from memory, else from the backend, within
-// Options.Lookup. The caller ends the pin with Release. ses is nil if there is no such session.
+// Acquire pins the session with the given id: from memory, else from the backend, within
+// Options.Lookup. The caller ends the pin with Release. ses is nil if the tenant has no such session.
 // late reports that the backend did not answer in time: the session may exist, and a session that
 // the caller begins instead is excluded from the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
@@ -164,16 +164,17 @@ func (s *Store) AddMember(unit *Session, rec *session.Record) {
 }
 
 // Release ends a pin, and queues the session's row to be written if the session changed.
-func (s *Store) Release(ses *Session, c Change) { s.waiting.Release(ses, c) }
+func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
-// Refresh reads a session from the backend again, within Options.Lookup, if another replica may
-// have continued the session. A stand-in adopts the stored record, and is excluded from the
-// experiment, since one of its turns went without lessons. Without an answer the session stays as
-// it is.
+// Refresh reads a session from the backend again, within Options.Lookup. The caller calls Refresh if
+// another replica may have continued the session. A stand-in (a session that began while the backend
+// did not answer) adopts the stored record, and is excluded from the experiment, because one of its
+// turns went without lessons. Without an answer the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
-// Rejoin reads a run or a parent session from the backend again, if other replicas may have drawn
-// for it. Without an answer the unit stays as it is: the coins of all replicas are the same.
+// Rejoin reads a run or a parent session from the backend again, if other replicas may have flipped
+// coins of this unit. Without an answer the unit stays unchanged, because all replicas flip equal
+// coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
 // Recall marks the opted-out turns of a record that the caller is about to add, if another replica
@@ -189,48 +190,48 @@ func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKe
 	return s.sessions.echoes(ctx, tenant, keys)
 }
 
-// Known returns the name and the unit of a session, and reports whether the tenant has the session.
-func (s *Store) Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
+// Member returns the name and the unit of a session; ok is false if the tenant has no such session.
+func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error) {
 	return s.sessions.member(ctx, tenant, id)
 }
 
-// Newest returns the record of a session that closes. A record in memory is newer than its row,
-// unless another replica has served the session since.
+// Newest returns the newest record of a session that closes: the record in memory, or the row's
+// record if the session is not in memory or another replica has served the session since.
 func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
 
-// InUse returns identity, unit and assignment of a session in memory; nil: the session is not in
+// Snapshot returns a copy of the record of a session in memory, without the texts; nil: the session is not in
 // memory.
-func (s *Store) InUse(of session.Ref) *session.Record { return s.sessions.inUse(of) }
+func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
 // Begin records that a turn is in progress, and never blocks. If the program dies before the turn
 // ends, the backend gets a stub of the exchange. The identity and the decisions in x must be final;
 // the caller sets the other fields before Offer.
 func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
-// Abandon ends a turn that began and is not offered, because a step failed.
+// Abandon ends a turn of Begin that is not offered, because a step failed.
 func (s *Store) Abandon(b *TurnStart) { s.inbox.Abandon(b) }
 
 // Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for
 // exchanges is full, Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// Note records echo keys, by which feedback finds their session at once in this process, and after
-// a delivery everywhere.
-func (s *Store) Note(echoes ...session.Echo) { s.waiting.Note(echoes...) }
+// Note records echo keys. Feedback finds the sessions of the keys at once in this process, and after
+// the next delivery in other replicas.
+func (s *Store) Note(echoes ...session.Echo) { s.changes.Note(echoes...) }
 
 // HoldKeys is like Note, for the keys of a request whose exchange is not judged yet: the keys are
 // written after ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
-	s.waiting.HoldKeys(request, echoes...)
+	s.changes.HoldKeys(request, echoes...)
 }
 
-// ReleaseKeys ends HoldKeys. keep reports that the keys of the request are to be written.
-func (s *Store) ReleaseKeys(request string, keep bool) { s.waiting.ReleaseKeys(request, keep) }
+// ReleaseKeys ends HoldKeys: if keep is true, the keys of the request are written, else dropped.
+func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
 // OptedOut judges an exchange, also one that is not recorded, and reports whether the exchange
-// opted out: a call of its reply, or a call that one of its results answers, names an opted-out
-// path. From an exchange that is kept, OptedOut removes the repetition of an earlier exchange that
-// opted out.
+// opted out: a call in its reply, or a call in answered, names an opted-out path. answered holds the
+// arguments of the calls that the exchange's tool results answer. From an exchange that has not opted
+// out, OptedOut removes items that repeat an earlier opted-out exchange.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
@@ -238,8 +239,8 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 // Publish writes the decisions of a turn to a shared backend before the client has the end of the
 // response, because the client's next request may reach another replica. unit is the run or the
 // parent whose coins the session shares; nil: none. waited is the time for which the request has
-// waited for the backend before. A write that fails or takes too long loses nothing: the next batch
-// holds the same. Without other replicas Publish does nothing.
+// already waited for the backend. A write that fails or takes too long loses nothing: the recorder's
+// next batch has the same rows. Without other replicas Publish does nothing.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
@@ -262,9 +263,9 @@ func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
-// Post stores one feedback in the backend before Post returns: joined to the first known candidate,
-// else to the session with the echo key park, else to one of otherwise, else parked until the key
-// occurs.
+// Post stores one feedback before Post returns: for the first known session of candidates, else for
+// the session with the echo key park, else for the first known session of otherwise. Without such a
+// session the feedback is parked under the key until the key occurs.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
 ) (Posted, error) {
@@ -273,10 +274,10 @@ func (s *Store) Post(
 
 // PostFeedback adds feedback to sessions, and counts feedback for which a session has no room.
 func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	return s.poster.feedback.post(ctx, tenant, entries)
+	return s.poster.feedback.addAndCount(ctx, tenant, entries)
 }
 
-// Touch marks a session whose reward is to be computed again.
+// Touch marks a session, so that the learner computes the session's reward again.
 func (s *Store) Touch(tenant string, id session.ID) { s.touched.add(tenant, id) }
 
 // Touched returns the marked sessions, and removes the marks.
@@ -302,23 +303,23 @@ func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
 // ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and
 // rejects later content of requests that are in progress. Replicas that share the backend follow
-// within seconds. name is the client's name of the session, our name, or the id. The result is the
+// within seconds. name is the client's name of the session, precept's name, or the id. The result is the
 // number of deleted sessions: equal names in different headers are different sessions. Counters
-// keep what the sessions added.
+// keep the contributions of the sessions.
 //
 // ForgetSession needs Run.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.eraser.forgetSession(ctx, tenant, name)
 }
 
-// ForgetTenant deletes all sessions of a tenant likewise.
+// ForgetTenant deletes all sessions of a tenant as ForgetSession deletes one.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.eraser.forgetTenant(ctx, tenant)
 }
 
-// Still runs f while nothing is delivered, forgotten or closed: the stored sessions that f reads
-// stay as they are until f returns.
-func (s *Store) Still(f func()) {
+// WithDeliveryPaused runs f under the lock of the shipper: until f returns, no row is delivered, no
+// session is deleted, and the stored sessions do not change.
+func (s *Store) WithDeliveryPaused(f func()) {
 	s.shipper.deliveryMu.Lock()
 	defer s.shipper.deliveryMu.Unlock()
 	f()

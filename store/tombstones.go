@@ -10,20 +10,20 @@ import (
 	"precept/internal/session"
 )
 
-// forgottenIn is the life of a tombstone: a request that began before its session was forgotten has
-// ended by then.
-const forgottenIn = 24 * time.Hour
+// tombstoneAge is the age at which a tombstone is deleted. Every request that began before the
+// deletion of its session has ended by then.
+const tombstoneAge = 24 * time.Hour
 
-// tombstones hold forgotten sessions and tenants with the time, so that a request that is in
-// progress does not bring a session back.
+// tombstones hold the ids of deleted sessions and the names of deleted tenants, with the time of the
+// deletion, so that no content of a request in progress is stored after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]time.Time
 	tenants  map[string]time.Time
 }
 
-// put adds the tombstones of an erasure.
-func (t *tombstones) put(e *session.Erasure) {
+// add adds the tombstones of an erasure.
+func (t *tombstones) add(e *session.Erasure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(e.IDs) == 0 {
@@ -34,8 +34,9 @@ func (t *tombstones) put(e *session.Erasure) {
 	}
 }
 
-// cover reports whether content of a session at a time belongs to a forgotten session.
-func (t *tombstones) cover(tenant, id string, at time.Time) bool {
+// covers reports whether the session or its tenant was deleted at or after the given time, the time of
+// the content. Such content must not be stored.
+func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if len(t.sessions)+len(t.tenants) == 0 {
@@ -49,37 +50,38 @@ func (t *tombstones) cover(tenant, id string, at time.Time) bool {
 	return ok && !at.After(since)
 }
 
-// remaining returns a batch without the content of forgotten sessions.
-func (t *tombstones) remaining(w session.Batch) session.Batch {
-	w.Rows = without(w.Rows, func(r *session.Row) bool { return t.cover(r.Tenant, r.ID.String(), r.Seen) })
-	w.Echoes = without(w.Echoes, func(k *session.Echo) bool { return t.cover(k.Tenant, k.ID.String(), k.At) })
-	w.Exchanges = without(w.Exchanges, func(x *sample.Exchange) bool { return t.cover(x.Tenant, x.Session, x.At) })
-	return w
+// remaining returns a batch without the content of deleted sessions.
+func (t *tombstones) remaining(b session.Batch) session.Batch {
+	b.Rows = without(b.Rows, func(r *session.Row) bool { return t.covers(r.Tenant, r.ID.String(), r.Seen) })
+	b.Echoes = without(b.Echoes, func(k *session.Echo) bool { return t.covers(k.Tenant, k.ID.String(), k.At) })
+	b.Exchanges = without(b.Exchanges, func(x *sample.Exchange) bool { return t.covers(x.Tenant, x.Session, x.At) })
+	return b
 }
 
-// remainingSignals returns the signals of sessions that are not forgotten.
+// remainingSignals returns list without the signals of deleted sessions.
 func (t *tombstones) remainingSignals(list []signal) []signal {
-	return without(list, func(g *signal) bool { return t.cover(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
+	return without(list, func(g *signal) bool { return t.covers(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }
 
-// tidy removes the tombstones that are older than any request.
+// tidy removes the tombstones that are older than tombstoneAge.
 func (t *tombstones) tidy(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := func(at time.Time) bool { return now.Sub(at) > forgottenIn }
+	old := func(at time.Time) bool { return now.Sub(at) > tombstoneAge }
 	maps.DeleteFunc(t.sessions, func(_ session.ID, at time.Time) bool { return old(at) })
 	maps.DeleteFunc(t.tenants, func(_ string, at time.Time) bool { return old(at) })
 }
 
-// without returns list without the items for which gone is true, in a new list if there are any.
-func without[T any](list []T, gone func(*T) bool) []T {
+// without returns list without the items for which drop returns true. The result is a new list if an
+// item was dropped, else list.
+func without[T any](list []T, drop func(*T) bool) []T {
 	for i := range list {
-		if !gone(&list[i]) {
+		if !drop(&list[i]) {
 			continue
 		}
 		out := slices.Clone(list[:i])
 		for k := i + 1; k < len(list); k++ {
-			if !gone(&list[k]) {
+			if !drop(&list[k]) {
 				out = append(out, list[k])
 			}
 		}

@@ -27,8 +27,8 @@ type Transcript struct {
 	Rewarded  Rewarded   `json:"rewarded"`
 	Picks     []PickItem `json:"picks"`      // picked lessons
 	Fates     []Fate     `json:"lessons"`    // lessons near the session, and why each was injected or not
-	Said      []TurnItem `json:"transcript"` // exchanges, oldest first
-	From      int        `json:"from"`       // number of exchanges before Said
+	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
+	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
 	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
 	Exchanges int        `json:"exchanges"`  // number of exchanges of the session
 	OptedOut  []int      `json:"opted_out"`  // turns that opted out
@@ -46,7 +46,7 @@ type Rewarded struct {
 // SourceItem is one feedback.
 type SourceItem struct {
 	feedback.Entry
-	Decides bool `json:"decides"` // the reward follows from this feedback: the rater's latest, of the highest tier with feedback
+	Decides bool `json:"decides"` // the reward is computed from this feedback: the rater's latest, of the highest tier with feedback
 }
 
 // PickItem is a picked lesson with its coin.
@@ -59,7 +59,7 @@ type PickItem struct {
 	Trial      string  `json:"trial,omitempty"`
 }
 
-// Fate is the state of a lesson in a session, with the reason.
+// Fate is the state of one lesson in one session (injected, withheld, ...) with the reason of the state.
 type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
@@ -68,7 +68,7 @@ type Fate struct {
 	Turn       int     `json:"turn,omitempty"`
 }
 
-// The states of a lesson that was not injected and not withheld, besides ArmControl.
+// The states of a Fate in addition to ArmInjected, ArmWithheld and ArmControl.
 const (
 	NotPicked  = "not_picked"
 	NotMatched = "not_matched"
@@ -122,8 +122,8 @@ type TurnItem struct {
 	Entries   []Entry         `json:"entries"`
 }
 
-// Transcript returns one session from the exchange from on, counted from 0. name is the client's name
-// of the session, our name, or the id.
+// Transcript returns one session with its exchanges, beginning with the exchange number from, counted
+// from 0. name is the client's name of the session, precept's name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	t, turns, err := a.transcript(ctx, tenant, name)
 	if err != nil {
@@ -134,8 +134,8 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	return t, nil
 }
 
-// EachPart calls use with the parts of one session's transcript in order, with whole texts. EachPart
-// reads the stored exchanges once.
+// EachPart calls use with consecutive parts of one session's transcript, in which texts are not cut.
+// EachPart reads the stored exchanges once.
 func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*Transcript) error) error {
 	t, turns, err := a.transcript(ctx, tenant, name)
 	if err != nil {
@@ -159,15 +159,15 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 		return Transcript{}, nil, ErrNoSession
 	}
 	items := newItems(a)
-	x, err := items.itemOf(ctx, &l, rec)
+	x, err := items.itemOfRecord(ctx, &l, rec)
 	if err != nil {
 		return Transcript{}, nil, err
 	}
-	drawn := &rec.Assignment
+	assignment := &rec.Assignment
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
-		drawn = &u.record.Assignment
+		assignment = &u.record.Assignment
 	}
-	t := Transcript{SessionItem: x, Said: []TurnItem{}, Picks: picks(drawn), Fates: fatesOf(&x, drawn), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: picks(assignment), Fates: fatesOf(&x, assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
@@ -252,8 +252,8 @@ type turnReader struct {
 }
 
 // skip reads the exchanges before an index.
-func (r *turnReader) skip(to int) {
-	for ; r.next < min(to, len(r.exchanges)); r.next++ {
+func (r *turnReader) skip(index int) {
+	for ; r.next < min(index, len(r.exchanges)); r.next++ {
 		r.reading.Request(&r.exchanges[r.next])
 		r.reading.Reply(&r.exchanges[r.next])
 	}
@@ -262,8 +262,8 @@ func (r *turnReader) skip(to int) {
 // fill replaces the exchanges of a transcript by the next exchanges, as many as one Transcript holds.
 // whole leaves long texts uncut.
 func (r *turnReader) fill(t *Transcript, whole bool) {
-	t.Said, t.From = []TurnItem{}, r.next
-	for shown := 0; r.next < len(r.exchanges) && len(t.Said) < TurnsShown && shown < maxShown; r.next++ {
+	t.TurnItems, t.From = []TurnItem{}, r.next
+	for shown := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shown < maxShown; r.next++ {
 		e := &r.exchanges[r.next]
 		request, reply := r.reading.Request(e), r.reading.Reply(e)
 		x := turnItem(e, r.hidden[r.next])
@@ -280,7 +280,7 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 			}
 			shown += len(x.Entries[k].Text)
 		}
-		t.Said = append(t.Said, x)
+		t.TurnItems = append(t.TurnItems, x)
 	}
 	t.Next = r.next
 }

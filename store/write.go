@@ -14,7 +14,7 @@ type batchWriter interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// writer writes batches to the backend, without forgotten sessions.
+// writer writes batches to the backend, without the content of deleted sessions.
 type writer struct {
 	be       batchWriter
 	cache    *ExchangeCache // nil: none
@@ -27,54 +27,55 @@ type writer struct {
 // refusedOutcome marks an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
-// write writes a batch: sessions and exchanges, then signals of the traffic, then parked feedback.
-// Exchanges that the backend can never store are marked as refused.
+// write writes a batch: rows, echo keys and exchanges, then implicit feedback, and joins the feedback
+// that is parked under the keys. An exchange that the backend can never store gets refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
-	left := w.tombs.remaining(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	b.counted += int64(len(b.exchanges) - len(left.Exchanges)) // forgotten exchanges stay in the account
-	b.exchanges = left.Exchanges
-	if err := w.put(ctx, left); err != nil {
+	remaining := w.tombs.remaining(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
+	b.forgotten += int64(len(b.exchanges) - len(remaining.Exchanges)) // forgotten exchanges stay in the account
+	b.exchanges = remaining.Exchanges
+	if err := w.writeSessions(ctx, remaining); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
 	if err := w.feedback.addSignals(ctx, w.tombs.remainingSignals(b.signals)); err != nil {
 		return &stepError{label.StepImplicit, err}
 	}
-	if err := w.feedback.unpark(ctx, left.Echoes); err != nil {
+	if err := w.feedback.unpark(ctx, remaining.Echoes); err != nil {
 		return &stepError{label.StepUnpark, err}
 	}
 	return nil
 }
 
-// put writes a batch whole, or in pieces if some piece can never be stored.
-func (w *writer) put(ctx context.Context, b session.Batch) error {
+// writeSessions writes rows, echo keys and exchanges: together, or in pieces if the backend can never
+// store some of them.
+func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
 	}
 	stored := false
-	defer func() { w.cache.wrote(b.Exchanges, stored) }() // also after an error: the end of ctx leaves the result open
+	defer func() { w.cache.noteWritten(b.Exchanges, stored) }() // also after an error: the end of ctx leaves the result open
 	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
-		err = w.writeEach(ctx, b)
+		err = w.writePieces(ctx, b)
 	}
 	stored = err == nil
 	return err
 }
 
-// writeEach writes each piece of a batch alone, because some piece can never be stored. Pieces that are
-// refused or panic are dropped, and all other pieces are stored.
-func (w *writer) writeEach(ctx context.Context, b session.Batch) error {
+// writePieces writes each row and each exchange alone, because the backend can never store some of
+// them. A piece that the backend refuses, and a piece at which the backend panics, is dropped.
+func (w *writer) writePieces(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		if _, err := w.writeAlone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {
+		if _, err := w.writePiece(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: b.Rows[i : i+1]}); err != nil {
 			return err
 		}
 	}
-	if err := w.siftEchoes(ctx, b.Echoes); err != nil {
+	if err := w.writeEchoes(ctx, b.Echoes); err != nil {
 		return err
 	}
 	for i := range b.Exchanges {
 		x := &b.Exchanges[i]
-		ok, err := w.writeAlone(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
+		ok, err := w.writePiece(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
 		if err != nil {
 			return err
 		}
@@ -85,8 +86,8 @@ func (w *writer) writeEach(ctx context.Context, b session.Batch) error {
 	return nil
 }
 
-// siftEchoes writes echoes together, or in halves if the backend refuses the whole.
-func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
+// writeEchoes writes echoes together, or in halves if the backend refuses the whole.
+func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
 	}
@@ -99,13 +100,13 @@ func (w *writer) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 		return nil
 	}
 	half := len(echoes) / 2
-	return errors.Join(w.siftEchoes(ctx, echoes[:half]), w.siftEchoes(ctx, echoes[half:]))
+	return errors.Join(w.writeEchoes(ctx, echoes[:half]), w.writeEchoes(ctx, echoes[half:]))
 }
 
-// writeAlone writes one piece of a session, which is set aside after a panic. ok reports whether the
-// backend has the piece.
-func (w *writer) writeAlone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
-	if !w.guard.On(label.StepWrite, of, exchange, func() { err = w.be.Write(ctx, b) }) {
+// writePiece writes one row or one exchange of a session. After a panic the session is set aside. ok
+// reports whether the backend has the piece.
+func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
+	if !w.guard.On(label.StepWrite, ref, exchange, func() { err = w.be.Write(ctx, b) }) {
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {
@@ -115,7 +116,7 @@ func (w *writer) writeAlone(ctx context.Context, of session.Ref, exchange string
 	return err == nil, err
 }
 
-// stepError names a failed step.
+// stepError is an error with the step of a delivery that failed.
 type stepError struct {
 	step label.Step
 	err  error

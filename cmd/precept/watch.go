@@ -172,8 +172,8 @@ func (x *watching) print(t *store.Transcript) error {
 			return err
 		}
 	}
-	for i := range t.Said {
-		turn := &t.Said[i]
+	for i := range t.TurnItems {
+		turn := &t.TurnItems[i]
 		if x.printed[turn.ID] {
 			continue
 		}

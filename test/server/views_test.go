@@ -60,7 +60,7 @@ func lived(t *testing.T, flags []string) {
 	var tr store.Transcript
 	p.Ask(t, "/api/sessions/one", &tr)
 	var kinds []string
-	for _, e := range tr.Said[0].Entries {
+	for _, e := range tr.TurnItems[0].Entries {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {

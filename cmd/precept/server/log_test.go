@@ -50,7 +50,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			f.failed("samples", away)
 			f.failed("spool", errors.New("no room"))
 			f.failed("samples", fmt.Errorf("read: %w", context.Canceled))
-			f.panicked("encode", store.AtRequest{Request: "req-1", Value: "a secret"})
+			f.panicked("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{

@@ -38,7 +38,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges that are skipped because a step of learning panicked; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
-	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackLeft)
+	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackFull)
 	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback of the traffic for which the outbox had no room, by reason."
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.Signals.Quota)
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedTenant)}, &t.Signals.Tenant)

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"precept/internal/session"
+)
+
+// maxEchoes bounds the keys in each list while the backend takes no keys. A key beyond the bound is
+// dropped: feedback with this key does not find its session.
+const maxEchoes = 200_000
+
+// delayedEvery is the pause between two writes of rows in which only counts or times changed.
+const delayedEvery = time.Second
+
+// changeQueue holds the changed sessions and the new echo keys of requests until the recorder takes
+// both. An echo key is an id or a hash by which feedback finds a session. changeQueue also keeps the
+// keys that the recorder has taken and the backend does not have yet, so that feedback finds a session
+// at every moment.
+type changeQueue struct {
+	mu           sync.Mutex
+	dirty        []*Session      // sessions with a row in the next flush
+	delayed      []*Session      // sessions with a row in the first flush after delayedEvery
+	delayedTaken time.Time       // time at which drain last took the sessions in delayed
+	echoes       []session.Echo  // keys for the next flush
+	undelivered  undeliveredKeys // keys of earlier flushes that the backend does not have yet
+	// heldByRequest holds the keys of requests whose exchange is not judged yet, by request id.
+	heldByRequest map[string][]session.Echo
+	heldCount     int // number of keys in heldByRequest
+}
+
+// Change is the effect of a turn on the record of a session.
+type Change uint8
+
+// The changes.
+const (
+	Unchanged Change = iota
+	Counted          // counts or times changed: a crash may lose the changes of the last second
+	Decided          // a coin was flipped or a text inserted: the next batch must have the row
+)
+
+// Release ends the pin of a session, and queues the session's row according to c.
+func (w *changeQueue) Release(ses *Session, c Change) {
+	w.mu.Lock()
+	if ses.forgotten.Load() {
+		c = Unchanged
+	}
+	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
+		w.dirty = append(w.dirty, ses)
+	} else if c == Counted && !ses.dirty.Load() && ses.delayed.CompareAndSwap(false, true) {
+		w.delayed = append(w.delayed, ses)
+	}
+	w.mu.Unlock()
+	ses.pins.Add(-1)
+}
+
+// requeueRow queues a session, so that the next flush writes its row again. Call requeueRow after a
+// change of the record outside of a request. The session must be in memory; the caller needs no pin.
+func (w *changeQueue) requeueRow(ses *Session) {
+	ses.pins.Add(1)
+	w.Release(ses, Decided)
+}
+
+// Note adds keys. Feedback finds the sessions of the keys at once in this process, and after the
+// delivery in other replicas and after a restart.
+func (w *changeQueue) Note(echoes ...session.Echo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.echoes) < maxEchoes {
+		w.echoes = append(w.echoes, echoes...)
+	}
+}
+
+// HoldKeys adds keys of a request whose exchange is not judged yet. Feedback finds the sessions of the
+// keys at once; ReleaseKeys decides whether the keys are written.
+func (w *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heldCount+len(echoes) > maxEchoes {
+		return
+	}
+	w.heldCount += len(echoes)
+	w.heldByRequest[request] = append(w.heldByRequest[request], echoes...)
+}
+
+// ReleaseKeys ends HoldKeys: the keys of the request are written if keep is true, else dropped.
+func (w *changeQueue) ReleaseKeys(request string, keep bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	echoes := w.heldByRequest[request]
+	delete(w.heldByRequest, request)
+	w.heldCount -= len(echoes)
+	if keep && len(w.echoes) < maxEchoes {
+		w.echoes = append(w.echoes, echoes...)
+	}
+}
+
+// heldKeys returns the held keys of a request.
+func (w *changeQueue) heldKeys(request string) []session.Echo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]session.Echo(nil), w.heldByRequest[request]...)
+}
+
+// drain removes and returns the changes for a flush: the sessions in dirty, all keys, and the delayed
+// sessions if delayedEvery has passed or all is true. The keys stay in undelivered until their
+// delivery. delivered is the newest flush that the backend has.
+func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dirty, echoes := w.dirty, w.echoes
+	w.dirty, w.echoes = nil, nil
+	w.undelivered.add(flush, echoes, delivered)
+	if all || now.Sub(w.delayedTaken) >= delayedEvery {
+		for _, ses := range w.delayed {
+			if ses.delayed.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
+				dirty = append(dirty, ses)
+			}
+		}
+		w.delayed, w.delayedTaken = nil, now
+	}
+	return dirty, echoes
+}
+
+// find returns the session that noted an undelivered key last.
+func (w *changeQueue) find(key session.EchoKey) (session.ID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, echoes := range w.heldByRequest {
+		if id, ok := newestSession(echoes, key); ok {
+			return id, true
+		}
+	}
+	if id, ok := newestSession(w.echoes, key); ok {
+		return id, true
+	}
+	for _, f := range slices.Backward(w.undelivered.flushes) {
+		if id, ok := newestSession(f.echoes, key); ok {
+			return id, true
+		}
+	}
+	return session.ID{}, false
+}
+
+// findAll returns the sessions of an undelivered key, newest first.
+func (w *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []session.Echo
+	add := func(echoes []session.Echo) {
+		for i := range echoes {
+			if echoes[i].Key == key {
+				found = append(found, echoes[i])
+			}
+		}
+	}
+	for _, echoes := range w.heldByRequest {
+		add(echoes)
+	}
+	add(w.echoes)
+	for _, f := range w.undelivered.flushes {
+		add(f.echoes)
+	}
+	slices.SortStableFunc(found, func(a, b session.Echo) int { return b.At.Compare(a.At) })
+	for i := range found {
+		if !slices.Contains(ids, found[i].ID) {
+			ids = append(ids, found[i].ID)
+		}
+	}
+	return ids
+}
+
+// newestSession returns the session of the last echo with a key.
+func newestSession(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
+	for _, e := range slices.Backward(echoes) {
+		if e.Key == key {
+			return e.ID, true
+		}
+	}
+	return session.ID{}, false
+}
+
+// forget drops the selected keys.
+func (w *changeQueue) forget(selects func(session.Echo) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.echoes = slices.DeleteFunc(w.echoes, selects)
+	w.undelivered.forget(selects)
+	w.forgetHeld(selects)
+}
+
+// dropHeldBefore drops the held keys that are older than a time. The request of such a key has ended
+// without ReleaseKeys.
+func (w *changeQueue) dropHeldBefore(before time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
+}
+
+// forgetHeld drops the selected held keys. The caller holds mu.
+func (w *changeQueue) forgetHeld(selects func(session.Echo) bool) {
+	for request, echoes := range w.heldByRequest {
+		remaining := slices.DeleteFunc(echoes, selects)
+		w.heldCount -= len(echoes) - len(remaining)
+		if w.heldByRequest[request] = remaining; len(remaining) == 0 {
+			delete(w.heldByRequest, request)
+		}
+	}
+}
+
+// undeliveredKeys holds the keys of flushes that the backend does not have yet. The backend cannot
+// find the sessions of these keys.
+type undeliveredKeys struct {
+	flushes []flushKeys
+	count   int // keys
+}
+
+type flushKeys struct {
+	flush  int64
+	echoes []session.Echo
+}
+
+// add stores the keys of a flush, and drops the keys of delivered flushes.
+func (m *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
+	m.flushes = slices.DeleteFunc(m.flushes, func(f flushKeys) bool {
+		if f.flush <= delivered {
+			m.count -= len(f.echoes)
+		}
+		return f.flush <= delivered
+	})
+	if len(echoes) > 0 && m.count+len(echoes) <= maxEchoes {
+		m.flushes = append(m.flushes, flushKeys{flush, echoes})
+		m.count += len(echoes)
+	}
+}
+
+// forget drops the selected keys.
+func (m *undeliveredKeys) forget(selects func(session.Echo) bool) {
+	for i := range m.flushes {
+		f := &m.flushes[i]
+		m.count -= len(f.echoes)
+		f.echoes = slices.DeleteFunc(f.echoes, selects)
+		m.count += len(f.echoes)
+	}
+}
