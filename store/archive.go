@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -40,19 +41,40 @@ type Archive struct {
 	reward    feedback.Definition // active definition of the reward
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
+	damaged   func(of session.Ref, err error) // Hooks.Damaged
 }
 
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesSample reports whether a sample has content of an exchange that names an opted-out path.
+// hidesSample reports whether a sample has content of an exchange that names an opted-out path. hidesSample
+// removes words of feedback that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HidesPaths() {
 		return false, nil
 	}
 	list, err := a.exchanges(ctx, m.Tenant, m.ID)
-	return err == nil && o.HidesSample(&m.Sample, list), err
+	if a.isDamaged(m.Tenant, m.ID, err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	row, _, err := a.backend.Session(ctx, m.Tenant, m.ID)
+	return err == nil && !NewLateOptOut(o, &row, list).Sample(&m.Sample), err
+}
+
+// isDamaged reports whether an exchange of a session is damaged, by the error of a read. A list leaves out the
+// content of the session.
+func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
+	if !errors.Is(err, session.ErrDamaged) {
+		return false
+	}
+	if a.damaged != nil {
+		a.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+	}
+	return true
 }
 
 // find returns the stored session with a name, or ErrNoSession.

@@ -34,6 +34,7 @@ type optouts struct {
 func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
 	out := rules != nil && (slices.ContainsFunc(answered, rules.Hits) || rules.Named(x))
+	x.Facts.Paths = rules.PathHash()
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
 			o.recordJudgement(ses, x, out)

@@ -58,7 +58,6 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 // redact replaces secrets and personal data in all texts of an exchange.
 func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
-	x.Facts.Paths = o.rules.Load().PathHash()
 	x.Redact(r)
 	for _, n := range x.Redacted {
 		o.tally.Redactions.Add(int64(n))
@@ -82,6 +81,7 @@ func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.
 			numbers[refOf(x)] = n
 		}
 		redactor.Continue(n)
+		x.Facts.Paths = rules.PathHash()
 		o.redact(redactor, x)
 		kept = append(kept, *x)
 	}

@@ -24,6 +24,9 @@ type Found struct {
 // each non-empty text was found. The result is the hit of the first of these texts.
 func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found, bool, error) {
 	ex, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
+	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -58,6 +58,8 @@ type Hooks struct {
 	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil: not called
 	Erased          func()                           // called when sessions were deleted, on request or by age; nil: not called
 	Kept            func(x *sample.Exchange)         // called for every exchange that is stored, after redaction; must not change x; nil: not called
+	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil: not called.
+	Damaged func(of session.Ref, err error)
 	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)
@@ -97,6 +99,7 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
+		damaged: s.options.Hooks.Damaged,
 	}
 }
 

@@ -172,12 +172,13 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 	if err != nil {
 		return t, nil, err
 	}
-	t.Rewarded = a.rewardOf(&l, entries)
 	ex, err := a.exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
 	}
-	hidden := a.optOut.Load().Hidden(ex)
+	late := NewLateOptOut(a.optOut.Load(), &l.Row, ex)
+	t.Rewarded = a.rewardOf(&l, late.Feedback(entries))
+	hidden := late.hidden
 	if len(ex) > 0 && ex[0].Turn <= 1 && hidden[0] {
 		t.Task = "" // the words of a hidden exchange
 	}

@@ -103,7 +103,7 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.PermittedStreams(source, db, optOut), Group: f.lake.group, Place: place,
+		Source: server.PermittedStreams(source, db, optOut, w.tools.Damaged), Group: f.lake.group, Place: place,
 		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
 		Now: w.tools.Now, Pause: server.Pause,
 		Report: func(text string) { fmt.Fprintln(w.err, "precept: "+text) },

@@ -25,6 +25,7 @@ import (
 
 	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/internal/session"
 )
 
 // Exit codes, see the package documentation.
@@ -62,7 +63,12 @@ func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http logs unsolicited bytes of an upstream: model output, or a key
 	w := &invocation{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
-		Now: time.Now, Random: rand.Reader,
+		Now: time.Now, Random: rand.Reader, Damaged: server.DamageReport(func(of session.Ref, err error) {
+			fmt.Fprintf(
+				os.Stderr, "precept: session %s of tenant %s has a damaged exchange, and its content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
+				of.ID, of.Tenant, err,
+			)
+		}),
 	}}
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")

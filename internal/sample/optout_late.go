@@ -87,8 +87,10 @@ func (e *Exchange) repeated(before *Reply) int {
 }
 
 // HidesSample reports whether a sample has content of a hidden exchange. list has the stored exchanges of
-// the session. The words of a sample decide where its exchanges are no longer stored.
-func (o *OptOut) HidesSample(m *Sample, list []Exchange) bool {
+// the session. A sample of an exchange that left the store is hidden, because the paths in its calls are
+// unknown, unless judged is true: the present patterns judged every exchange of the session when it was
+// stored.
+func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	if !o.HidesPaths() {
 		return false
 	}
@@ -100,13 +102,18 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange) bool {
 		}
 	}
 	ids := m.eventIDs()
-	if len(ids) == 0 || len(ids) >= mostEventIDs {
-		return len(hidden) > 0 || o.hitsSample(m)
+	if len(ids) == 0 || len(ids) >= mostEventIDs { // the sample may have exchanges that it does not name
+		if len(hidden) > 0 || o.hitsSample(m) {
+			return true
+		}
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return hidden[id] }) {
 		return true
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return !stored[id] }) && o.hitsSample(m)
+	if len(list) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !stored[id] }) {
+		return false
+	}
+	return !judged || o.hitsSample(m)
 }
 
 // hitsSample reports whether a text of a sample names a path.

@@ -59,25 +59,29 @@ func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// A sample is hidden if one of its exchanges is hidden. The words of the sample decide if its exchanges have
-// left the store.
+// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that have left the store is
+// hidden unless the present patterns judged the session; then the words of the sample decide.
 func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 	t.Parallel()
 	o, list := optOut(t, "*.env"), conversation("chat", true)
 	for name, c := range map[string]struct {
-		ids   any
-		list  []sample.Exchange
-		input string
-		want  bool
+		ids    any
+		list   []sample.Exchange
+		input  string
+		judged bool
+		want   bool
 	}{
-		"a hidden exchange":             {[]any{"1", "2"}, list, "", true},
-		"no hidden exchange":            {[]any{"1", "4"}, list, "", false},
-		"no ids":                        {nil, list, "", true},
-		"left the store, with the path": {[]any{"7"}, nil, "cat prod.env", true},
-		"left the store":                {[]any{"7"}, nil, "cat notes.txt", false},
+		"a hidden exchange":                      {[]any{"1", "2"}, list, "", true, true},
+		"no hidden exchange":                     {[]any{"1", "4"}, list, "", false, false},
+		"no ids":                                 {nil, list, "", false, true},
+		"left the store, judged, with the path":  {[]any{"7"}, nil, "cat prod.env", true, true},
+		"left the store, judged":                 {[]any{"7"}, nil, "cat notes.txt", true, false},
+		"left the store, not judged":             {[]any{"7"}, nil, "cat notes.txt", false, true},
+		"no ids, left the store, not judged":     {nil, nil, "cat notes.txt", false, true},
+		"an exchange left the store, not judged": {[]any{"1", "7"}, list, "", false, true},
 	} {
 		m := sample.Sample{Input: map[string]any{"user_text": c.input}, Meta: map[string]any{"source_event_ids": c.ids}}
-		if got := o.HidesSample(&m, c.list); got != c.want {
+		if got := o.HidesSample(&m, c.list, c.judged); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
@@ -88,7 +92,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)
 	var none *sample.OptOut
-	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list) {
+	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
 		t.Error("nil hides content")
 	}
 	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {

@@ -32,7 +32,11 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	if best == nil {
 		return Unrated(), NotReviewed
 	}
-	return best.feedback(count), best.human()
+	said := *best
+	if said.Turn != 0 && h.rated(&said) < 0 { // the words may be about a turn that opted out
+		said.Comment, said.Correction, said.Details = "", nil, nil
+	}
+	return said.feedback(count), said.human()
 }
 
 func rank(r *Rating) int {

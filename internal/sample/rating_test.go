@@ -2,6 +2,7 @@ package sample_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -173,5 +174,30 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 		if !found {
 			t.Errorf("%s: no error_correction", name)
 		}
+	}
+}
+
+// The words of feedback on a turn that is missing, because it opted out, do not get into a sample. The score does.
+func TestWordsOfFeedbackOnAMissingTurnAreInNoSample(t *testing.T) {
+	t.Parallel()
+	s := sample.Session{
+		Tenant: "t", ID: "s",
+		Exchanges: []sample.Exchange{
+			{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix it"}`)}, Reply: sample.Reply{Calls: []sample.Call{{ID: "c", Name: "bash", Args: `{"command":"make"}`}}}},
+			{Turn: 3, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"tool","tool_call_id":"c","content":"ok"}`)}, Reply: sample.Reply{Text: "done"}},
+		},
+		Ratings: []sample.Rating{{Source: "user", Type: "score", Score: 0.25, Turn: 2, Comment: "canary", Correction: json.RawMessage(`"canary"`), Details: json.RawMessage(`"canary"`)}},
+	}
+	rated := 0
+	for _, m := range sample.Build(s) {
+		if text := fmt.Sprint(m); strings.Contains(text, "canary") {
+			t.Errorf("got %s, want no words of the feedback", text)
+		}
+		if m.Feedback.Details["score"] == 0.25 {
+			rated++
+		}
+	}
+	if rated == 0 {
+		t.Error("got no sample with the score")
 	}
 }

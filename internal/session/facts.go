@@ -18,6 +18,9 @@ const (
 	maxFactBytes = 100     // bytes of an entry; a longer entry is left out
 )
 
+// mixedPaths is no value of sample.OptOut.PathHash.
+const mixedPaths = "mixed"
+
 // Facts describe the stored exchanges of a session, so that a list reads rows and no exchanges. Only
 // the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
 // release has no facts.
@@ -25,7 +28,7 @@ type Facts struct {
 	Turns  int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest int       `json:"newest,omitempty"` // newest described turn
 	Task   string    `json:"task,omitempty"`   // first words of the user
-	Paths  string    `json:"paths,omitempty"`  // sample.OptOut.PathHash of the patterns that judged the turn of Task
+	Paths  string    `json:"paths,omitempty"`  // sample.OptOut.PathHash of the patterns that judged all described turns; mixedPaths: several did
 	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
 	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
 	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent
@@ -53,12 +56,18 @@ func FirstWords(req *wire.Request) string {
 
 // Add adds a redacted exchange to the facts. The turn and the errors of a repeated request count once.
 func (f *Facts) Add(x *sample.Exchange) {
+	switch {
+	case f.Turns == 0:
+		f.Paths = x.Facts.Paths
+	case f.Paths != x.Facts.Paths:
+		f.Paths = mixedPaths
+	}
 	fresh := x.Turn > f.Newest
 	if fresh {
 		f.Turns, f.Newest = f.Turns+1, x.Turn
 	}
 	if x.Turn <= 1 && f.Task == "" {
-		f.Task, f.Paths = headline(x.Facts.Task), x.Facts.Paths
+		f.Task = headline(x.Facts.Task)
 	}
 	for i := range x.Reply.Calls {
 		f.Tools = addFact(f.Tools, x.Reply.Calls[i].Name)

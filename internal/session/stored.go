@@ -22,6 +22,8 @@ var (
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrDiskFull means that the local disk of the store has no room.
 	ErrDiskFull = errors.New("the disk is full")
+	// ErrDamaged means that a stored value cannot be read, now and later.
+	ErrDamaged = errors.New("a stored value is damaged")
 	// ErrParkingFull means that too much early feedback waits for its exchanges.
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )

@@ -28,7 +28,7 @@ var (
 	// ErrACL reports that the user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
-	ErrCorrupt = errors.New("a value in Redis was not written by precept")
+	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 	// ErrURL reports an invalid address of Redis, or an invalid parameter in the address.

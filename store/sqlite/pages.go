@@ -249,7 +249,7 @@ func (c *conn) decode(doc []byte, to any) {
 }
 
 func damaged(err error) error {
-	return fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+	return fmt.Errorf("%w: %w: a document in it does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
 // place is the position after the last entry of a page: its time and its row number.

@@ -88,7 +88,7 @@ func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: permittedSource{st, permit{st, optOut}}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: permittedSource{st, newPermit(st, optOut, w.Damaged)}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: w.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{

@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/cmd/precept/lake"
 	"precept/configs"
 	"precept/distill"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/store"
 )
 
 // OptOutOf returns the opt-outs of a configuration.
@@ -19,14 +22,25 @@ func OptOutOf(cfg *configs.Config) (*sample.OptOut, error) {
 // sessionSource is a store of sessions with exchanges.
 type sessionSource interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
 // permit removes the content that opted out after it was stored. Each way out of the store reads through
 // a permit: exports, the lake, the distiller, backtests and scans.
 type permit struct {
-	from   sessionSource
-	optOut func() *sample.OptOut
+	from    sessionSource
+	optOut  func() *sample.OptOut
+	damaged func(of session.Ref, err error) // called for a session with a damaged exchange, whose content is left out
+}
+
+// newPermit returns a permit. damaged may be nil.
+func newPermit(from sessionSource, optOut func() *sample.OptOut, damaged func(session.Ref, error)) permit {
+	if damaged == nil {
+		damaged = func(session.Ref, error) {}
+	}
+	return permit{from, optOut, damaged}
 }
 
 // EachSession visits the sessions whose tenant and agent did not opt out.
@@ -52,18 +66,46 @@ func (p permit) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 		return nil, nil
 	}
 	list, err := p.from.Exchanges(ctx, tenant, id)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, session.ErrDamaged) {
+		p.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+		return nil, nil
 	}
-	return o.Visible(list), nil
+	return o.Visible(list), err
 }
 
-// samples returns a filter of samples. The samples of a session follow each other, so the filter keeps the
-// exchanges of the last session.
-func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
-	var tenant string
-	var id session.ID
+// Feedback returns the feedback on a session, without words that may be about a turn that opted out.
+func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	entries, err := p.from.Feedback(ctx, tenant, id)
+	if err != nil || len(entries) == 0 {
+		return entries, err
+	}
+	late, err := p.late(ctx, tenant, id)
+	if err != nil || late == nil {
+		return nil, err
+	}
+	return late.Feedback(entries), nil
+}
+
+// late returns the later opt-outs of a session; nil: an exchange of the session is damaged.
+func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
+	o := p.optOut()
 	var list []sample.Exchange
+	var err error
+	if o.HidesPaths() {
+		if list, err = p.from.Exchanges(ctx, tenant, id); errors.Is(err, session.ErrDamaged) {
+			p.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+			return nil, nil //nolint:nilnil // the content of the session is left out
+		}
+	}
+	row, _, failed := p.from.Session(ctx, tenant, id)
+	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
+}
+
+// samples returns a filter of samples. The filter removes words of feedback that may be about a turn that opted
+// out. The samples of a session follow each other, so the filter keeps the opt-outs of the last session.
+func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
+	var of session.Ref
+	var late *store.LateOptOut
 	return func(ctx context.Context, s *session.StoredSample) (bool, error) {
 		o := p.optOut()
 		if o.Hides(s.Tenant, s.Agent) {
@@ -72,14 +114,14 @@ func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (pe
 		if !o.HidesPaths() {
 			return true, nil
 		}
-		if list == nil || tenant != s.Tenant || id != s.ID {
-			var err error
-			if list, err = p.from.Exchanges(ctx, s.Tenant, s.ID); err != nil {
+		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); of != ref {
+			l, err := p.late(ctx, s.Tenant, s.ID)
+			if err != nil {
 				return false, err
 			}
-			tenant, id = s.Tenant, s.ID
+			late, of = l, ref
 		}
-		return !o.HidesSample(&s.Sample, list), nil
+		return late != nil && late.Sample(&s.Sample), nil
 	}
 }
 
@@ -101,9 +143,9 @@ type permittedEvidence struct {
 }
 
 // Permitted returns the content of a store that did not opt out until now. optOut returns the present
-// opt-outs.
-func Permitted(e Evidence, optOut func() *sample.OptOut) Evidence {
-	return permittedEvidence{e, permit{e, optOut}}
+// opt-outs. damaged is called for a session with a damaged exchange, whose content is left out; nil: not called.
+func Permitted(e WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
+	return permittedEvidence{e, newPermit(e, optOut, damaged)}
 }
 
 // EachSession implements Evidence.
@@ -114,6 +156,11 @@ func (e permittedEvidence) EachSession(ctx context.Context, tenant string, since
 // Exchanges implements Evidence.
 func (e permittedEvidence) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return e.permit.Exchanges(ctx, tenant, id)
+}
+
+// Feedback implements Evidence.
+func (e permittedEvidence) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return e.permit.Feedback(ctx, tenant, id)
 }
 
 // EachSample implements Evidence.
@@ -137,6 +184,11 @@ func (s permittedStore) Exchanges(ctx context.Context, tenant string, id session
 	return s.permit.Exchanges(ctx, tenant, id)
 }
 
+// Feedback implements Evidence.
+func (s permittedStore) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return s.permit.Feedback(ctx, tenant, id)
+}
+
 // EachSample implements Evidence.
 func (s permittedStore) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return s.permit.eachSample(ctx, s.Stored, tenant, since, until, fn)
@@ -158,6 +210,11 @@ func (d permittedSource) Exchanges(ctx context.Context, tenant string, id sessio
 	return d.permit.Exchanges(ctx, tenant, id)
 }
 
+// Feedback implements distill.Source.
+func (d permittedSource) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return d.permit.Feedback(ctx, tenant, id)
+}
+
 // permittedStreams is the source of a lake behind a permit.
 type permittedStreams struct {
 	lake.Source
@@ -165,8 +222,8 @@ type permittedStreams struct {
 }
 
 // PermittedStreams returns the samples of a store that did not opt out until now.
-func PermittedStreams(from lake.Source, exchanges Evidence, optOut func() *sample.OptOut) lake.Source {
-	return permittedStreams{from, permit{exchanges, optOut}}
+func PermittedStreams(from lake.Source, exchanges WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
+	return permittedStreams{from, newPermit(exchanges, optOut, damaged)}
 }
 
 // SamplesAfter implements lake.Source.

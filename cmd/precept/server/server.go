@@ -22,6 +22,7 @@ import (
 	"precept/bandit/report"
 	"precept/configs"
 	"precept/inject/rules"
+	"precept/internal/session"
 	"precept/proxy"
 )
 
@@ -39,6 +40,9 @@ const (
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
+	// Damaged is called when a reader leaves out the content of a session, because one of its exchanges is damaged;
+	// nil: not called.
+	Damaged func(of session.Ref, err error)
 }
 
 // Options configure a server.

@@ -132,15 +132,16 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 // evidence returns the backend for readers, without the content that opted out; ok is false if precept runs
 // from memory.
 func (s *services) evidence() (e Evidence, ok bool) {
-	if e, ok = s.backend.(Evidence); ok {
-		e = Permitted(cachedEvidence{e, s.store}, s.store.OptOut)
+	whole, ok := s.backend.(WholeEvidence)
+	if ok {
+		e = Permitted(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
 	}
 	return e, ok
 }
 
 // cachedEvidence reads exchanges through the cache of the store.
 type cachedEvidence struct {
-	Evidence
+	WholeEvidence
 	store *store.Store
 }
 

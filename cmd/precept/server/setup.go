@@ -39,6 +39,12 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
 	failures := &failures{log: log, metrics: metrics, quiet: newLimiter(tools.Now)}
+	tools.Damaged = DamageReport(func(of session.Ref, err error) {
+		log.Warn(
+			"a session has a damaged exchange; pages and exports leave out its content; delete the session with precept forget",
+			"tenant", of.Tenant, "session", of.ID, "error", err,
+		)
+	})
 
 	// Lock the data directory, so that no second precept writes into the directory. precept also
 	// starts with a directory that cannot be written, for example on a full disk, because the
@@ -87,6 +93,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	hooks := &storeOptions.Hooks
 	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
+	hooks.Damaged = tools.Damaged
 	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
 	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {

@@ -41,6 +41,12 @@ type Evidence interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
+// WholeEvidence is an Evidence with the content that opted out, and with the rows that say so.
+type WholeEvidence interface {
+	Evidence
+	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+}
+
 // Walker visits the stored samples and sessions, the oldest first.
 type Walker interface {
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -74,7 +80,7 @@ func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, er
 	if err != nil {
 		return nil, err
 	}
-	return permittedStore{st, permit{st, func() *sample.OptOut { return optOut }}}, nil
+	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, w.Damaged)}, nil
 }
 
 // OpenWhole opens the configured store for reading its counters and its notes, which contain no content.

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// LateOptOut applies the opt-outs by path that came after a session was stored to the content of the
+// session.
+type LateOptOut struct {
+	rules  *sample.OptOut
+	list   []sample.Exchange
+	hidden []bool // by exchange
+	// judged reports that the present patterns judged every exchange of the session when it was stored, so that
+	// the exchanges that left the store name no opted-out path.
+	judged bool
+	rec    *session.Record // nil: the row is missing or cannot be read
+}
+
+// NewLateOptOut returns the opt-outs of a session with its row and all its stored exchanges.
+func NewLateOptOut(rules *sample.OptOut, row *session.Row, list []sample.Exchange) *LateOptOut {
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		rec = nil
+	}
+	return &LateOptOut{
+		rules: rules, list: list, hidden: rules.Hidden(list), rec: rec,
+		judged: !rules.HidesPaths() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
+	}
+}
+
+// Sample reports whether a sample may leave the store. Sample removes the words of feedback that may be about
+// a hidden exchange.
+func (l *LateOptOut) Sample(m *sample.Sample) bool {
+	if l.rules.HidesSample(m, l.list, l.judged) {
+		return false
+	}
+	if _, ok := m.Feedback.Details["turn"]; !ok && l.hidesSome() {
+		m.Feedback.Details = maps.Clone(m.Feedback.Details)
+		for _, words := range []string{"comment", "correction", "details"} {
+			delete(m.Feedback.Details, words)
+		}
+	}
+	return true
+}
+
+// Feedback returns the feedback of the session without the words that may be about an opted-out turn. Scores
+// stay: the reward contains them.
+func (l *LateOptOut) Feedback(entries []feedback.Entry) []feedback.Entry {
+	out := slices.Clone(entries)
+	for i := range out {
+		e := &out[i]
+		if e.Turn == 0 && (l.hidesSome() || l.rec != nil && len(l.rec.OptOut.Turns) > 0) || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
+			e.Comment, e.Correction, e.Details = "", nil, nil
+		}
+	}
+	return out
+}
+
+// hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be.
+func (l *LateOptOut) hidesSome() bool {
+	if some := slices.Contains(l.hidden, true); some || l.judged {
+		return some
+	}
+	turns := map[int]bool{}
+	for i := range l.list {
+		turns[l.list[i].Turn] = true
+	}
+	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
+}
+
+// hidesTurn reports whether a turn is hidden, or may be because its exchange left the store.
+func (l *LateOptOut) hidesTurn(turn int) bool {
+	stored := false
+	for i := range l.list {
+		if l.list[i].Turn == turn {
+			if stored = true; l.hidden[i] {
+				return true
+			}
+		}
+	}
+	return !stored && (!l.judged || l.rec != nil && slices.Contains(l.rec.OptOut.Turns, turn))
+}

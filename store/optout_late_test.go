@@ -1,0 +1,116 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/bandit/feedback"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// The page of a session shows the scores of all feedback, and the words of feedback on visible turns only. The
+// words of feedback on the session may be about any turn.
+func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		optOut *sample.OptOut
+		want   string // comments that are visible
+	}{
+		"no opt-out":           {nil, "on 1|on 2|on the session"},
+		"a path of no turn":    {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
+		"a path of the turn 2": {optOutOf(t, "*.env"), "on 1"},
+		"a path of no call":    {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
+	} {
+		r := newRig(t, nil)
+		v := r.converse("s")
+		v.turn(1, nil)
+		v.turn(2, readsEnv)
+		for i, about := range []string{"1", "2", "the session"} {
+			e := feedback.Entry{
+				ID: fmt.Sprint("f", i), At: r.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeCorrection, Score: 0.5, Tier: 1,
+				Comment: "on " + about, Correction: json.RawMessage(`"8"`), Details: json.RawMessage(`{"a":1}`), Turn: i + 1,
+			}
+			if i == 2 {
+				e.Turn = 0
+			}
+			r.tell(us, v.id, e)
+		}
+		v.deliverAll()
+		r.store.SetOptOut(c.optOut)
+		tr, err := r.archive.Transcript(t.Context(), us, "s", 0)
+		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
+			t.Fatalf("%s: got %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
+		}
+		var seen []string
+		for _, x := range tr.Rewarded.Sources {
+			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
+				t.Errorf("%s: got the source %+v, want all words or none", name, x)
+			}
+			if x.Comment != "" {
+				seen = append(seen, x.Comment)
+			}
+		}
+		if got := strings.Join(seen, "|"); got != c.want {
+			t.Errorf("%s: got the comments %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Feedback on a turn that is no longer stored keeps its words if the present patterns judged the whole session.
+func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
+	t.Parallel()
+	out := optOutOf(t, "*.env")
+	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
+	for name, c := range map[string]struct {
+		facts  session.Facts
+		hidden []int
+		want   string
+	}{
+		"judged by these patterns":   {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
+		"judged by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
+		"judged by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
+		"a row of an older release":  {session.Facts{}, nil, "||"},
+		"the turn 2 opted out":       {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
+	} {
+		rec := &session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: us}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
+		rec.OptOut.Turns = c.hidden
+		row, err := rec.Row(func(text string) (string, bool) { return text, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, e := range store.NewLateOptOut(out, &row, nil).Feedback(entries) {
+			said = append(said, e.Comment)
+		}
+		if got := strings.Join(said, "|"); got != c.want {
+			t.Errorf("%s: got the comments %q, want %q", name, got, c.want)
+		}
+	}
+	if entries[0].Comment == "" {
+		t.Error("Feedback changed its argument")
+	}
+}
+
+// A sample of visible turns loses the words of feedback on the session, which may be about a hidden turn.
+func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
+	t.Parallel()
+	out := optOutOf(t, "*.env")
+	list := []sample.Exchange{{ID: "1", Turn: 1}, {ID: "2", Turn: 2}}
+	readsEnv(&list[1])
+	for turn, want := range map[int]string{0: "", 1: "well done"} {
+		m := sample.Sample{Meta: map[string]any{"source_event_ids": []string{"1"}}, Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
+		if turn > 0 {
+			m.Feedback.Details["turn"] = turn
+		}
+		if !store.NewLateOptOut(out, &session.Row{}, list).Sample(&m) {
+			t.Errorf("turn %d: the sample of the visible turn is hidden", turn)
+		}
+		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
+			t.Errorf("turn %d: got the details %v, want the score and the comment %q", turn, m.Feedback.Details, want)
+		}
+	}
+}
