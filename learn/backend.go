@@ -30,14 +30,14 @@ type Recorder interface {
 	WithDeliveryPaused(f func())
 	// Undelivered returns the sessions with data that the backend does not have yet. ok is false if
 	// the recorder does not know the sessions. Undelivered is called inside of WithDeliveryPaused.
-	Undelivered() (of map[session.Ref]bool, ok bool)
+	Undelivered() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of sessions that close.
 type Exchanges interface {
 	// ExchangesAtClosing returns the exchanges of a session with the given number of stored exchanges.
 	// ExchangesAtClosing is called inside of Recorder.WithDeliveryPaused.
-	ExchangesAtClosing(ctx context.Context, of session.Ref, stored int) ([]sample.Exchange, error)
+	ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
 // Touches hold the sessions to correct: sessions with new feedback, or with a failed correction.
@@ -60,7 +60,7 @@ type (
 		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 	}
-	numbers interface {
+	counterStore interface {
 		counts
 		published
 	}
@@ -70,7 +70,7 @@ type (
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 	}
 	settler interface {
-		SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
+		SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, state int64, err error)
 		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 	}
@@ -83,7 +83,7 @@ type (
 		settler
 		leftovers
 	}
-	tellers interface {
+	memberReader interface {
 		session.Finder
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	}
@@ -95,9 +95,9 @@ type (
 
 // Backend is the store behind a Learner.
 type Backend interface {
-	numbers
+	counterStore
 	closings
-	tellers
+	memberReader
 	writer
 	guard.Marks
 }
@@ -109,13 +109,13 @@ type Fleet interface {
 	// changed since the last call, without their progress; at the first call all tenants with their
 	// progress.
 	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas that the counters in memory lack: settlements of other replicas since
-	// the last Counters or Changes, as the last Moved has found the settlements, and own settlements
-	// whose answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
+	// Changes returns the deltas that the counters in memory lack: the settlements of other replicas
+	// between the last call of Counters or Changes and the last call of Moved, and own settlements whose
+	// answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// OpenFeedback lists open sessions with all feedback of each session, in the order of the
 	// newest feedback, after a place in that order.
-	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, said [][]feedback.Entry, last string, err error)
+	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
 	// Settled reports which sessions the counters contain.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

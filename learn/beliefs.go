@@ -17,9 +17,9 @@ import (
 // beliefs hold the chooser of each tenant: the counters in memory, the published priors, and the
 // provisional rewards of open sessions (provisional.go).
 type beliefs struct {
-	tools  tools
-	reward string // the definition of reward whose counters are used
-	be     numbers
+	tools   tools
+	reward  string // the definition of reward whose counters are used
+	backend counterStore
 
 	// mu is held while counters change in the backend and in memory, and while memory is rebuilt
 	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
@@ -36,20 +36,20 @@ type beliefs struct {
 	known     knownTenants
 }
 
-func newBeliefs(with tools, reward string, be numbers) *beliefs {
+func newBeliefs(t tools, reward string, backend counterStore) *beliefs {
 	return &beliefs{
-		tools: with, reward: reward, be: be, provisional: openRewards{of: map[string]map[session.ID]openReward{}},
+		tools: t, reward: reward, backend: backend, provisional: openRewards{byTenant: map[string]map[session.ID]openReward{}},
 		positions: map[string]string{}, feedbackPositions: map[string]string{}, tenants: map[string]*tenant{}, order: list.New(),
 	}
 }
 
 // read builds the beliefs of a tenant from the backend alone.
 func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
-	deltas, err := b.be.Counters(ctx, name)
+	deltas, err := b.backend.Counters(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	maxima, err := b.be.Maxima(ctx, name)
+	maxima, err := b.backend.Maxima(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +66,9 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	return t, nil
 }
 
-// adopt makes the published priors active.
+// adopt reads the published priors of a tenant and makes them active in t.
 func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
-	version, data, err := b.be.Priors(ctx, name)
+	version, data, err := b.backend.Priors(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -82,15 +82,15 @@ func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 
 // move runs a step that moves counters in the backend, and repeats the step in memory: provisional
 // rewards of the sessions are removed, and the deltas of each tenant are added.
-func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, deltas map[string][]trial.Delta, err error)) error {
+func (b *beliefs) move(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	of, byTenant, err := step()
+	sessions, byTenant, err := step()
 	if err != nil {
 		return err
 	}
-	for _, at := range of {
-		b.dropProvisional(at)
+	for _, ref := range sessions {
+		b.dropProvisional(ref)
 	}
 	for name, deltas := range byTenant {
 		added := false
@@ -107,29 +107,29 @@ func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, delta
 
 // addSettled adds settled deltas to the beliefs, and publishes maxima and priors. The backend has the
 // deltas already, so a tenant that is read now gets the deltas with its counters. Among many tenants, a
-// tenant without a recent use is read at its next use. Lock b.mu.
+// tenant without a recent use is read at its next use. The caller holds b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
-	if t, read := b.held(name); read {
+	if t, read := b.get(name); read {
 		t.counters.Add(deltas)
 		t.rewards += trial.CountRewards(deltas)
 	} else if b.isCrowded() {
 		return
 	} else if err := b.loadHeld(ctx, name); err != nil {
 		b.tools.failed(label.StepLoad, err)
-		b.of(name) // read again soon
+		b.chooser(name) // read again soon
 		return
 	}
 	b.publish(ctx, name)
 }
 
-// publish stores the raised maxima of a tenant in memory, and new priors after enough rewards. Lock b.mu.
+// publish stores the raised maxima of a tenant in memory, and new priors after enough rewards. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
-	t, read := b.held(name)
+	t, read := b.get(name)
 	if !read {
 		return
 	}
-	if up := t.counters.Maxima(b.tools.now()); len(up) > 0 {
-		if err := b.be.Raise(ctx, name, underDefinition(b.reward, up)); err != nil {
+	if raised := t.counters.Maxima(b.tools.now()); len(raised) > 0 {
+		if err := b.backend.Raise(ctx, name, underDefinition(b.reward, raised)); err != nil {
 			b.tools.failed(label.StepRaise, err)
 		}
 	}
@@ -145,9 +145,9 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	}
 }
 
-// refit fits and publishes the priors of a tenant in memory after enough new rewards. Lock b.mu.
+// refit fits and publishes the priors of a tenant in memory after enough new rewards. The caller holds b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
-	t, read := b.held(name)
+	t, read := b.get(name)
 	if !read || t.rewards < bandit.RefitEvery {
 		return
 	}
@@ -160,7 +160,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.tools.failed(label.StepRefit, err)
 		return
 	}
-	ok, err := b.be.PutPriors(ctx, name, t.version, data)
+	ok, err := b.backend.PutPriors(ctx, name, t.version, data)
 	if err != nil {
 		b.tools.failed(label.StepRefit, err)
 		return
@@ -177,12 +177,12 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 
 // loadSome reads the counters of the first tenants. The counters of other tenants are read at the first use.
 func (b *beliefs) loadSome(ctx context.Context) error {
-	names, err := b.be.Tenants(ctx)
+	names, err := b.backend.Tenants(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range names[:min(len(names), 2)] {
-		b.see(name)
+		b.noteTenant(name)
 	}
 	for _, name := range names[:min(len(names), tenantsAtStart)] {
 		var t *tenant
@@ -193,14 +193,14 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.put(name, t)
+		b.replace(name, t)
 	}
 	return nil
 }
 
-// follow adds the changes by other replicas to a tenant in memory, or reads the tenant again, unless
-// memory already has the counters of this position. settled reports which sessions another replica has
-// closed: provisional rewards of these sessions are removed.
+// follow adds the changes by other replicas to a tenant in memory, or reads the tenant again. A tenant
+// whose counters in memory have the position already stays unchanged. settled reports which sessions
+// another replica has closed: follow removes the provisional rewards of these sessions.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +216,7 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 		if err != nil {
 			return err
 		}
-		b.put(name, loaded)
+		b.replace(name, loaded)
 	}
 	if ids := b.dueBy(name, b.tools.now()); len(ids) > 0 {
 		known, err := settled(ids)
@@ -234,14 +234,14 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 }
 
 // addChanges adds the changes by other replicas to the counters of a tenant in memory, and reads maxima
-// and priors. added is false if the counters must be read from the backend. Lock b.mu.
+// and priors. added is false if the counters must be read from the backend. The caller holds b.mu.
 func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tenant string) ([]trial.Delta, bool)) (added bool, err error) {
 	_, followed := b.positions[name]
-	t, read := b.held(name)
+	t, read := b.get(name)
 	if !followed || !read {
 		return false, nil
 	}
-	maxima, err := b.be.Maxima(ctx, name)
+	maxima, err := b.backend.Maxima(ctx, name)
 	if err != nil {
 		return false, err
 	}
@@ -272,7 +272,7 @@ func (b *beliefs) feedbackPosition(name string) string {
 	return b.feedbackPositions[name]
 }
 
-// setFeedbackPosition stores the place.
+// setFeedbackPosition stores the place that feedbackPosition returns.
 func (b *beliefs) setFeedbackPosition(name, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

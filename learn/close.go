@@ -30,7 +30,7 @@ type closer struct {
 	tools    tools
 	recorder Recorder
 	memory   Memory
-	be       closings
+	backend  closings
 	touches  Touches
 	beliefs  *beliefs
 	open     *provisional
@@ -45,9 +45,9 @@ type closer struct {
 	unsampledAt time.Time
 }
 
-// tick returns the interval in which due sessions are closed: a tenth of the closing age, between
+// closeEvery returns the interval in which due sessions are closed: a tenth of the closing age, between
 // 100 ms and 10 s.
-func (c *closer) tick() time.Duration {
+func (c *closer) closeEvery() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
@@ -59,7 +59,7 @@ func (c *closer) closeDue(ctx context.Context) {
 			return // data of a session may still wait in the outbox, or wait for a failed backend
 		}
 		if c.closeAll(ctx) {
-			c.open.expire(c.tick())
+			c.open.expire(c.closeEvery())
 			c.tools.guard.Step(label.StepRecall, func() { c.open.recall(ctx) })
 		}
 		c.pickUp(ctx)
@@ -74,7 +74,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 		return
 	}
 	c.unsampledAt = now.Add(unsampledEvery)
-	n, err := c.be.Unsampled(ctx)
+	n, err := c.backend.Unsampled(ctx)
 	if err != nil {
 		c.tools.failed(label.StepCount, err)
 		return
@@ -82,11 +82,11 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.tally.Unsampled.Store(n)
 }
 
-// closeAll reports whether it has found all due sessions.
+// closeAll closes the due sessions in batches, and reports whether the backend listed all of them.
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
-		rows, err := c.be.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatch)
+		rows, err := c.backend.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatch)
 		if err != nil {
 			c.tools.failed(label.StepClose, err)
 			return false
@@ -96,11 +96,11 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		units := c.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
-			at := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[at] || c.tools.guard.IsAside(at) || units[at] && c.inGrace(&rows[i]) {
+			ref := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
+			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.inGrace(&rows[i]) {
 				continue
 			}
-			c.tools.guard.On(label.StepClose, at, "", func() {
+			c.tools.guard.On(label.StepClose, ref, "", func() {
 				if st := c.prepare(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}
@@ -118,10 +118,10 @@ func (c *closer) closeAll(ctx context.Context) bool {
 // unitsOf returns the units of sessions with data that the backend does not have yet.
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
-	for at := range waiting {
-		if rec := c.memory.Snapshot(at); rec != nil {
+	for ref := range waiting {
+		if rec := c.memory.Snapshot(ref); rec != nil {
 			if id, ok := rec.UnitID(); ok {
-				units[session.Ref{Tenant: at.Tenant, ID: id}] = true
+				units[session.Ref{Tenant: ref.Tenant, ID: id}] = true
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		}
 		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
 	}
-	entries, state, err := c.be.SessionFeedback(ctx, row.Tenant, row.ID)
+	entries, state, err := c.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		c.tools.failed(label.StepClose, err)
 		return nil
@@ -153,7 +153,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	deltas := atClosing(c.beliefs.ofClosing(row.Tenant), rec, out)
+	deltas := atClosing(c.beliefs.chooserAtClosing(row.Tenant), rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		c.tools.failed(label.StepEncode, err)
@@ -186,20 +186,20 @@ func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []t
 	return deltas
 }
 
-// mostChanged bounds the list of changed tenants.
-const mostChanged = 4096
+// maxChanged bounds the list of changed tenants.
+const maxChanged = 4096
 
 // changedTenants are the tenants with settled sessions since the last call of take.
 type changedTenants struct {
-	mu    sync.Mutex
-	names map[string]bool
-	more  bool // the list is incomplete
+	mu         sync.Mutex
+	names      map[string]bool
+	incomplete bool // the list is incomplete
 }
 
 func (c *changedTenants) add(tenant string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.more = c.more || len(c.names) >= mostChanged; c.more {
+	if c.incomplete = c.incomplete || len(c.names) >= maxChanged; c.incomplete {
 		return
 	}
 	if c.names == nil {
@@ -212,7 +212,7 @@ func (c *changedTenants) add(tenant string) {
 func (c *changedTenants) take() (names []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names, ok = slices.Sorted(maps.Keys(c.names)), !c.more
-	c.names, c.more = nil, false
+	names, ok = slices.Sorted(maps.Keys(c.names)), !c.incomplete
+	c.names, c.incomplete = nil, false
 	return names, ok
 }

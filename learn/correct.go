@@ -26,12 +26,12 @@ func (c *closer) resettle(ctx context.Context) {
 
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*settling, 0, len(touched))
-	for at := range touched {
-		if c.tools.guard.IsAside(at) {
+	for ref := range touched {
+		if c.tools.guard.IsAside(ref) {
 			continue
 		}
-		c.tools.guard.On(label.StepCorrect, at, "", func() {
-			if st := c.correct(ctx, at); st != nil {
+		c.tools.guard.On(label.StepCorrect, ref, "", func() {
+			if st := c.correct(ctx, ref); st != nil {
 				work = append(work, st)
 			}
 		})
@@ -64,7 +64,7 @@ func (c *closer) pickUp(ctx context.Context) {
 	if now.Before(c.pickUpAt) {
 		return
 	}
-	list, err := c.be.Unsettled(ctx, closeBatch)
+	list, err := c.backend.Unsettled(ctx, closeBatch)
 	if err != nil {
 		c.tools.failed(label.StepPickUp, err)
 		return
@@ -79,41 +79,41 @@ func (c *closer) pickUp(ctx context.Context) {
 }
 
 // correct returns the settlement that replaces the applied reward of a closed session by the reward
-// of today, nil without a change. A failed correction is tried again.
-func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
-	again := func(err error) *settling {
+// of all present feedback, nil for an open session and after an error. A failed correction is repeated.
+func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
+	retry := func(err error) *settling {
 		c.tools.failed(label.StepCorrect, err)
-		c.touches.Touch(at.Tenant, at.ID)
+		c.touches.Touch(ref.Tenant, ref.ID)
 		return nil
 	}
-	old, err := c.be.Applied(ctx, at.Tenant, at.ID)
+	old, err := c.backend.Applied(ctx, ref.Tenant, ref.ID)
 	if err != nil {
-		return again(err)
+		return retry(err)
 	}
-	if err := c.units.passToMembers(ctx, at); err != nil {
-		return again(err)
+	if err := c.units.passToMembers(ctx, ref); err != nil {
+		return retry(err)
 	}
 	if old.Version == 0 { // still open: counted at closing
-		c.open.learn(ctx, at)
+		c.open.learn(ctx, ref)
 		return nil
 	}
-	entries, state, err := c.be.SessionFeedback(ctx, at.Tenant, at.ID)
+	entries, state, err := c.backend.SessionFeedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
-		return again(err)
+		return retry(err)
 	}
 	var a trial.Assignment
-	def, err := defined(old.Frozen, &a)
+	def, err := decodeFrozen(old.Frozen, &a)
 	if err != nil {
 		c.tools.failed(label.StepDecode, err)
 		return nil
 	}
-	counted, err := c.inTimeOf(ctx, at, entries, def.CloseAfter)
+	counted, err := c.inTimeOf(ctx, ref, entries, def.CloseAfter)
 	if err != nil {
-		return again(err)
+		return retry(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
 	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = at.Tenant, at.ID, old.Version, state
+	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.Settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // the counters do not change, but the samples get the new rating
@@ -127,21 +127,21 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	return st
 }
 
-// defined decodes the assignment of a closed session and the definition of reward at its closing.
+// decodeFrozen decodes the assignment of a closed session and the definition of reward at its closing.
 // Corrections keep that definition, whatever definition is configured today.
-func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
+func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
 	}
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// inTimeOf is like inTime, for a session that is known only by reference.
-func (c *closer) inTimeOf(ctx context.Context, at session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
+// inTimeOf is inTime for a session without a loaded row: inTimeOf reads the start of the session.
+func (c *closer) inTimeOf(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil
 	}
-	row, ok, err := c.be.Session(ctx, at.Tenant, at.ID)
+	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
 	if err != nil || !ok {
 		return entries, err
 	}

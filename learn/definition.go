@@ -15,8 +15,8 @@ import (
 // begins with the definition; scopes of the default definition have no prefix.
 const (
 	defaultReward = feedback.DefaultDefinition
-	rewardMark    = "r:" // no slug has a colon
-	rewardEnd     = "|"
+	rewardMark    = "r:" // prefix of a scope that begins with a definition; no slug has a colon
+	rewardEnd     = "|"  // end of the definition in a scope
 )
 
 // underDefinition prefixes the scopes of deltas with the definition of reward.
@@ -31,26 +31,26 @@ func underDefinition(reward string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// ofDefinition returns the deltas of one definition with the scopes of memory, and the number of
-// closed sessions under each other definition.
+// ofDefinition returns the deltas of one definition, with scopes that do not contain the definition,
+// and the number of closed sessions under each other definition.
 func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}
 	for _, d := range ds {
-		of := defaultReward
+		definition := defaultReward
 		if rest, marked := strings.CutPrefix(d.Key.Scope, rewardMark); marked {
-			of, d.Key.Scope, _ = strings.Cut(rest, rewardEnd)
+			definition, d.Key.Scope, _ = strings.Cut(rest, rewardEnd)
 		}
 		switch {
-		case of == reward:
+		case definition == reward:
 			own = append(own, d)
 		case d.Key.Scope == "":
-			others[of] = append(others[of], d)
+			others[definition] = append(others[definition], d)
 		}
 	}
-	for of, list := range others {
+	for definition, list := range others {
 		if n := trial.Closed(list); n > 0 {
-			closed[of] = n
+			closed[definition] = n
 		}
 	}
 	return own, closed

@@ -16,9 +16,9 @@ const (
 	CloseBatch     = closeBatch
 	CorrectEvery   = correctEvery
 	UnsampledEvery = unsampledEvery
-	TenantsMost    = tenantsMost
+	TenantsMost    = maxTenants
 	TenantIdle     = tenantIdle
-	TenantsKept    = tenantsKept
+	TenantsKept    = minTenants
 	TenantStep     = tenantStep
 )
 
@@ -36,12 +36,12 @@ func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh
 func (l *Learner) Definition() string { return l.reward }
 
 // OpenRewards returns the number of open sessions with a provisional reward.
-func (l *Learner) OpenRewards() int { return l.beliefs.provisional.n }
+func (l *Learner) OpenRewards() int { return l.beliefs.provisional.count }
 
 // Referenced reports whether an open reward of a tenant refers to beliefs of the tenant.
 func (l *Learner) Referenced(tenant string) bool {
-	for _, r := range l.beliefs.provisional.of[tenant] {
-		if r.in != nil {
+	for _, r := range l.beliefs.provisional.byTenant[tenant] {
+		if r.addedTo != nil {
 			return true
 		}
 	}
@@ -78,7 +78,7 @@ func (l *Learner) RefitAfter(name string, rewards int) {
 
 // CloseTick returns the interval between two searches for due sessions, for an age at which sessions close.
 func CloseTick(age time.Duration) time.Duration {
-	return (&closer{reward: feedback.Definition{CloseAfter: age}}).tick()
+	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeEvery()
 }
 
 // Under puts deltas under a reward definition; Own keeps the deltas of one definition.

@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// toldBatch is the number of open sessions that one step reads.
-const toldBatch = 500
+// feedbackBatch is the number of open sessions that one step reads.
+const feedbackBatch = 500
 
 // follower adds settlements and feedback of other replicas to the beliefs.
 type follower struct {
@@ -65,7 +65,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	first, read := !f.started.Swap(true), 0
 	var faults []error
 	for name, progress := range moved {
-		f.beliefs.see(name)
+		f.beliefs.noteTenant(name)
 		if f.beliefs.tenant(name) == nil { // no recent use
 			if !first || read >= tenantsAtStart {
 				continue
@@ -97,7 +97,7 @@ func (f *follower) followFeedback(ctx context.Context, name string, latest strin
 		if from == latest {
 			return nil
 		}
-		rows, entries, last, err := f.fleet.OpenFeedback(ctx, name, from, toldBatch)
+		rows, entries, last, err := f.fleet.OpenFeedback(ctx, name, from, feedbackBatch)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,8 @@ type Imported struct {
 type Importer struct {
 	Now   func() time.Time
 	Learn bool // learning is enabled
-	Into  interface {
+	// Into finds the session of a stored sample, so that Imported.Fresh counts new samples only.
+	Into interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	}
 	Write func(ctx context.Context, b session.Batch) error // stores a conversation
@@ -85,15 +86,15 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	if t.Reward != nil {
 		ratings = []feedback.Entry{{ID: "import", At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: *t.Reward, Tier: 2}}
 	}
-	for _, one := range sample.Build(sampleSession(tenant, id, kept, ratings)) {
-		_, known, err := m.Into.SampleSession(ctx, tenant, one.ID)
+	for _, built := range sample.Build(sampleSession(tenant, id, kept, ratings)) {
+		_, known, err := m.Into.SampleSession(ctx, tenant, built.ID)
 		if err != nil {
 			return out, err
 		}
 		if !known {
 			out.Fresh++
 		}
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: one})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: built})
 	}
 	out.Exchanges, out.Samples = len(kept), len(b.Samples)
 	return out, m.Write(ctx, b)
@@ -132,17 +133,17 @@ func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Rea
 }
 
 // Add adds the counts and faults of another import.
-func (s *ImportSum) Add(more ImportSum) {
-	s.Transcripts += more.Transcripts
-	s.Imported.add(more.Imported)
-	s.Faults = append(s.Faults, more.Faults...)
+func (s *ImportSum) Add(other ImportSum) {
+	s.Transcripts += other.Transcripts
+	s.Imported.add(other.Imported)
+	s.Faults = append(s.Faults, other.Faults...)
 }
 
-func (i *Imported) add(more Imported) {
-	i.Exchanges += more.Exchanges
-	i.Samples += more.Samples
-	i.Fresh += more.Fresh
-	i.OptedOut += more.OptedOut
+func (i *Imported) add(other Imported) {
+	i.Exchanges += other.Exchanges
+	i.Samples += other.Samples
+	i.Fresh += other.Fresh
+	i.OptedOut += other.OptedOut
 }
 
 // importID returns the session ID of an imported conversation.
@@ -165,9 +166,9 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 }
 
 // exchangeID returns an ID in the form of a UUID v4, derived from the content of the exchange.
-func exchangeID(session_ session.ID, x *sample.Exchange) string {
+func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%s/%d", session_, x.Turn)
+	_, _ = fmt.Fprintf(h, "%s/%d", sessionID, x.Turn)
 	parts := []string{x.Reply.Text}
 	for _, item := range x.New {
 		parts = append(parts, string(item))
@@ -193,15 +194,15 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 		if from == 0 {
 			x.Facts.Task = session.FirstWords(req)
 		}
-		at := from
-		for at < req.Len() && req.Role(at) != wire.RoleAssistant {
-			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(at))))
-			at++
+		pos := from
+		for pos < req.Len() && req.Role(pos) != wire.RoleAssistant {
+			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(pos))))
+			pos++
 		}
-		args := judgeResults(&x, &results, req, from, at)
+		args := judgeResults(&x, &results, req, from, pos)
 		var words []string
-		for ; at < req.Len() && req.Role(at) == wire.RoleAssistant; at++ {
-			it := req.Item(at)
+		for ; pos < req.Len() && req.Role(pos) == wire.RoleAssistant; pos++ {
+			it := req.Item(pos)
 			if it.Text != "" {
 				words = append(words, it.Text)
 			}
@@ -212,7 +213,7 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 		}
 		x.Reply.Text = strings.Join(words, "\n")
 		list, answered = append(list, x), append(answered, args)
-		from = at
+		from = pos
 	}
 	return list, answered
 }

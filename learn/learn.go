@@ -38,7 +38,7 @@ type Options struct {
 	Failed    func(step label.Step, err error) // called after every failure; must not block
 }
 
-// Tally counts for metrics. All fields except Unsampled only grow.
+// Tally holds the counts for metrics. All fields except Unsampled only grow.
 type Tally struct {
 	Samples   atomic.Int64 // written
 	Closed    atomic.Int64 // sessions closed
@@ -77,16 +77,16 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Exchanges == nil {
 		o.Exchanges = onlyStored{o.Backend}
 	}
-	with := tools{o.Now, o.Guard, o.Failed}
-	l := &Learner{tools: with, marks: o.Backend, recorder: o.Recorder, reward: o.Reward.String()}
-	l.beliefs = newBeliefs(with, l.reward, o.Backend)
-	l.open = &provisional{tools: with, beliefs: l.beliefs, memory: o.Memory, be: o.Backend, reward: o.Reward, begun: o.Now()}
-	l.follower = &follower{tools: with, beliefs: l.beliefs, open: l.open, fleet: o.Fleet}
+	t := tools{o.Now, o.Guard, o.Failed}
+	l := &Learner{tools: t, marks: o.Backend, recorder: o.Recorder, reward: o.Reward.String()}
+	l.beliefs = newBeliefs(t, l.reward, o.Backend)
+	l.open = &provisional{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}
+	l.follower = &follower{tools: t, beliefs: l.beliefs, open: l.open, fleet: o.Fleet}
 	l.closer = &closer{
-		tools: with, recorder: o.Recorder, memory: o.Memory, be: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
-		units:  &units{memory: o.Memory, be: o.Backend, touches: o.Touches},
+		tools: t, recorder: o.Recorder, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
+		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
 		reward: o.Reward, name: l.reward, changed: &changedTenants{},
-		samples: &samples{tools: with, be: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
+		samples: &samples{tools: t, backend: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
 	}
 	if o.Fleet != nil {
 		return l, l.follower.start(ctx)
@@ -94,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadSome(ctx)
 }
 
-// OnlyTenant returns the tenant if the store and this process know one tenant alone, "" otherwise.
+// OnlyTenant returns the tenant if the store and this process have seen exactly one, "" otherwise.
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
 // ChangedTenants returns the tenants with sessions that this process closed or corrected since the last call;
@@ -103,7 +103,7 @@ func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.c
 
 // Beliefs returns the chooser of a tenant. Beliefs never asks the backend: a tenant that is not in
 // memory starts from the priors, and Run loads the tenant.
-func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.of(tenant) }
+func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
 // Follow adds settlements of other replicas to the beliefs until ctx is done. Without other
 // replicas Follow returns at once.
@@ -117,7 +117,7 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctEvery)
 	defer tick.Stop()
-	closing := time.NewTicker(l.closer.tick())
+	closing := time.NewTicker(l.closer.closeEvery())
 	defer closing.Stop()
 	for {
 		select {
@@ -162,8 +162,8 @@ func (noMemory) Member(context.Context, string, session.ID) (session.Member, boo
 }
 
 // onlyStored reads the exchanges of closing sessions from the backend.
-type onlyStored struct{ be writer }
+type onlyStored struct{ backend writer }
 
-func (s onlyStored) ExchangesAtClosing(ctx context.Context, of session.Ref, _ int) ([]sample.Exchange, error) {
-	return s.be.Exchanges(ctx, of.Tenant, of.ID)
+func (s onlyStored) ExchangesAtClosing(ctx context.Context, ref session.Ref, _ int) ([]sample.Exchange, error) {
+	return s.backend.Exchanges(ctx, ref.Tenant, ref.ID)
 }

@@ -14,25 +14,26 @@ import (
 // After that time another replica has closed the session.
 const closingGrace = 5 * time.Second
 
-// provisional lets the chooser learn from feedback on open sessions at once. Open sessions hold the
-// rewards of the last closing age, which is much of a short history.
+// provisional adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without
+// provisional rewards the chooser would ignore the newest feedback until the closing age, a day by
+// default.
 type provisional struct {
 	tools   tools
 	beliefs *beliefs
 	memory  Memory
-	be      openSessions
+	backend openSessions
 	reward  feedback.Definition
 
-	begun    time.Time   // sessions before this time belong to an earlier run
-	after    session.Row // last session of the earlier run that was read
-	recalled bool        // all sessions of the earlier run were read
+	startedAt time.Time   // sessions before this time were started by an earlier process
+	after     session.Row // last of these sessions that was read
+	recalled  bool        // all of these sessions were read
 }
 
-// learn passes the reward of an open session to the chooser.
-func (p *provisional) learn(ctx context.Context, at session.Ref) {
-	rec := p.memory.Snapshot(at)
+// learn reads the record of an open session and adds the session's reward to the beliefs.
+func (p *provisional) learn(ctx context.Context, ref session.Ref) {
+	rec := p.memory.Snapshot(ref)
 	if rec == nil {
-		row, ok, err := p.be.Session(ctx, at.Tenant, at.ID)
+		row, ok, err := p.backend.Session(ctx, ref.Tenant, ref.ID)
 		if err != nil || !ok || row.Closed {
 			return // closing counts the session
 		}
@@ -48,18 +49,19 @@ func (p *provisional) record(row *session.Row) *session.Record {
 	if err != nil {
 		return nil
 	}
-	here := p.memory.Snapshot(session.Ref{Tenant: row.Tenant, ID: row.ID})
-	if here != nil && here.Thread.Turns >= rec.Thread.Turns { // otherwise the session has continued at another replica
-		return here
+	inMemory := p.memory.Snapshot(session.Ref{Tenant: row.Tenant, ID: row.ID})
+	if inMemory != nil && inMemory.Thread.Turns >= rec.Thread.Turns { // otherwise the session has continued at another replica
+		return inMemory
 	}
 	return rec
 }
 
+// learnFrom reads the feedback of a session and adds the session's reward to the beliefs.
 func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	if rec == nil {
 		return
 	}
-	entries, err := p.be.Feedback(ctx, rec.Identity.Tenant, rec.Identity.ID)
+	entries, err := p.backend.Feedback(ctx, rec.Identity.Tenant, rec.Identity.ID)
 	if err != nil {
 		p.tools.failed(label.StepEarly, err)
 		return
@@ -67,6 +69,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	p.addReward(rec, entries)
 }
 
+// addReward adds the reward that follows from the entries to the beliefs.
 func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
 		return
@@ -81,13 +84,13 @@ func (p *provisional) expire(tick time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGrace - 2*tick))
 }
 
-// recall learns from sessions that an earlier run left open, a bounded number per call.
+// recall adds the rewards of sessions that an earlier process left open, at most closeBatch per call.
 func (p *provisional) recall(ctx context.Context) {
 	if p.recalled {
 		return
 	}
 	p.recalled = true // the following code resets recalled if sessions are left
-	rows, err := p.be.Due(ctx, p.begun, p.after, closeBatch)
+	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatch)
 	if err != nil {
 		p.recalled = false
 		p.tools.failed(label.StepEarly, err)

@@ -21,9 +21,9 @@ type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0: all
 	Provisional bool          // count open sessions
-	Closed      bool          // leave out the number of open sessions, which costs a search
-	WhatIf      float64       // an epsilon to project for; 0: none
-	Bands       bool          // with the effect over time
+	NoOpenCount bool          // leave out Report.Open, which costs a search for open sessions
+	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0: none
+	Bands       bool          // include the effect over time
 	Explain     string        // slug whose rows are explained; "" none
 	Guardrails  []string      // guarded outcomes: the report shows a rise with the verdict
 	Book        *lesson.Book
@@ -44,7 +44,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
 		l.tools.failed(label.StepLoad, err)
 	}
-	c := l.beliefs.of(q.Tenant)
+	c := l.beliefs.chooser(q.Tenant)
 	if q.Provisional {
 		var err error
 		if c, err = l.withOpen(ctx, q.Tenant, c); err != nil {
@@ -64,31 +64,31 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 		})
 	}
 	r := build(c)
-	if !q.Provisional && !q.Closed {
-		r.Open, _ = CountOpen(ctx, l.open.be, q.Tenant, l.open.reward.CloseAfter, l.tools.now()) // the report is complete without this count
+	if !q.Provisional && !q.NoOpenCount {
+		r.Open, _ = CountOpen(ctx, l.open.backend, q.Tenant, l.open.reward.CloseAfter, l.tools.now()) // the report is complete without this count
 	}
 	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {
-		if now, err := l.withOpen(ctx, q.Tenant, c); err == nil {
-			g := build(now).Global
+		if withOpen, err := l.withOpen(ctx, q.Tenant, c); err == nil {
+			g := build(withOpen).Global
 			r.Open.NTreated, r.Open.NControl = g.NTreated, g.NControl
 		}
 	}
 	return r, nil
 }
 
-// openShown bounds the open sessions that a report counts.
-const openShown = 2000
+// maxOpenCounted bounds the open sessions that a report counts.
+const maxOpenCounted = 2000
 
 // CountOpen counts the open sessions of a tenant, or of all tenants for "". The result is nil without open
 // sessions.
-func CountOpen(ctx context.Context, be interface {
+func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
 ) (*report.Open, error) {
 	open := report.Open{CloseAfter: closeAfter.String()}
 	var after session.Row
 	for seen := 0; ; {
-		rows, err := be.Due(ctx, now, after, closeBatch)
+		rows, err := backend.Due(ctx, now, after, closeBatch)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func CountOpen(ctx context.Context, be interface {
 		if seen += len(rows); len(rows) < closeBatch {
 			break
 		}
-		if seen >= openShown {
+		if seen >= maxOpenCounted {
 			open.More = true
 			break
 		}
@@ -117,13 +117,13 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 	c = c.Clone()
 	var after session.Row
 	for seen := 0; seen < openLimit; {
-		rows, err := l.open.be.Due(ctx, l.tools.now(), after, closeBatch)
+		rows, err := l.open.backend.Due(ctx, l.tools.now(), after, closeBatch)
 		if err != nil {
 			return nil, err
 		}
 		for i := range rows {
 			if rows[i].Tenant == tenant {
-				c.Add(l.wouldAdd(ctx, c, &rows[i]))
+				c.Add(l.deltasIfClosed(ctx, c, &rows[i]))
 			}
 		}
 		seen += len(rows)
@@ -135,8 +135,8 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser
 	return c, nil
 }
 
-// wouldAdd returns the deltas that closing the session now would add to the counters.
-func (l *Learner) wouldAdd(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
+// deltasIfClosed returns the deltas that closing the session now would add to the counters.
+func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
@@ -144,7 +144,7 @@ func (l *Learner) wouldAdd(ctx context.Context, c *bandit.Chooser, row *session.
 	if rec.Unit.ID != "" { // the unit is counted
 		return nil
 	}
-	entries, err := l.open.be.Feedback(ctx, row.Tenant, row.ID)
+	entries, err := l.open.backend.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return nil
 	}
@@ -186,14 +186,14 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 
 // sectionsOf returns the registered sections in the form of the report. Of several versions of a section
 // the newest one is listed; the report adds the measured older ones.
-func sectionsOf(of *rules.Registry) []report.Lesson {
-	if of == nil {
+func sectionsOf(registry *rules.Registry) []report.Lesson {
+	if registry == nil {
 		return nil
 	}
 	var out []report.Lesson
 	listed := map[string]bool{}
-	for i := len(of.Sections) - 1; i >= 0; i-- {
-		s := &of.Sections[i]
+	for i := len(registry.Sections) - 1; i >= 0; i-- {
+		s := &registry.Sections[i]
 		if s.State == rules.Stopped || listed[s.Slug()] {
 			continue
 		}
@@ -220,8 +220,8 @@ func Policy(cfg bandit.Config) report.Policy {
 }
 
 type chooser struct {
-	of  *bandit.Chooser
-	cfg bandit.Config
+	beliefs *bandit.Chooser
+	cfg     bandit.Config
 }
 
 func (c chooser) Belief(l report.Lesson) report.Belief {
@@ -229,8 +229,8 @@ func (c chooser) Belief(l report.Lesson) report.Belief {
 		return report.Belief{Epsilon: l.Share}
 	}
 	k := action(l)
-	p := c.of.Counted(k)
-	better, worse := c.of.Published(l.Arm)
+	p := c.beliefs.Counted(k)
+	better, worse := c.beliefs.Published(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
 }
 
@@ -238,10 +238,10 @@ func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {
 	if l.Arm.IsRule() {
 		return 0
 	}
-	return c.of.MeanAt(action(l), day)
+	return c.beliefs.MeanAt(action(l), day)
 }
 
-func (c chooser) Sigma2() float64 { return c.of.Priors().Sigma2 }
+func (c chooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }
 
 func action(l report.Lesson) bandit.Action {
 	return bandit.Action{

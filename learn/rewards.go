@@ -9,47 +9,47 @@ import (
 	"precept/internal/session"
 )
 
-// mostProvisional bounds the open sessions that the chooser learns from. Further sessions are
+// maxProvisional bounds the open sessions that the chooser learns from. Further sessions are
 // learned from at their closing.
-const mostProvisional = 50_000
+const maxProvisional = 50_000
 
 // openReward is the provisional reward of an open session. Only the chooser uses provisional
 // rewards (bandit.Chooser.AddProvisional).
 type openReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
-	in          *tenant   // the beliefs that contain the reward; nil, or a tenant that left memory: none
+	addedTo     *tenant   // the beliefs that contain the reward; nil, or a tenant that left memory: none
 }
 
 // openRewards hold the provisional rewards by tenant, also of tenants that left memory.
 type openRewards struct {
-	of   map[string]map[session.ID]openReward
-	n    int      // number of rewards
-	dues dueTimes // of the rewards, and of rewards that were replaced
+	byTenant map[string]map[session.ID]openReward
+	count    int      // number of rewards
+	closings dueTimes // closing times of the rewards, and of rewards that were removed since
 }
 
-// put adds the reward of a session.
-func (o *openRewards) put(at session.Ref, r openReward) {
-	if o.of[at.Tenant] == nil {
-		o.of[at.Tenant] = map[session.ID]openReward{}
+// add adds the reward of a session.
+func (o *openRewards) add(ref session.Ref, r openReward) {
+	if o.byTenant[ref.Tenant] == nil {
+		o.byTenant[ref.Tenant] = map[session.ID]openReward{}
 	}
-	o.of[at.Tenant][at.ID] = r
-	o.n++
-	heap.Push(&o.dues, dueTime{r.due, at})
+	o.byTenant[ref.Tenant][ref.ID] = r
+	o.count++
+	heap.Push(&o.closings, dueTime{r.due, ref})
 }
 
-// take removes the reward of a session. ok is false for a session without a reward.
-func (o *openRewards) take(at session.Ref) (r openReward, ok bool) {
-	own := o.of[at.Tenant]
-	if r, ok = own[at.ID]; !ok {
+// remove removes the reward of a session. ok is false for a session without a reward.
+func (o *openRewards) remove(ref session.Ref) (r openReward, ok bool) {
+	own := o.byTenant[ref.Tenant]
+	if r, ok = own[ref.ID]; !ok {
 		return r, false
 	}
-	delete(own, at.ID)
+	delete(own, ref.ID)
 	if len(own) == 0 {
-		delete(o.of, at.Tenant)
+		delete(o.byTenant, ref.Tenant)
 	}
-	o.n--
-	if len(o.dues) > 2*o.n+mostProvisional/100 { // most entries are of rewards that were taken
+	o.count--
+	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are of removed rewards
 		o.reschedule()
 	}
 	return r, true
@@ -57,19 +57,19 @@ func (o *openRewards) take(at session.Ref) (r openReward, ok bool) {
 
 // reschedule makes the list of closing times again.
 func (o *openRewards) reschedule() {
-	o.dues = o.dues[:0]
-	for name, own := range o.of {
+	o.closings = o.closings[:0]
+	for name, own := range o.byTenant {
 		for id, r := range own {
-			o.dues = append(o.dues, dueTime{r.due, session.Ref{Tenant: name, ID: id}})
+			o.closings = append(o.closings, dueTime{r.due, session.Ref{Tenant: name, ID: id}})
 		}
 	}
-	heap.Init(&o.dues)
+	heap.Init(&o.closings)
 }
 
 // dueTime is the closing time of a session.
 type dueTime struct {
-	at time.Time
-	of session.Ref
+	at  time.Time
+	ref session.Ref
 }
 
 // dueTimes is a heap: the earliest closing time is the first.
@@ -78,50 +78,50 @@ type dueTimes []dueTime
 func (d *dueTimes) Len() int           { return len(*d) }
 func (d *dueTimes) Less(i, j int) bool { return (*d)[i].at.Before((*d)[j].at) }
 func (d *dueTimes) Swap(i, j int)      { (*d)[i], (*d)[j] = (*d)[j], (*d)[i] }
-func (d *dueTimes) Push(x any)         { *d = append(*d, x.(dueTime)) } //nolint:forcetypeassert // only put pushes
+func (d *dueTimes) Push(x any)         { *d = append(*d, x.(dueTime)) } //nolint:forcetypeassert // only add pushes
 func (d *dueTimes) Pop() any {
 	last := (*d)[len(*d)-1]
 	*d = (*d)[:len(*d)-1]
 	return last
 }
 
-// inherited notes that a fresh copy of a tenant contains the rewards that the old copy contains.
-func (o *openRewards) inherited(name string, old, fresh *tenant) {
-	for id, r := range o.of[name] {
-		if r.in == old {
-			r.in = fresh
-			o.of[name][id] = r
+// reassign replaces the old copy of a tenant by the fresh copy in the rewards that both copies contain.
+func (o *openRewards) reassign(name string, old, fresh *tenant) {
+	for id, r := range o.byTenant[name] {
+		if r.addedTo == old {
+			r.addedTo = fresh
+			o.byTenant[name][id] = r
 		}
 	}
 }
 
-// release removes the references from the open rewards of a tenant to its beliefs, so that the beliefs of a
-// tenant that left memory are collected.
+// release removes the references from the open rewards of a tenant to its beliefs. Otherwise the
+// beliefs of a tenant that left memory would never be freed.
 func (o *openRewards) release(name string) {
-	for id, r := range o.of[name] {
-		r.in = nil
-		o.of[name][id] = r
+	for id, r := range o.byTenant[name] {
+		r.addedTo = nil
+		o.byTenant[name][id] = r
 	}
 }
 
 // addTo adds the missing rewards of a tenant to its beliefs.
 func (o *openRewards) addTo(name string, t *tenant) {
-	for id, r := range o.of[name] {
-		if r.in == t {
+	for id, r := range o.byTenant[name] {
+		if r.addedTo == t {
 			continue
 		}
 		t.counters.RestoreProvisional(r.provisional)
 		if r.provisional.Rewarded() {
 			t.rewards++
 		}
-		r.in = t
-		o.of[name][id] = r
+		r.addedTo = t
+		o.byTenant[name][id] = r
 	}
 }
 
 // rewarded returns the number of open sessions of a tenant with a reward.
 func (o *openRewards) rewarded(name string) (n int) {
-	for _, r := range o.of[name] {
+	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {
 			n++
 		}
@@ -131,37 +131,37 @@ func (o *openRewards) rewarded(name string) (n int) {
 
 // setProvisional replaces the provisional reward of a session.
 func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
-	at := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
+	ref := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.dropProvisional(at)
-	if !out.OK || b.provisional.n >= mostProvisional {
+	b.dropProvisional(ref)
+	if !out.OK || b.provisional.count >= maxProvisional {
 		return
 	}
-	t := b.hold(at.Tenant)
+	t := b.getOrAdd(ref.Tenant)
 	r := openReward{t.counters.AddProvisional(&rec.Assignment, out.Reward, out.Tier), due, t}
 	if r.provisional.Rewarded() {
 		t.rewards++
 	}
-	b.provisional.put(at, r)
+	b.provisional.add(ref, r)
 }
 
-// dropProvisional removes the provisional reward of a session. Lock b.mu.
-func (b *beliefs) dropProvisional(at session.Ref) {
-	r, ok := b.provisional.take(at)
-	if !ok || r.in == nil || r.in != b.tenant(at.Tenant) {
+// dropProvisional removes the provisional reward of a session. The caller holds b.mu.
+func (b *beliefs) dropProvisional(ref session.Ref) {
+	r, ok := b.provisional.remove(ref)
+	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
 		return
 	}
-	r.in.counters.DropProvisional(r.provisional)
+	r.addedTo.counters.DropProvisional(r.provisional)
 	if r.provisional.Rewarded() {
-		r.in.rewards--
+		r.addedTo.rewards--
 	}
 }
 
 // dueBy returns the sessions of a tenant with a provisional reward and a closing time until when.
-// Lock b.mu.
+// The caller holds b.mu.
 func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
-	for id, r := range b.provisional.of[name] {
+	for id, r := range b.provisional.byTenant[name] {
 		if !r.due.After(when) {
 			ids = append(ids, id)
 		}
@@ -169,14 +169,14 @@ func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 	return ids
 }
 
-// expire removes provisional rewards of sessions with a closing time before before.
-func (b *beliefs) expire(before time.Time) {
+// expire removes the provisional rewards of sessions that were due before limit.
+func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.provisional.dues) > 0 && b.provisional.dues[0].at.Before(before) {
-		d := heap.Pop(&b.provisional.dues).(dueTime) //nolint:forcetypeassert // only put pushes
-		if r, ok := b.provisional.of[d.of.Tenant][d.of.ID]; ok && r.due.Equal(d.at) {
-			b.dropProvisional(d.of)
+	for len(b.provisional.closings) > 0 && b.provisional.closings[0].at.Before(limit) {
+		next := heap.Pop(&b.provisional.closings).(dueTime) //nolint:forcetypeassert // only add pushes
+		if r, ok := b.provisional.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
+			b.dropProvisional(next.ref)
 		}
 	}
 }

@@ -16,43 +16,43 @@ import (
 // samples builds and writes the samples of sessions.
 type samples struct {
 	tools     tools
-	be        writer
+	backend   writer
 	exchanges Exchanges
 	keep      bool // false: no sample is built
 	written   *atomic.Int64
 }
 
 // write builds the samples of sessions that close, got a new rating, or continued after closing.
-// write returns the sessions without a panic, and whether the samples are written.
-func (s *samples) write(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+// finished are the sessions whose step did not panic; ok reports whether all samples are written.
+func (s *samples) write(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
 	if !s.keep {
 		return work, true
 	}
 	var b session.Batch
-	left = work[:0:0]
+	finished = work[:0:0]
 	for n, st := range work {
 		var err error
 		if s.tools.guard.On(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
-			left = append(left, st)
+			finished = append(finished, st)
 		}
 		if err != nil {
 			s.tools.failed(label.StepSamples, err)
-			return append(left, work[n+1:]...), false
+			return append(finished, work[n+1:]...), false
 		}
 	}
 	if len(b.Whole) == 0 {
-		return left, true
+		return finished, true
 	}
-	err := s.tools.guard.Err(label.StepSamples, func() error { return s.be.Write(ctx, b) })
+	err := s.tools.guard.Err(label.StepSamples, func() error { return s.backend.Write(ctx, b) })
 	if guard.Poisoned(err) {
-		return s.writeEach(ctx, left)
+		return s.writeEach(ctx, finished)
 	}
 	if err != nil {
 		s.tools.failed(label.StepSamples, err)
-		return left, false
+		return finished, false
 	}
 	s.written.Add(int64(len(b.Samples)))
-	return left, true
+	return finished, true
 }
 
 // build adds all samples of one session to a batch.
@@ -70,29 +70,29 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 
 // writeEach writes the samples of each session in a separate batch. One value that can never be stored
 // would block all sessions of a common batch.
-func (s *samples) writeEach(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+func (s *samples) writeEach(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		well := s.tools.guard.On(label.StepSamples, st.ref(), "", func() {
+		returned := s.tools.guard.On(label.StepSamples, st.ref(), "", func() {
 			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
-				err = s.be.Write(ctx, b)
+				err = s.backend.Write(ctx, b)
 			}
 		})
 		switch {
-		case !well:
+		case !returned:
 		case errors.Is(err, session.ErrInvalid):
 			s.tools.failed(label.StepSamples, err)
 			s.tools.guard.SetAside(label.StepSamples, st.ref(), "", err)
 		case err != nil:
 			s.tools.failed(label.StepSamples, err)
-			return append(left, work[n:]...), false
+			return append(finished, work[n:]...), false
 		default:
 			s.written.Add(int64(len(b.Samples)))
-			left = append(left, st)
+			finished = append(finished, st)
 		}
 	}
-	return left, true
+	return finished, true
 }
 
 // sampleSession returns a session in the form that sample.Build reads.

@@ -58,21 +58,21 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		steps[i] = st.Settlement
 		steps[i].Deltas = underDefinition(st.reward, st.Settlement.Deltas)
 	}
-	return c.beliefs.move(ctx, func() (of []session.Ref, deltas map[string][]trial.Delta, err error) {
-		done, err := c.be.Settle(ctx, steps)
+	return c.beliefs.move(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
+		done, err := c.backend.Settle(ctx, steps)
 		if err != nil {
 			return nil, nil, err
 		}
 		deltas = map[string][]trial.Delta{}
 		for i, st := range work {
-			of = append(of, st.ref())
+			sessions = append(sessions, st.ref())
 			if !done[i] { // another replica, or an earlier step of this one, has settled the session: read the session again
 				c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)
 				continue
 			}
 			c.settled(st, deltas)
 		}
-		return of, deltas, nil
+		return sessions, deltas, nil
 	})
 }
 

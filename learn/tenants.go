@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// tenantsMost is the number of tenants in memory, the most recently used. With a tenant for
+	// maxTenants is the number of tenants in memory, the most recently used. With a tenant for
 	// each credential a million tenants may exist.
-	tenantsMost    = 2000
-	tenantsKept    = 64               // up to this number, an idle tenant stays in memory: its first request after a night must not start from the priors
+	maxTenants     = 2000
+	minTenants     = 64               // up to this number, an idle tenant stays in memory: its first request after a night must not start from the priors
 	tenantsAtStart = 256              // tenants that are read at a start; further tenants are read at their first use
 	tenantIdle     = 10 * time.Minute // a tenant without a use for this time, or for up to twice this time, leaves memory
 	tenantStep     = 200              // tenants per read of the backend
-	evictStep      = 2 * tenantsMost  // tenants that one call of evict looks at
+	evictStep      = 2 * maxTenants   // tenants that one call of evict looks at
 )
 
 // tenant holds the beliefs about the lessons of one tenant.
@@ -39,16 +39,16 @@ type tenant struct {
 	element *list.Element // in beliefs.order
 }
 
-// of returns the chooser of a tenant for a request or a report. The counters of a tenant that was not in
-// memory are read soon after.
-func (b *beliefs) of(name string) *bandit.Chooser {
+// chooser returns the chooser of a tenant for a request or a report. A tenant that is not in memory
+// starts from the priors, and the next call of tidy reads its counters.
+func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
 	ready := t != nil && (t.read || t.queued)
 	b.tenantsMu.RUnlock()
 	if !ready {
 		b.tenantsMu.Lock()
-		t = b.add(name)
+		t = b.getOrAddLocked(name)
 		if !t.read && !t.queued {
 			t.queued = true
 			b.unread = append(b.unread, name)
@@ -59,22 +59,22 @@ func (b *beliefs) of(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// ofClosing returns the chooser of a tenant whose session closes. The counters of a tenant that no
+// chooserAtClosing returns the chooser of a tenant whose session closes. The counters of a tenant that no
 // request uses are not read before the settlement.
-func (b *beliefs) ofClosing(name string) *bandit.Chooser { return b.hold(name).counters }
+func (b *beliefs) chooserAtClosing(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// hold returns a tenant, and adds a missing one without its counters.
-func (b *beliefs) hold(name string) *tenant {
+// getOrAdd returns a tenant. A missing tenant is added without its counters, which nothing reads.
+func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
 	}
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
-	return b.add(name)
+	return b.getOrAddLocked(name)
 }
 
-// add returns a tenant, and adds a missing one. Lock tenantsMu.
-func (b *beliefs) add(name string) *tenant {
+// getOrAddLocked returns a tenant, and adds a missing one. The caller holds tenantsMu.
+func (b *beliefs) getOrAddLocked(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
 		t = &tenant{counters: bandit.New(), checked: b.tools.now().UnixNano(), element: b.order.PushFront(name)}
@@ -87,12 +87,12 @@ func (b *beliefs) add(name string) *tenant {
 
 // tenant returns a tenant in memory, or nil.
 func (b *beliefs) tenant(name string) *tenant {
-	t, _ := b.held(name)
+	t, _ := b.get(name)
 	return t
 }
 
-// held returns a tenant in memory, or nil, and reports whether its counters were read.
-func (b *beliefs) held(name string) (t *tenant, read bool) {
+// get returns a tenant in memory, or nil, and reports whether its counters were read.
+func (b *beliefs) get(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	t = b.tenants[name]
@@ -114,14 +114,14 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// put replaces a tenant by a fresh copy from the backend, whose position is not known. Lock b.mu.
-func (b *beliefs) put(name string, fresh *tenant) {
+// replace replaces a tenant by a fresh copy from the backend, whose position is not known. The caller holds b.mu.
+func (b *beliefs) replace(name string, fresh *tenant) {
 	b.positions[name] = ""
-	old := b.hold(name)
-	if _, read := b.held(name); read {
+	old := b.getOrAdd(name)
+	if _, read := b.get(name); read {
 		fresh.rewards = old.rewards
 		fresh.counters.Inherit(old.counters)
-		b.provisional.inherited(name, old, fresh)
+		b.provisional.reassign(name, old, fresh)
 	}
 	b.provisional.addTo(name, fresh)
 	b.tenantsMu.Lock()
@@ -133,31 +133,31 @@ func (b *beliefs) put(name string, fresh *tenant) {
 
 // load reads a tenant that is not in memory, for callers that need more than the priors.
 func (b *beliefs) load(ctx context.Context, name string) error {
-	b.of(name)
+	b.chooser(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.loadHeld(ctx, name)
 }
 
-// loadHeld reads the counters of a tenant that is in memory without its counters. Lock b.mu.
+// loadHeld reads the counters of a tenant that is in memory without its counters. The caller holds b.mu.
 func (b *beliefs) loadHeld(ctx context.Context, name string) error {
-	if t, read := b.held(name); t == nil || read {
+	if t, read := b.get(name); t == nil || read {
 		return nil
 	}
 	loaded, err := b.read(ctx, name)
 	if err != nil {
 		return err
 	}
-	b.put(name, loaded)
+	b.replace(name, loaded)
 	return nil
 }
 
-// isCrowded reports whether so many tenants are in memory that a closing reads no further one: the sessions
-// of thousands of tenants may close in any order.
+// isCrowded reports whether memory holds so many tenants that a settlement reads no further tenant.
+// Otherwise the closings of thousands of tenants would read and evict counters again and again.
 func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
-	return len(b.tenants) > tenantsMost/2
+	return len(b.tenants) > maxTenants/2
 }
 
 // tidy reads used tenants that are not in memory, and drops tenants without a recent use.
@@ -209,8 +209,8 @@ func (b *beliefs) evict() {
 		}
 		name := last.Value.(string) //nolint:forcetypeassert // the list holds names only
 		t := b.tenants[name]
-		many := len(b.tenants) > tenantsMost
-		if len(b.tenants) <= tenantsKept {
+		many := len(b.tenants) > maxTenants
+		if len(b.tenants) <= minTenants {
 			return
 		}
 		switch used := t.used.Load(); {
@@ -229,7 +229,7 @@ func (b *beliefs) evict() {
 	}
 }
 
-// knownTenants tells one tenant from several.
+// knownTenants records whether the process has seen no tenant, one tenant or several.
 type knownTenants struct {
 	first   string
 	several bool
@@ -252,8 +252,8 @@ func (b *beliefs) onlyTenant() string {
 	return b.known.first
 }
 
-// see notes the names of tenants of the backend.
-func (b *beliefs) see(name string) {
+// noteTenant records the name of a tenant of the backend for onlyTenant.
+func (b *beliefs) noteTenant(name string) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
 	b.known.add(name)

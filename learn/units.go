@@ -8,15 +8,15 @@ import (
 	"precept/internal/session"
 )
 
-// mostPassedOn bounds the units whose passed feedback is remembered. Beyond the bound, members get
-// the same feedback again, without effect.
-const mostPassedOn = 4096
+// maxPassedOn bounds lastPassed. Beyond the bound, members get the same feedback again, without
+// effect.
+const maxPassedOn = 4096
 
 // units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
 // Learner.Run uses units.
 type units struct {
 	memory  Memory
-	be      tellers
+	backend memberReader
 	touches Touches
 
 	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
@@ -28,43 +28,43 @@ func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }
 
 // share exchanges the feedback of a closing member with the unit, in both directions.
 func (u *units) share(ctx context.Context, rec *session.Record) error {
-	of := rec.Member()
-	at := session.Ref{Tenant: rec.Identity.Tenant, ID: of.Unit}
-	entries, ok := u.feedback[at]
+	member := rec.Member()
+	unit := session.Ref{Tenant: rec.Identity.Tenant, ID: member.Unit}
+	entries, ok := u.feedback[unit]
 	if !ok {
 		var err error
-		if entries, err = u.be.Feedback(ctx, rec.Identity.Tenant, of.Unit); err != nil {
+		if entries, err = u.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit); err != nil {
 			return err
 		}
-		u.feedback[at] = entries
+		u.feedback[unit] = entries
 	}
-	own, err := u.be.Feedback(ctx, rec.Identity.Tenant, of.ID)
+	own, err := u.backend.Feedback(ctx, rec.Identity.Tenant, member.ID)
 	if err != nil {
 		return err
 	}
-	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.MemberNo, own), entries); len(list) > 0 {
-		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
+	if list := feedback.Missing(feedback.ForUnit(member.ID.String(), member.MemberNo, own), entries); len(list) > 0 {
+		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{member.Unit: list}); err != nil {
 			return err
 		}
 	}
-	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), entries), own); len(list) > 0 {
-		err = u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
+	if list := feedback.Missing(feedback.ForMembers(member.Unit.String(), entries), own); len(list) > 0 {
+		err = u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{member.ID: list})
 	}
 	return err
 }
 
 // passToMembers passes new feedback on a unit to the members. A session that becomes a member later
 // gets the feedback at closing.
-func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
-	of, ok, err := u.memory.Member(ctx, at.Tenant, at.ID)
-	if err != nil || !ok || of.Members == 0 {
+func (u *units) passToMembers(ctx context.Context, ref session.Ref) error {
+	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
+	if err != nil || !ok || unit.Members == 0 {
 		return err
 	}
-	entries, err := u.be.Feedback(ctx, at.Tenant, at.ID)
+	entries, err := u.backend.Feedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
-	list := feedback.ForMembers(at.ID.String(), entries)
+	list := feedback.ForMembers(ref.ID.String(), entries)
 	if len(list) == 0 {
 		return nil
 	}
@@ -72,22 +72,22 @@ func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 	for i := range list {
 		hashes.WriteString(list[i].Hash)
 	}
-	news := hashes.String()
-	if u.lastPassed[at] == news {
+	hashesText := hashes.String()
+	if u.lastPassed[ref] == hashesText {
 		return nil
 	}
-	if len(u.lastPassed) >= mostPassedOn || u.lastPassed == nil {
+	if len(u.lastPassed) >= maxPassedOn || u.lastPassed == nil {
 		u.lastPassed = map[session.Ref]string{}
 	}
-	err = session.EachMember(ctx, u.be, at.Tenant, &of, func(ids []session.ID) error {
+	err = session.EachMember(ctx, u.backend, ref.Tenant, &unit, func(ids []session.ID) error {
 		perMember := make(map[session.ID][]feedback.Entry, len(ids))
-		for _, one := range ids {
-			perMember[one] = list
+		for _, id := range ids {
+			perMember[id] = list
 		}
-		return u.touches.PostFeedback(ctx, at.Tenant, perMember)
+		return u.touches.PostFeedback(ctx, ref.Tenant, perMember)
 	})
 	if err == nil {
-		u.lastPassed[at] = news
+		u.lastPassed[ref] = hashesText
 	}
 	return err
 }

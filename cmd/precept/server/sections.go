@@ -210,7 +210,7 @@ func (s *sections) judge(ctx context.Context) error {
 	}
 	// The verdicts of the only tenant, or of the default tenant, end the measurements. Another tenant may have another
 	// rules file, and its verdict would end the measurement for all tenants.
-	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), Closed: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
+	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), NoOpenCount: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
 	if err != nil {
 		return err
 	}
