@@ -203,7 +203,7 @@ func fullOf(word string) *full {
 	for i := range 120 {
 		f.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, C: 0.5}}}, float64(i%5)/4)
 	}
-	f.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(f.report.Lessons[1].Arm), Injected: true}}}, word, f.generated)
+	f.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(f.report.Lessons[1].Arm), Injected: true}}}, word, f.generated)
 	return f
 }
 

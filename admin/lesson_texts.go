@@ -29,7 +29,7 @@ const textsShown = 10
 // sorts older by the time of these sessions, newest first.
 func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
-		older[i].session, _ = survey.Seen(older[i].row.Arm)
+		older[i].session, _ = survey.Example(older[i].row.Arm)
 	}
 	slices.SortStableFunc(older, func(a, b oldText) int {
 		return cmp.Or(b.session.Began.Compare(a.session.Began), strings.Compare(a.row.Arm, b.row.Arm))

@@ -122,8 +122,8 @@ func (shownBefore) Block(_ context.Context, tenant, session, slug string) (strin
 // the text, the page reports that.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = shownBefore{} })
-	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
-	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
+	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
+	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@kept", State: "edited", Verdict: report.Unproven})
 	cookie, _ := f.browser(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))

@@ -10,14 +10,14 @@ import (
 // arm is the chooser's knowledge of one arm. mu guards all fields and is a leaf lock.
 type arm struct {
 	mu      sync.Mutex
-	buckets trial.Rows[int32, [ofAnArm]int64] // by day
-	total   [ofAnArm]int64
+	buckets trial.Rows[int32, [armFields]int64] // by day
+	total   [armFields]int64
 
-	provisional [ofAnArm]int64 // rewards of open sessions
-	snapshots   snapshots      // earlier states of the evidence
+	provisional [armFields]int64 // rewards of open sessions
+	snapshots   snapshots        // earlier states of the evidence
 
-	stamp uint64   // clock of seen; 0: stale
-	seen  evidence // discounted evidence
+	stamp  uint64   // clock of seen; 0: stale
+	cached evidence // discounted evidence
 }
 
 // clone copies the counters. State that only this process has is left out.
@@ -27,8 +27,8 @@ func (a *arm) clone() *arm {
 	return &arm{buckets: slices.Clone(a.buckets), total: a.total}
 }
 
-// weighed sums the buckets before a day, weighted by age.
-func (a *arm) weighed(t *clock, before int32) (s [ofAnArm]float64) {
+// weightedSums returns the sums over the buckets before a day, each bucket weighted by its age.
+func (a *arm) weightedSums(t *clock, before int32) (s [armFields]float64) {
 	for i := range a.buckets {
 		if a.buckets[i].Key >= before {
 			break
@@ -44,7 +44,7 @@ func (a *arm) weighed(t *clock, before int32) (s [ofAnArm]float64) {
 // snapshot is the state of the evidence at a moment, with the rewards of open sessions.
 type snapshot struct {
 	day int32 // newest bucket of the snapshot
-	v   [ofAnArm]int64
+	v   [armFields]int64
 }
 
 type snapshots struct {

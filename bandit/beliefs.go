@@ -7,8 +7,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// reading computes the evidence of an arm.
-type reading func(*arm, *clock) evidence
+// evidenceFunc computes the evidence of an arm.
+type evidenceFunc func(*arm, *clock) evidence
 
 // Posterior returns the belief about the arm of an action, as of today.
 func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
@@ -18,21 +18,23 @@ func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).d
 // and a change point within a day.
 func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
 
-func (c *Chooser) posterior(k Action, how reading, chooses bool) Posterior {
+// posterior returns the belief that follows from the evidence of an arm, as evidenceOfArm computes the
+// evidence. withOpen counts the picks of open sessions in the progress of a planned trial.
+func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
 	var open int64
-	if chooses && k.Trial != "" {
+	if withOpen && k.Trial != "" {
 		c.mu.RLock()
 		open = c.open[trial.LookScope(k.Arm, k.Trial)]
 		c.mu.RUnlock()
 	}
-	far := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
+	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.priors.update(c.read(k.Arm, how), c.prior(k, how))
+	b := c.priors.update(c.read(k.Arm, evidenceOfArm), c.prior(k, evidenceOfArm))
 	return Posterior{
-		Mean: b.m, Var: b.v, Match: b.del, Proven: far.Proven, Reached: far.Reached,
-		Probe:   b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(), Settled: far.Settled,
+		Mean: b.m, Var: b.v, Match: b.del, Proven: progress.Proven, Reached: progress.Reached,
+		Benched: b.benched(),
+		Leaning: b.leaning(), Trusted: b.trusted(), Settled: progress.Settled,
 	}
 }
 
@@ -41,15 +43,16 @@ func (c *Chooser) posterior(k Action, how reading, chooses bool) Posterior {
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.cats[categoryScope(category)]
+	b := c.categories[categoryScope(category)]
 	if b == nil {
 		return 0, 0
 	}
 	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
 }
 
-// Admit replaces the model of a session that closes by trial.OtherModels if the tenant has too many
-// models, in the category, too: the name comes from a request, and each name would add counters.
+// Admit bounds the number of models with counters. If the tenant has too many models, Admit replaces
+// the model of a closing session by trial.OtherModels, also in the category: the name of a model comes
+// from a request, and each name adds counters.
 func (c *Chooser) Admit(a *trial.Assignment) {
 	if a.Model = c.measured.AdmitModel(a.Model); a.Model != trial.OtherModels {
 		return
@@ -82,28 +85,28 @@ func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	before := func(a *arm, t *clock) evidence {
-		return evidenceOf(a.weighed(newClock(0, day, t.halfLife), day))
+		return evidenceOf(a.weightedSums(newClock(0, day, t.halfLife), day))
 	}
 	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).m
 }
 
 // read returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
-func (c *Chooser) read(k trial.Arm, how reading) evidence {
+func (c *Chooser) read(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
 	a := c.arms[k]
 	if a == nil {
 		return evidence{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return how(a, c.clock)
+	return evidenceOfArm(a, c.clock)
 }
 
 // prior returns the prior mean of an action. The successor of a superseded lesson gets half of the
 // predecessor's mean, but at least the mean of a new lesson. An edited text gets half of the old
 // text's mean, but at least a mean with which the lesson can be tried. The caller holds mu.
-func (c *Chooser) prior(k Action, how reading) float64 {
+func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	own := c.priors.mean(k.Confidence)
-	parent, floor := c.before(k), minPrior
+	parent, floor := c.previousArm(k), minPrior
 	if parent == "" {
 		parent = k.Parent
 	}
@@ -113,12 +116,12 @@ func (c *Chooser) prior(k Action, how reading) float64 {
 	if parent == "" || parent == k.Arm {
 		return own
 	}
-	return math.Max(floor, c.priors.update(c.read(parent, how), own).m/2)
+	return math.Max(floor, c.priors.update(c.read(parent, evidenceOfArm), own).m/2)
 }
 
-// before returns the previous text of a lesson: the arm of the same slug with the latest first use
+// previousArm returns the previous text of a lesson: the arm of the same slug with the latest first use
 // before the first use of this arm. The caller holds mu.
-func (c *Chooser) before(k Action) trial.Arm {
+func (c *Chooser) previousArm(k Action) trial.Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
 		return ""
@@ -141,6 +144,7 @@ func (c *Chooser) before(k Action) trial.Arm {
 	return best
 }
 
+// firstUse returns the day of the oldest bucket of an arm; ok is false for an arm without evidence.
 func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	a := c.arms[k]
 	if a == nil {

@@ -25,8 +25,8 @@ const (
 	maxSnapshots  = 32
 )
 
-// remember takes a snapshot if one is due. The caller holds mu.
-func (a *arm) remember() {
+// takeSnapshot adds a snapshot of the evidence if a snapshot is due. The caller holds mu.
+func (a *arm) takeSnapshot() {
 	n, m := a.total[iN1]+a.provisional[iN1], &a.snapshots
 	if m.every == 0 {
 		m.every = snapshotEvery
@@ -49,17 +49,17 @@ func (a *arm) remember() {
 
 // changePoint returns the moment at which the rewards with the lesson changed most. found is false
 // without a significant change. The caller holds mu.
-func (a *arm) changePoint() (at snapshot, found bool) {
+func (a *arm) changePoint() (point snapshot, found bool) {
 	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.One, float64(a.total[iS1]+a.provisional[iS1])/trial.One
 	best := changeSpread
 	try := func(t *snapshot) {
-		on, os := real64(t.v[iN1]), real64(t.v[iS1])
-		if on < changeSessions || n-on < changeSessions {
+		nBefore, sBefore := real64(t.v[iN1]), real64(t.v[iS1])
+		if nBefore < changeSessions || n-nBefore < changeSessions {
 			return
 		}
-		shift := math.Abs((s-os)/(n-on) - os/on)
-		if z := shift / math.Sqrt(startSigma2*(1/on+1/(n-on))); shift > changeShift && z > best {
-			best, at, found = z, *t, true
+		shift := math.Abs((s-sBefore)/(n-nBefore) - sBefore/nBefore)
+		if z := shift / math.Sqrt(startSigma2*(1/nBefore+1/(n-nBefore))); shift > changeShift && z > best {
+			best, point, found = z, *t, true
 		}
 	}
 	var sum snapshot
@@ -73,21 +73,21 @@ func (a *arm) changePoint() (at snapshot, found bool) {
 	for i := range a.snapshots.list {
 		try(&a.snapshots.list[i])
 	}
-	return at, found
+	return point, found
 }
 
-// before returns the discounted sums before a change point.
-func (a *arm) before(at *snapshot, t *clock) (s [ofAnArm]float64) {
-	rest := at.v
+// sumsBefore returns the discounted sums before a change point.
+func (a *arm) sumsBefore(point *snapshot, t *clock) (s [armFields]float64) {
+	rest := point.v
 	for i := range a.buckets {
 		b := &a.buckets[i]
-		if b.Key > at.day {
+		if b.Key > point.day {
 			break
 		}
 		w := t.weight(b.Key)
 		for f := range s {
 			part := b.V[f]
-			if b.Key == at.day {
+			if b.Key == point.day {
 				part = rest[f] // the last day counts up to the snapshot
 			}
 			rest[f] -= part

@@ -15,21 +15,21 @@ import (
 // would never be tried.
 const temper = 0.25
 
-// ranking is the temper of the order among eligible lessons. A session has few slots: where many
+// rankingTemper is the temper of the order among eligible lessons. A session has few slots: where many
 // lessons match, noise in the order costs more than exploration gains. Eligibility itself needs
 // more noise.
-const ranking = 0.15
+const rankingTemper = 0.15
 
-// seasoned is the number of picks after which bad luck at the start does not explain a negative
+// seasonedPicks is the number of picks after which bad luck at the start does not explain a negative
 // mean.
-const seasoned = 200
+const seasonedPicks = 200
 
 // benched reports whether a lesson is expected to harm. A lesson with few picks is benched only
 // below the spread of the draw. A threshold of 0 for all lessons lost three points of the
 // attainable gain, because helpful lessons with an unlucky start returned through the probe budget
 // only. Without any threshold, a tenth more harmful lessons were injected.
 func (b belief) benched() bool {
-	if b.picks >= seasoned {
+	if b.picks >= seasonedPicks {
 		return b.m < 0
 	}
 	return b.m < -temper*math.Sqrt(b.v)
@@ -48,28 +48,28 @@ const trustedSpread = 1.7
 
 // trusted reports whether a lesson is withheld as rarely as a proven lesson. Trust ends with the
 // belief: a lucky lesson must be detected, which is slow while the lesson is hardly ever withheld.
-func (b belief) trusted() bool { return b.picks >= seasoned && b.m > trustedSpread*math.Sqrt(b.v) }
+func (b belief) trusted() bool { return b.picks >= seasonedPicks && b.m > trustedSpread*math.Sqrt(b.v) }
 
 // choose ranks the fresh actions by the objective and returns the best that fit into the remaining
 // slots. The probe budget tries the benched action with the best full draw of the posterior: the
 // least known and least likely to harm comes back first.
-func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
+func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
 	}
-	out := make([]considered, 0, len(fresh))
-	var probe considered
+	out := make([]candidate, 0, len(fresh))
+	var probe candidate
 	best := math.Inf(-1)
 	for _, k := range fresh {
 		if cfg.eligible(b, session, &k) {
 			out = append(out, k)
-		} else if k.belief.Probe {
+		} else if k.belief.Benched {
 			if z := k.belief.Mean + math.Sqrt(max(k.belief.Var, 0))*trial.Normal(trial.Coin(cfg.Salt, trial.ForProbe, session, k.action.Slug)); z > best {
 				probe, best = k, z
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y considered) int {
+	slices.SortFunc(out, func(x, y candidate) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.action.Slug, y.action.Slug))
 	})
 	if !math.IsInf(best, -1) && trial.Coin(cfg.Salt, trial.ForProbe, session, "") < ProbeShare {
@@ -81,7 +81,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 
 // eligible scores an action and reports whether the action may be picked. "No lesson" is always a
 // possible answer of Uplift.
-func (c Config) eligible(b Beliefs, session string, k *considered) bool {
+func (c Config) eligible(b Beliefs, session string, k *candidate) bool {
 	switch c.Objective {
 	case All:
 		k.score = k.action.Confidence
@@ -98,11 +98,11 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	default: // Uplift
 	}
 	z := math.Sqrt(max(k.belief.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
-	k.score = k.belief.Mean + ranking*z
+	k.score = k.belief.Mean + rankingTemper*z
 	if k.onTrial() { // the operator asked for data, so the lesson is picked for any score and even when benched
 		return true
 	}
-	return !k.belief.Probe && k.belief.Mean+temper*z > float64(k.action.Tokens)*c.TokenCost
+	return !k.belief.Benched && k.belief.Mean+temper*z > float64(k.action.Tokens)*c.TokenCost
 }
 
 // betaDraw draws from Beta(a, b), both at least 1.
@@ -129,8 +129,8 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 	}
 }
 
-// considered is an action with its score and posterior.
-type considered struct {
+// candidate is an action with its score and posterior.
+type candidate struct {
 	action Action
 	belief Posterior
 	score  float64
@@ -139,7 +139,7 @@ type considered struct {
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
-func (k *considered) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.Reached }
+func (k *candidate) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.Reached }
 
 // Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
 // category.
@@ -160,5 +160,5 @@ type Posterior struct {
 	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective
 	Settled   bool    // the interval was above 0, or within the material size; Prove sets the holdout to 0.05
 	Reached   bool    // the trial has the requested width
-	Probe     bool    // benched: expected to harm, picked from the probe budget only
+	Benched   bool    // benched: expected to harm, picked from the probe budget only
 }

@@ -18,21 +18,21 @@ import (
 type Chooser struct {
 	measured *trial.Counters
 
-	mu     sync.RWMutex
-	arms   map[trial.Arm]*arm
-	slugs  map[string][]trial.Arm // arms of all texts of a lesson
-	cats   map[string]*baseline   // by scope of a category
-	cells  map[string]*[ofABaseline]int64
-	all    baseline         // all categories
-	open   map[string]int64 // rewarded picks of open sessions, by the scope of their planned trial
-	tenant [ofATenant]int64
-	clock  *clock
-	priors Priors
+	mu         sync.RWMutex
+	arms       map[trial.Arm]*arm
+	slugs      map[string][]trial.Arm // arms of all texts of a lesson
+	categories map[string]*baseline   // by scope of a category
+	cells      map[string]*[baselineFields]int64
+	all        baseline         // all categories
+	open       map[string]int64 // rewarded picks of open sessions, by the scope of their planned trial
+	tenant     [tenantFields]int64
+	clock      *clock
+	priors     Priors
 }
 
 // baseline holds the rewards of a category, less the part that lessons explain.
 type baseline struct {
-	v, provisional [ofABaseline]int64
+	v, provisional [baselineFields]int64
 }
 
 // New returns a chooser without evidence and with the default priors. All evidence has full weight
@@ -42,7 +42,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
 		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{},
-		cats: map[string]*baseline{}, cells: map[string]*[ofABaseline]int64{}, open: map[string]int64{},
+		categories: map[string]*baseline{}, cells: map[string]*[baselineFields]int64{}, open: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -52,8 +52,8 @@ func (c *Chooser) Measured() *trial.Counters { return c.measured }
 
 // Watch returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads
 // no outcome.
-func (c *Chooser) Watch(k trial.Arm, eps float64, of trial.OutcomeSet, from trial.Tally) trial.Watch {
-	return c.measured.Watch(k, eps, of, from)
+func (c *Chooser) Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Tally) trial.Watch {
+	return c.measured.Watch(k, eps, outcomes, from)
 }
 
 // Add adds the deltas of one session (Contribution) or of a whole store to the trial and to the
@@ -61,7 +61,7 @@ func (c *Chooser) Watch(k trial.Arm, eps float64, of trial.OutcomeSet, from tria
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
-		n := trial.Together(ds)
+		n := trial.SameScope(ds)
 		c.addScope(ds[0].Key.Scope, ds[:n])
 		ds = ds[n:]
 	}
@@ -80,8 +80,8 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		return ok
 	}
 	switch of := ownerOf(scope); of {
-	case nobody:
-	case ofArm:
+	case noOwner:
+	case armOwner:
 		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, known)); a != nil {
 			a.add(ds)
 		}
@@ -89,13 +89,13 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		into := [][]int64{c.tenant[:]}
-		if of == ofCategory {
+		if of == categoryOwner {
 			into = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
-			if at, ok := find(&ds[i]); ok {
+			if pos, ok := find(&ds[i]); ok {
 				for _, sums := range into {
-					sums[at.at] += ds[i].Value
+					sums[pos.index] += ds[i].Value
 				}
 			}
 		}
@@ -128,19 +128,19 @@ func (c *Chooser) link(k trial.Arm) {
 
 // category returns a baseline, adding a missing one. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
-	b := c.cats[scope]
+	b := c.categories[scope]
 	if b == nil {
 		b = &baseline{}
-		c.cats[scope] = b
+		c.categories[scope] = b
 	}
 	return b
 }
 
 // cell returns the sums of a cell, adding a missing one. The caller holds mu.
-func (c *Chooser) cell(scope string) *[ofABaseline]int64 {
+func (c *Chooser) cell(scope string) *[baselineFields]int64 {
 	v := c.cells[scope]
 	if v == nil {
-		v = new([ofABaseline]int64)
+		v = new([baselineFields]int64)
 		c.cells[scope] = v
 	}
 	return v
@@ -157,8 +157,8 @@ func (c *Chooser) Clone() *Chooser {
 		out.arms[k] = a.clone()
 		out.link(k)
 	}
-	for k, b := range c.cats {
-		out.cats[k] = &baseline{v: b.v}
+	for k, b := range c.categories {
+		out.categories[k] = &baseline{v: b.v}
 	}
 	for k, v := range c.cells {
 		out.cells[k] = new(*v)

@@ -45,7 +45,7 @@ const ProbeShare = 0.02
 
 // Propensities that are not configurable.
 const (
-	leastEpsilon = 0.05 // holdout after the verdict, when more data changes little
+	minEpsilon   = 0.05 // holdout after the verdict, when more data changes little
 	probeEpsilon = 0.50 // holdout of a benched lesson: an even split gives the narrowest interval per pick
 )
 

@@ -20,7 +20,7 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 		k := lesson("a")
 		k.Confidence = confidence
 		p := c.Posterior(k)
-		if !close6(p.Mean, want) || !close6(p.Var, 0.0016) || p.Match != 0 || p.Probe || p.Proven {
+		if !close6(p.Mean, want) || !close6(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
 			t.Errorf("confidence %v: %+v, want mean %v", confidence, p, want)
 		}
 	}
@@ -33,16 +33,16 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	for range 40 {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
-		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
+		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
 			t.Fatalf("got %+v, want p.Probe = %v and (p.Mean < %v or was.Var <= 0)", p, (p.Mean < -0.25*math.Sqrt(p.Var)), was.Mean)
 		}
 		was = p
 	}
-	if !was.Probe {
+	if !was.Benched {
 		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
-	if p := c.Posterior(lesson("a")); p.Probe {
+	if p := c.Posterior(lesson("a")); p.Benched {
 		t.Errorf("it did well since: %+v", p)
 	}
 }
@@ -72,7 +72,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		}
 		c := bandit.New()
 		e.tell(c, "a@1", 0)
-		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Probe != x.want {
+		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
 			t.Errorf("%+v: got %+v, want math.Abs(p.Mean - x.mean) <= 1e-4 and p.Probe = %v", x, p, x.want)
 		}
 	}

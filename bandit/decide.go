@@ -15,46 +15,46 @@ import (
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
-	open(a, cfg, b, session)
-	added, forced := match(a, b, actions)
+	openAssignment(a, cfg, b, session)
+	added, forced := recordMatches(a, b, actions)
 	if a.Control || len(added)+len(forced) == 0 {
 		return nil
 	}
-	best := choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-spent(a)))
-	chosen := cfg.fit(slices.Clone(best))
+	best := choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-usedPicks(a)))
+	chosen := cfg.fitRoom(slices.Clone(best))
 	recordPassed(a, cfg, b, session, added, best, chosen)
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
 // recordPassed records for each fresh action that is not chosen why the action was not picked. best are the
 // actions before the check of the room.
-func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []considered) {
-	in := func(list []considered, slug string) bool {
-		return slices.ContainsFunc(list, func(k considered) bool { return k.action.Slug == slug })
+func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
+	in := func(list []candidate, slug string) bool {
+		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
 	}
 	for i := range fresh {
 		k := fresh[i]
-		at := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == k.action.Arm })
+		pos := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == k.action.Arm })
 		switch {
-		case at < 0 || in(chosen, k.action.Slug):
+		case pos < 0 || in(chosen, k.action.Slug):
 		case in(best, k.action.Slug):
-			a.Matched[at].Passed = trial.PassedRoom
+			a.Matched[pos].Passed = trial.PassedRoom
 		case cfg.eligible(b, session, &k):
-			a.Matched[at].Passed = trial.PassedSlots
+			a.Matched[pos].Passed = trial.PassedSlots
 		default:
-			a.Matched[at].Passed = trial.PassedRank
+			a.Matched[pos].Passed = trial.PassedRank
 		}
 	}
 }
 
-// fit drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick
+// fitRoom drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick
 // takes its room, too.
-func (c Config) fit(chosen []considered) []considered {
+func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
 	}
 	left := c.Room
-	return slices.DeleteFunc(chosen, func(k considered) bool {
+	return slices.DeleteFunc(chosen, func(k candidate) bool {
 		if k.action.Size > left {
 			return true
 		}
@@ -63,9 +63,9 @@ func (c Config) fit(chosen []considered) []considered {
 	})
 }
 
-// open flips the control coin and freezes the baseline, once: the prediction of the regression, or
+// openAssignment flips the control coin and freezes the baseline, once: the prediction of the regression, or
 // without a regression the mean of the category.
-func open(a *trial.Assignment, cfg Config, b Beliefs, session string) {
+func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.Open(cfg.Salt, session, cfg.Control) {
 		return
 	}
@@ -90,22 +90,22 @@ const startBase, baseWeight = 0.5, 10
 // report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
-// match records the actions that are new to the session, and returns the forced ones separately.
-func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []considered) {
+// recordMatches records the actions that are new to the session, and returns the forced ones separately.
+func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	first := !a.Considered()
 	for _, c := range actions {
 		if known(a, c.Slug) {
 			continue
 		}
-		k := considered{action: c, belief: b.Posterior(c)}
+		k := candidate{action: c, belief: b.Posterior(c)}
 		if c.Forced {
-			if !slices.ContainsFunc(forced, func(f considered) bool { return f.action.Slug == c.Slug }) {
+			if !slices.ContainsFunc(forced, func(f candidate) bool { return f.action.Slug == c.Slug }) {
 				forced = append(forced, k)
 			}
 			continue
 		}
 		if fresh == nil {
-			fresh = make([]considered, 0, len(actions))
+			fresh = make([]candidate, 0, len(actions))
 		}
 		fresh = append(fresh, k)
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.belief.Match)})
@@ -121,8 +121,8 @@ func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []co
 	return fresh, forced
 }
 
-// spent returns the number of picks that count towards the session's 2K.
-func spent(a *trial.Assignment) int {
+// usedPicks returns the number of picks that count towards the session's 2K.
+func usedPicks(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {
 		if _, ok := a.Match(a.Picks[i].Arm); ok {
@@ -134,12 +134,12 @@ func spent(a *trial.Assignment) int {
 
 // flip flips the holdout coin of each chosen lesson and freezes its offset.
 func flip(
-	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []considered, turn int,
+	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
-		k.unseen = cfg.Retest && cfg.held(&k.belief) < cfg.Epsilon && b.Unseen(k.action.Arm, a.Model)
+		k.unseen = cfg.Retest && cfg.holdoutEpsilon(&k.belief) < cfg.Epsilon && b.Unseen(k.action.Arm, a.Model)
 		a.Flip(cfg.Salt, session, trial.Pick{
 			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.belief.Mean), Tokens: k.action.Tokens,
 			Turn: turn, Trial: cfg.trial(k),
@@ -165,7 +165,7 @@ func flip(
 }
 
 // epsilon returns the probability of withholding a pick.
-func (c Config) epsilon(k *considered) float64 {
+func (c Config) epsilon(k *candidate) float64 {
 	switch {
 	case c.Objective == All: // certain injection overrides all other settings
 		return c.Epsilon
@@ -178,12 +178,12 @@ func (c Config) epsilon(k *considered) float64 {
 	case k.unseen:
 		return c.Epsilon
 	}
-	return c.held(&k.belief)
+	return c.holdoutEpsilon(&k.belief)
 }
 
-// held returns the probability of withholding by the configured holdout.
-func (c Config) held(p *Posterior) float64 {
-	least := min(leastEpsilon, c.Epsilon)
+// holdoutEpsilon returns the probability of withholding by the configured holdout.
+func (c Config) holdoutEpsilon(p *Posterior) float64 {
+	least := min(minEpsilon, c.Epsilon)
 	switch c.Holdout {
 	case Fixed:
 	case Earn:
@@ -203,7 +203,7 @@ func (c Config) held(p *Posterior) float64 {
 
 // trial returns the planned trial of a pick. A pick that is injected with certainty belongs to no
 // trial, because the trial did not flip its coin.
-func (c Config) trial(k *considered) string {
+func (c Config) trial(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
 	}
@@ -213,8 +213,8 @@ func (c Config) trial(k *considered) string {
 // NextEpsilon returns the probability of withholding the next picks of an action, which is the
 // price of more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
-	return c.epsilon(&considered{
-		action: k, belief: p, probe: p.Probe && c.uplift() && !k.Forced,
+	return c.epsilon(&candidate{
+		action: k, belief: p, probe: p.Benched && c.uplift() && !k.Forced,
 	})
 }
 

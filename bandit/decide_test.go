@@ -49,7 +49,7 @@ func certain() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Upli
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
-	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Probe: true}, "f": {}}
+	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Benched: true}, "f": {}}
 	for i := range 50 {
 		a := trial.Assignment{}
 		got := slugs(bandit.Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
@@ -116,7 +116,7 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 
 func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	const n = 20_000
-	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
+	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
 	tried := lesson("tried")
 	tried.Epsilon = 0.5
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
@@ -190,8 +190,8 @@ func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 
 func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	b := believe{
-		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Probe: true},
-		"x": {Mean: -0.02, Var: 0.001, Probe: true}, "y": {Mean: -0.02, Var: 0.001, Probe: true},
+		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
+		"x": {Mean: -0.02, Var: 0.001, Benched: true}, "y": {Mean: -0.02, Var: 0.001, Benched: true},
 	}
 	cfg := bandit.Config{K: 2}
 	probed := map[string]int{}
@@ -234,7 +234,7 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 // A benched lesson is picked within the probe budget only. A lucky draw does not admit the lesson,
 // also if nothing else matches.
 func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
-	b := believe{"a": {Mean: -0.011, Var: 0.04 * 0.04, Probe: true}}
+	b := believe{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
@@ -277,7 +277,7 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 }
 
 func TestForcedPickTakesNoSlot(t *testing.T) {
-	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
+	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
@@ -311,7 +311,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 }
 
 func TestObjectives(t *testing.T) {
-	b := believe{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Probe: true}, "d": {Mean: 0.5, Proven: true}}
+	b := believe{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
 	first := func(o bandit.Objective, k int) map[string]int {
@@ -410,7 +410,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		mean := rapid.Float64Range(-0.2, 0.2)
 		for i := range 12 {
 			m := mean.Draw(t, "mean")
-			b[fmt.Sprint("l", i)] = bandit.Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Probe: m < 0, Proven: m > 0.15}
+			b[fmt.Sprint("l", i)] = bandit.Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Benched: m < 0, Proven: m > 0.15}
 		}
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
 		a, replay := trial.Assignment{}, trial.Assignment{}

@@ -11,13 +11,13 @@ func (a *arm) add(ds []trial.Delta) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range ds {
-		if at, ok := find(&ds[i]); ok {
-			a.buckets.At(ds[i].Key.Day)[at.at] += ds[i].Value
-			a.total[at.at] += ds[i].Value
+		if pos, ok := find(&ds[i]); ok {
+			a.buckets.At(ds[i].Key.Day)[pos.index] += ds[i].Value
+			a.total[pos.index] += ds[i].Value
 			a.stamp = 0
 		}
 	}
-	a.remember()
+	a.takeSnapshot()
 }
 
 // discounted returns the evidence as of a clock, computed once a day and after each change. The
@@ -25,10 +25,10 @@ func (a *arm) add(ds []trial.Delta) {
 // bit, except for rewards of open sessions and the moment of a change point.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
-		a.seen = a.history(t)
+		a.cached = a.history(t)
 		a.stamp = t.stamp
 	}
-	return a.seen
+	return a.cached
 }
 
 // counted returns the evidence of the counters alone: without rewards of open sessions, and with
@@ -39,11 +39,11 @@ func (a *arm) counted(t *clock) evidence {
 
 // history returns the evidence weighted by age, with almost no weight before a change point.
 func (a *arm) history(t *clock) evidence {
-	s := a.weighed(t, math.MaxInt32)
-	if at, changed := a.changePoint(); changed {
-		gone := a.before(&at, t)
+	s := a.weightedSums(t, math.MaxInt32)
+	if point, changed := a.changePoint(); changed {
+		early := a.sumsBefore(&point, t)
 		for f := range s {
-			s[f] -= (1 - changeKeep) * gone[f]
+			s[f] -= (1 - changeKeep) * early[f]
 		}
 	}
 	for f := range s {

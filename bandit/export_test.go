@@ -5,14 +5,14 @@ import "precept/bandit/trial"
 // Names of unexported constants and functions for tests of the public interface.
 const (
 	Damping      = damping
-	MaxShared    = maxShared
+	MaxShared    = maxUnitMatches
 	MaxSnapshots = maxSnapshots
 )
 
 // GammaDraw and Spent are unexported functions of the chooser that have their own tests.
 var (
 	GammaDraw = gammaDraw
-	Spent     = spent
+	Spent     = usedPicks
 )
 
 // Snapshots returns the number of sessions of an arm at each of its snapshots, and the days of the snapshots.

@@ -23,25 +23,25 @@ func categoryScope(category string) string { return categoryMark + category }
 type owner uint8
 
 const (
-	nobody owner = iota
-	ofArm
-	ofCategory
-	ofTenant
+	noOwner owner = iota
+	armOwner
+	categoryOwner
+	tenantOwner
 )
 
 // ownerOf returns the kind of a scope.
 func ownerOf(scope string) owner {
 	switch {
 	case scope == "":
-		return ofTenant
+		return tenantOwner
 	case trial.Arm(scope).IsRule(): // the chooser chooses no section
-		return nobody
-	case trial.OfArm(scope):
-		return ofArm
+		return noOwner
+	case trial.IsArm(scope):
+		return armOwner
 	case scope[:2] == categoryMark:
-		return ofCategory
+		return categoryOwner
 	}
-	return nobody
+	return noOwner
 }
 
 // Indices of the values, by owner.
@@ -52,43 +52,43 @@ const (
 	iS0
 	iNU
 	iSU
-	ofAnArm
+	armFields
 )
 
 const (
 	iCN = iota
 	iCS
-	ofABaseline
+	baselineFields
 )
 
 const (
 	iRewarded = iota
 	iGraded
 	iRes2
-	ofATenant
+	tenantFields
 )
 
 // place is the position of the value of a counter.
 type place struct {
-	of owner
-	at int
+	owner owner
+	index int
 }
 
 // fields lists the chooser's counters by the stored name.
 //
 //nolint:gochecknoglobals // an immutable table, written once here
 var fields = map[string]place{
-	trial.FieldInjected: {ofArm, iN1}, fS1: {ofArm, iS1}, trial.FieldWithheld: {ofArm, iN0},
-	fS0:                 {ofArm, iS0},
-	trial.FieldUnpicked: {ofArm, iNU}, fSU: {ofArm, iSU},
-	fCN: {ofCategory, iCN}, fCS: {ofCategory, iCS},
-	trial.FieldRewarded: {ofTenant, iRewarded}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},
+	trial.FieldInjected: {armOwner, iN1}, fS1: {armOwner, iS1}, trial.FieldWithheld: {armOwner, iN0},
+	fS0:                 {armOwner, iS0},
+	trial.FieldUnpicked: {armOwner, iNU}, fSU: {armOwner, iSU},
+	fCN: {categoryOwner, iCN}, fCS: {categoryOwner, iCS},
+	trial.FieldRewarded: {tenantOwner, iRewarded}, fGraded: {tenantOwner, iGraded}, fRes2: {tenantOwner, iRes2},
 }
 
 // find looks up a counter. ok is false for a counter that the chooser does not read.
-func find(d *trial.Delta) (at place, ok bool) {
-	at = fields[d.Key.Field]
-	return at, at.of != nobody && at.of == ownerOf(d.Key.Scope)
+func find(d *trial.Delta) (pos place, ok bool) {
+	pos = fields[d.Key.Field]
+	return pos, pos.owner != noOwner && pos.owner == ownerOf(d.Key.Scope)
 }
 
 func real64(v int64) float64 { return float64(v) / trial.One }

@@ -60,7 +60,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 			early = append(early, c.AddProvisional(&all[i].a, all[i].y, 1))
 			continue
 		}
-		c.Add(all[i].a.Looked(all[i].name, all[i].y))
+		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
 	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Looks()[0].Taken {
 		t.Error("open sessions must end the trial for the chooser only")
@@ -96,7 +96,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.All, Salt: "w"}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
-		if !a.Enters() || a.C == 0 {
+		if !a.InComparison() || a.C == 0 {
 			t.Fatalf("got %+v, want a.Enters() = true and C other than 0", a)
 		}
 		centre := a.C

@@ -45,11 +45,11 @@ func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
 
-// sane replaces unusable numbers: priors come from a store that other processes write to.
-func (p Priors) sane() Priors {
-	ok := func(x, least, instead float64) float64 {
+// sanitized replaces unusable numbers: priors come from a store that other processes write to.
+func (p Priors) sanitized() Priors {
+	ok := func(x, least, fallback float64) float64 {
 		if !(x >= least && x <= 1) {
-			return instead
+			return fallback
 		}
 		return x
 	}
@@ -57,7 +57,7 @@ func (p Priors) sane() Priors {
 	p.T02 = ok(p.T02, minT02, startT02)
 	p.W2 = ok(p.W2, minW2, startW2)
 	p.Sigma2 = ok(p.Sigma2, 0.001, startSigma2)
-	if !p.Regression.sane() {
+	if !p.Regression.usable() {
 		p.Regression = nil
 	}
 	return p
@@ -74,15 +74,15 @@ func (p Priors) mean(confidence float64) float64 {
 // evidence is the chooser's view of an arm: discounted counts and sums of residuals.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
-func evidenceOf(s [ofAnArm]float64) evidence {
+func evidenceOf(s [armFields]float64) evidence {
 	for f := range s {
 		s[f] /= trial.One
 	}
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// safe drops negative counts, which arise if an undo arrives before its addition.
-func (e evidence) safe() evidence {
+// nonNegative drops negative counts, which arise if an undo arrives before its addition.
+func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
 			*n, *s = 0, 0
@@ -100,7 +100,7 @@ type belief struct{ m, v, del, delVar, picks float64 }
 // update returns the posterior of the two-parameter linear model: a session in which the lesson
 // matched has residual del, a session with an injection has del + effect, both with noise Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
-	e = e.safe()
+	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su
 	a := 1/p.W2 + (rest+e.n1)/p.Sigma2
 	b := e.n1 / p.Sigma2

@@ -30,11 +30,11 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	ds := Contribution(a, y, tier)
 	e := Provisional{rewarded: len(ds) > 0}
 	for i := range ds {
-		if at, ok := find(&ds[i]); ok && at.of != ofTenant {
-			e.parts = append(e.parts, part{ds[i].Key.Scope, at, ds[i].Value})
+		if pos, ok := find(&ds[i]); ok && pos.owner != tenantOwner {
+			e.parts = append(e.parts, part{ds[i].Key.Scope, pos, ds[i].Value})
 		}
 	}
-	for _, d := range a.Looked("", y) {
+	for _, d := range a.TrialEntries("", y) {
 		e.trials = append(e.trials, d.Key.Scope)
 	}
 	c.addProvisional(e, 1)
@@ -52,10 +52,10 @@ func (e Provisional) Rewarded() bool { return e.rewarded }
 
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
-		if p.place.of == ofArm {
+		if p.place.owner == armOwner {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
-			a.provisional[p.place.at] += sign * p.value
+			a.provisional[p.place.index] += sign * p.value
 			a.stamp = 0
 			a.mu.Unlock()
 		}
@@ -63,14 +63,14 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
-		if p.place.of == ofCategory {
+		if p.place.owner == categoryOwner {
 			name := categoryOf(p.scope)
 			b := c.category(name)
-			b.provisional[p.place.at] += sign * p.value
+			b.provisional[p.place.index] += sign * p.value
 			if *b == (baseline{}) {
-				delete(c.cats, name)
+				delete(c.categories, name)
 			}
-			c.all.provisional[p.place.at] += sign * p.value
+			c.all.provisional[p.place.index] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
@@ -88,20 +88,20 @@ func (c *Chooser) Inherit(from *Chooser) {
 	defer from.mu.RUnlock()
 	for k, old := range from.arms {
 		old.mu.Lock()
-		early, known := old.provisional, snapshots{slices.Clone(old.snapshots.list), old.snapshots.every}
+		provisional, copied := old.provisional, snapshots{slices.Clone(old.snapshots.list), old.snapshots.every}
 		old.mu.Unlock()
-		if early == ([ofAnArm]int64{}) && len(known.list) == 0 {
+		if provisional == ([armFields]int64{}) && len(copied.list) == 0 {
 			continue
 		}
 		a := c.arm(k, true)
 		a.mu.Lock()
-		a.provisional, a.snapshots, a.stamp = early, known, 0
+		a.provisional, a.snapshots, a.stamp = provisional, copied, 0
 		a.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for scope, old := range from.cats {
-		if old.provisional != ([ofABaseline]int64{}) {
+	for scope, old := range from.categories {
+		if old.provisional != ([baselineFields]int64{}) {
 			c.category(scope).provisional = old.provisional
 		}
 	}

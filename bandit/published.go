@@ -6,19 +6,19 @@ import (
 	"precept/bandit/trial"
 )
 
-// tightCaution is the number of sessions at which the failures of a lesson are separated from
-// chance best: fifteen failures where one in two would succeed make a caution.
-const tightCaution = 100
+// cautionTightest is the number of sessions at which the test for a caution is most sensitive: fifteen
+// failures where one in two would succeed make a caution.
+const cautionTightest = 100
 
-// turnsCaution is the probability that a lesson without effect ever becomes a caution, or the
+// cautionChance is the probability that a lesson without effect ever becomes a caution, or the
 // reverse. The probability is small, because a caution begins a new arm without the evidence of the
 // advice.
-const turnsCaution = 0.002
+const cautionChance = 0.002
 
-// aloneCaution is the minimum number of sessions of a lesson that is judged without a session for
+// cautionMinAlone is the minimum number of sessions of a lesson that is judged without a session for
 // comparison. With a fifth withheld, one in a thousand lessons gets there without any withheld
 // session.
-const aloneCaution = 30
+const cautionMinAlone = 30
 
 // Published returns the rewards of the sessions with the lesson above and below the rewards of the
 // sessions that matched without the lesson. Both are 0 while the difference is within chance, at
@@ -33,17 +33,17 @@ func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	if n == 0 {
 		return 0, 0
 	}
-	looks, tight := n, float64(tightCaution)
+	looks, tight := n, float64(cautionTightest)
 	e := c.without(k)
 	switch without := e.n0 + e.nu; {
 	case without > 0:
 		mean := (e.s0 + e.su) / without
 		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
 		looks, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller group with a fifth of the sessions
-	case n < aloneCaution:
+	case n < cautionMinAlone:
 		return 0, 0
 	}
-	if trial.Exclusion((worse-better)/n, looks, c.Priors().Sigma2, tight) > turnsCaution {
+	if trial.Exclusion((worse-better)/n, looks, c.Priors().Sigma2, tight) > cautionChance {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)
@@ -60,5 +60,5 @@ func (c *Chooser) without(k trial.Arm) evidence {
 	return evidence{
 		n0: real64(a.total[iN0]), s0: real64(a.total[iS0]), nu: real64(a.total[iNU]),
 		su: real64(a.total[iSU]),
-	}.safe()
+	}.nonNegative()
 }

@@ -75,8 +75,8 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		same(t, "the mean", p.Mean, mean)
 		same(t, "the variance", p.Var, variance)
 		same(t, "the match", p.Match, del)
-		if enough := want.n1+want.n0 >= 200; p.Probe != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("benched: %v, mean %v of variance %v", p.Probe, mean, variance)
+		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
+			t.Fatalf("benched: %v, mean %v of variance %v", p.Benched, mean, variance)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 func (c *Chooser) SetPriors(p Priors) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.priors = p.sane()
+	c.priors = p.sanitized()
 }
 
 // Priors returns the current priors.
@@ -24,24 +24,24 @@ func (c *Chooser) Priors() Priors {
 // Refit fits the priors to the lessons with at least five injections (discounted) and returns the
 // result with the next version. The chooser changes with SetPriors only.
 func (c *Chooser) Refit() Priors {
-	p, es := c.present()
+	p, es := c.fitInput()
 	p = p.refit(es)
-	if r := fitRegression(c.cellsNow(), p.Sigma2); r != nil { // outside of the lock, which requests need
+	if r := fitRegression(c.sortedCells(), p.Sigma2); r != nil { // outside of the lock, which requests need
 		p.Regression = r
 	}
-	return p.sane()
+	return p.sanitized()
 }
 
-// present returns the priors with the present variance of a reward, and the evidence of the lessons.
-func (c *Chooser) present() (p Priors, es []evidence) {
+// fitInput returns the priors with the present variance of a reward, and the evidence of the lessons.
+func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	p = c.priors
-	p.Sigma2 = c.residual()
+	p.Sigma2 = c.rewardVariance()
 	for _, k := range slices.Sorted(maps.Keys(c.arms)) { // sorted: sums of floats depend on the order
 		a := c.arms[k]
 		a.mu.Lock()
-		e := a.discounted(c.clock).safe()
+		e := a.discounted(c.clock).nonNegative()
 		a.mu.Unlock()
 		if e.n1 >= 5 {
 			es = append(es, e)
@@ -50,9 +50,9 @@ func (c *Chooser) present() (p Priors, es []evidence) {
 	return p, es
 }
 
-// residual returns the variance of a reward around the model: the variance of a binary reward while
+// rewardVariance returns the variance of a reward around the model: the variance of a binary reward while
 // nearly all rewards are 0 or 1, else the measured variance. The caller holds mu.
-func (c *Chooser) residual() float64 {
+func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.One || graded < 0.05*n {
 		return startSigma2

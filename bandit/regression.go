@@ -35,9 +35,9 @@ const (
 // factNames are the names in a stored Regression.
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// mostValues bounds the values of a fact that have an effect of their own: agents and models of a
+// maxValues bounds the values of a fact that have an effect of their own: agents and models of a
 // tenant are free text. The most frequent values are kept.
-var mostValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
+var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
 // cellOf returns the scope of the counters of all sessions with the same facts. A session without a
 // known start has only a category.
@@ -46,16 +46,16 @@ func cellOf(a *trial.Assignment) string {
 	if a.At == 0 {
 		return scope
 	}
-	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/hoursOfBand, 10)
+	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/bandSeconds, 10)
 }
 
-// hoursOfBand is the length of a band of the day, in seconds of UTC.
-const hoursOfBand = 3 * 3600
+// bandSeconds is the length of a band of the day, in seconds of UTC.
+const bandSeconds = 3 * 3600
 
 // toolsBand returns a coarse number of tools.
 func toolsBand(n int) string {
-	for band, most := range []int{0, 4, 12, 30} {
-		if n <= most {
+	for band, limit := range []int{0, 4, 12, 30} {
+		if n <= limit {
 			return strconv.Itoa(band)
 		}
 	}
@@ -66,11 +66,11 @@ func toolsBand(n int) string {
 // No category ends with a digit, because the band of the length is the last part of a category.
 func categoryOf(cell string) string {
 	const bands = len("|2|5")
-	at := len(cell) - bands
-	if at <= len(categoryMark) || cell[at] != '|' || cell[at+2] != '|' || !digit(cell[at+1]) || !digit(cell[at+3]) {
+	end := len(cell) - bands
+	if end <= len(categoryMark) || cell[end] != '|' || cell[end+2] != '|' || !digit(cell[end+1]) || !digit(cell[end+3]) {
 		return cell
 	}
-	return cell[:at]
+	return cell[:end]
 }
 
 func digit(b byte) bool { return b >= '0' && b <= '9' }
@@ -80,9 +80,9 @@ func factsOf(cell string) (f [factCount]string) {
 	category := categoryOf(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryMark)
 	parts := strings.Split(f[factCategory], "|")
-	for i, at := range []int{factAgent, factModel, factLength} {
+	for i, fact := range []int{factAgent, factModel, factLength} {
 		if i < len(parts) {
-			f[at] = parts[i]
+			f[fact] = parts[i]
 		}
 	}
 	if rest, ok := strings.CutPrefix(cell, category+"|"); ok {
@@ -112,8 +112,8 @@ func (r *Regression) relative(facts [factCount]string) float64 {
 	return y
 }
 
-// sane reports whether a stored regression is usable.
-func (r *Regression) sane() bool {
+// usable reports whether a stored regression is usable.
+func (r *Regression) usable() bool {
 	if r == nil {
 		return false
 	}
@@ -134,8 +134,8 @@ type cell struct {
 	n, sum float64 // sessions, and rewards less the part that lessons explain
 }
 
-// cellsNow returns the cells of the tenant, sorted, so that every replica adds in the same order.
-func (c *Chooser) cellsNow() []cell {
+// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order.
+func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out := make([]cell, 0, len(c.cells))
@@ -152,7 +152,7 @@ func (c *Chooser) cellsNow() []cell {
 const (
 	fitSteps     = 10
 	startEffect2 = 0.05 * 0.05 // variance of the effects of a fact
-	leastEffect2 = 1e-5
+	minEffect2   = 1e-5
 )
 
 // fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
@@ -195,7 +195,7 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 			squares[key.fact] += effects[i+1]*effects[i+1] + a[(i+1)*k+i+1]
 		}
 		for f := range variances {
-			variances[f] = math.Max(leastEffect2, (squares[f]+startEffect2)/(values[f]+1))
+			variances[f] = math.Max(minEffect2, (squares[f]+startEffect2)/(values[f]+1))
 		}
 	}
 	r := &Regression{Sessions: n, Offset: trial.Round(effects[0]), Effects: map[string]map[string]float64{}}
@@ -217,8 +217,8 @@ func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gr
 	for i := range cells {
 		x := []int{0}
 		for f, value := range cells[i].facts {
-			if at, ok := column[columnKey{f, value}]; ok {
-				x = append(x, at)
+			if pos, ok := column[columnKey{f, value}]; ok {
+				x = append(x, pos)
 			}
 		}
 		for _, p := range x {
@@ -257,7 +257,7 @@ func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	}
 	number = map[columnKey]int{}
 	for _, key := range keys {
-		if values[key.fact] > 1 && used[key.fact] < mostValues[key.fact] {
+		if values[key.fact] > 1 && used[key.fact] < maxValues[key.fact] {
 			used[key.fact]++
 			columns = append(columns, key)
 			number[key] = len(columns)
@@ -267,7 +267,7 @@ func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 }
 
 // invert replaces a symmetric positive definite k by k matrix by its inverse (Gauss and Jordan, which
-// needs no pivot for such a matrix), and reports whether the matrix was one.
+// needs no pivot for such a matrix). invert reports whether the matrix was positive definite.
 func invert(a []float64, k int) bool {
 	for p := range k {
 		d := a[p*k+p]

@@ -10,7 +10,7 @@ import "precept/bandit/trial"
 // No draw selects the sections: a person registered them. The centre of the reward is the baseline of the
 // session, because any centre that is fixed before the coin is valid.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
-	open(a, cfg, b, unit)
+	openAssignment(a, cfg, b, unit)
 	if a.Control {
 		return nil, nil
 	}

@@ -6,9 +6,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// maxShared bounds the matches of a unit of many sessions, because a contribution is linear in the
+// maxUnitMatches bounds the matches of a unit of many sessions, because a contribution is linear in the
 // matches.
-const maxShared = 512
+const maxUnitMatches = 512
 
 // Share is like Decide, for one session of a unit with several sessions (a run and its agents). The
 // sessions share the assignment of the unit, and a decision for one session holds for all. given
@@ -21,26 +21,26 @@ const maxShared = 512
 func Share(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
-	open(a, cfg, b, unit)
+	openAssignment(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
 	given = earlierPicks(a, &cfg, actions, slots)
-	news, forced := match(a, b, unknown(a, actions))
-	if a.Control || len(news)+len(forced) == 0 {
+	added, forced := recordMatches(a, b, newActions(a, actions))
+	if a.Control || len(added)+len(forced) == 0 {
 		return given, nil
 	}
 	turn := 1 // one turn per decision: only the picks of the first decision are compared with no lesson
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
-	best := choose(cfg, b, unit, news, slots-len(given))
-	chosen := cfg.fit(slices.Clone(best))
-	recordPassed(a, cfg, b, unit, news, best, chosen)
+	best := choose(cfg, b, unit, added, slots-len(given))
+	chosen := cfg.fitRoom(slices.Clone(best))
+	recordPassed(a, cfg, b, unit, added, best, chosen)
 	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
-// unknown returns the actions that are new to the unit, and none after maxShared matches.
-func unknown(a *trial.Assignment, actions []Action) []Action {
-	room := maxShared - len(a.Matched)
+// newActions returns the actions that are new to the unit, and none after maxShared matches.
+func newActions(a *trial.Assignment, actions []Action) []Action {
+	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
 	for _, c := range actions {
 		if known(a, c.Slug) || !c.Forced && room <= 0 {
@@ -59,20 +59,20 @@ func unknown(a *trial.Assignment, actions []Action) []Action {
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		at := slices.IndexFunc(actions, func(c Action) bool { return c.Arm == p.Arm })
-		if at < 0 {
+		pos := slices.IndexFunc(actions, func(c Action) bool { return c.Arm == p.Arm })
+		if pos < 0 {
 			continue
 		}
-		if actions[at].Forced {
+		if actions[pos].Forced {
 			given = append(given, *p)
 			continue
 		}
-		if slots == 0 || cfg.Room != 0 && actions[at].Size > cfg.Room {
+		if slots == 0 || cfg.Room != 0 && actions[pos].Size > cfg.Room {
 			continue
 		}
 		slots--
 		if cfg.Room > 0 {
-			if cfg.Room -= actions[at].Size; cfg.Room == 0 {
+			if cfg.Room -= actions[pos].Size; cfg.Room == 0 {
 				cfg.Room = NoRoom
 			}
 		}

@@ -24,7 +24,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 			if p.Eps != 0.5 && ended == 0 {
 				ended = picks
 			}
-			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Probe { // but for second tries
+			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // but for second tries
 				t.Fatal("the trial began again")
 			}
 			if ended > 0 && !c.Posterior(k).Reached {

@@ -44,8 +44,8 @@ func differ(from, to *arguments) difference {
 	return d
 }
 
-// same reports whether two calls request the same operation.
-func same(a, b *arguments) bool {
+// sameArguments reports whether two calls request the same operation.
+func sameArguments(a, b *arguments) bool {
 	if a.object != nil && b.object != nil {
 		d := differ(a, b)
 		return d.size() == 0
@@ -66,8 +66,8 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// values lists the telling values of the arguments, at any depth: texts and numbers of four
-// characters and more.
+// values returns the distinctive values of the arguments, at any depth down to the fourth: texts and
+// numbers of four characters and more.
 func (a *arguments) values() []string {
 	var out []string
 	var walk func(v any, depth int)
@@ -99,8 +99,8 @@ func (a *arguments) values() []string {
 	return out
 }
 
-// share reports whether two calls have a distinctive value in common.
-func share(a, b *arguments) bool {
+// shareValue reports whether two calls have a distinctive value in common.
+func shareValue(a, b *arguments) bool {
 	have := map[string]bool{}
 	for _, v := range a.values() {
 		have[v] = true

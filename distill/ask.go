@@ -22,7 +22,7 @@ type question struct {
 	marks      map[string]mark
 	last, next mark
 	done       chan struct{}
-	got        Judgement
+	answer     Judgement
 	err        error
 }
 
@@ -49,7 +49,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 				q.err = &panicError{v, debug.Stack()}
 			}
 		}()
-		q.got, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
+		q.answer, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
 	}()
 	if len(w.judging.asked) < w.Distiller.o.Parallel {
 		return nil
@@ -101,8 +101,8 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 			w.reportFailure(q.session, &panicError{v, debug.Stack()})
 		}
 	}()
-	w.sum.Tokens += q.got.Usage.Input + q.got.Usage.Output
-	w.sum.Cost += w.Distiller.o.Budget.cost(q.got.Usage)
+	w.sum.Tokens += q.answer.Usage.Input + q.answer.Usage.Output
+	w.sum.Cost += w.Distiller.o.Budget.cost(q.answer.Usage)
 	var broke *panicError
 	switch {
 	case q.err == nil:
@@ -126,11 +126,11 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	}
 	w.judging.errors, w.judging.lastError = 0, nil
 	w.sum.Judged++
-	w.setOpinions(q.session, &q.next, q.got.Opinions)
-	for i := range q.got.Drafts {
-		d := &q.got.Drafts[i]
+	w.setOpinions(q.session, &q.next, q.answer.Opinions)
+	for i := range q.answer.Drafts {
+		d := &q.answer.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.open).ref}, 1, &q.next
+		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
 			w.sum.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
@@ -167,11 +167,11 @@ func (w *work) reportFailure(s *Session, err error) {
 }
 
 // setOpinions replaces the judge's earlier opinions about the lessons in the session.
-func (w *work) setOpinions(s *Session, m *mark, of Opinions) {
+func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	m.Opinions, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.InForce {
 		l, known := w.book.Get(trial.LessonSlug(slug))
-		opinion := of[trial.LessonSlug(slug)]
+		opinion := opinions[trial.LessonSlug(slug)]
 		if !known || opinion == "" {
 			continue
 		}

@@ -231,9 +231,9 @@ func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	if ok {
 		c.Show, c.Phrases = m.show, []string{m.phrase}
 	}
-	if r.open {
-		for open, words := range map[openness]*ownWords{termsToo: &c.Terms, namesToo: &c.Names} {
-			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.callWords(), open)); identifies {
+	if r.orgWords {
+		for scope, words := range map[wordScope]*ownWords{termsToo: &c.Terms, namesToo: &c.Names} {
+			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
 				*words = ownWords{Show: own.show, Phrase: own.phrase, Sessions: 1}
 			}
 		}
@@ -276,16 +276,16 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 // withWording returns the case with the words of its lesson; ok is false without words. With open, the words of
 // the organisation replace the public words. A long phrase of public words remains the trigger, because it
 // also fires on other wordings.
-func (c *Case) withWording(open bool) (out *Case, ok bool) {
+func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
 		namesFrom  = 2 // sessions: in one session a name may be the name of a customer
 	)
 	var own *ownWords
 	switch {
-	case open && c.Names.occurIn(namesFrom):
+	case orgWords && c.Names.occurIn(namesFrom):
 		own = &c.Names
-	case open && c.Terms.occurIn(1):
+	case orgWords && c.Terms.occurIn(1):
 		own = &c.Terms
 	default:
 		return c, c.Known != "" || len(c.Phrases) > 0

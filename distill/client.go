@@ -67,7 +67,7 @@ func (e *errStatus) refusesRequest() bool {
 
 // ofSession reports whether the server refuses the content of the session.
 func (e *errStatus) ofSession() bool {
-	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && listed("refused content").within(strings.ToLower(e.body))
+	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").within(strings.ToLower(e.body))
 }
 
 // call sends requests until a readable answer arrives, or further attempts are pointless.
@@ -79,7 +79,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	}()
 	var last error
 	pause := firstPause
-	plain, bare := c.noFormat.Load(), c.noTemperature.Load()
+	noFormat, noTemperature := c.noFormat.Load(), c.noTemperature.Load()
 	for try := range maxTries {
 		if try > 0 {
 			if err := c.o.Wait(ctx, c.withJitter(pause)); err != nil {
@@ -87,11 +87,11 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			}
 			pause = max(firstPause, min(2*pause, time.Minute))
 		}
-		text, u, err := c.once(ctx, plain, bare, system, user, name, schema)
+		text, u, err := c.send(ctx, noFormat, noTemperature, system, user, name, schema)
 		used.add(u)
 		if err == nil {
-			c.noFormat.Store(plain) // only a request that worked shows what the server supports
-			c.noTemperature.Store(bare)
+			c.noFormat.Store(noFormat) // only a request that worked shows what the server supports
+			c.noTemperature.Store(noTemperature)
 			if err = decode(text, out); err == nil {
 				return used, nil
 			}
@@ -103,10 +103,10 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			return used, ctx.Err()
 		case errors.As(err, &status) && status.ofSession():
 			return used, fmt.Errorf("%w: %w", errSetAside, err)
-		case errors.As(err, &status) && status.refusesRequest() && !bare && (plain || listed("optional parameters").within(strings.ToLower(status.body))):
-			bare, pause = true, 0
-		case errors.As(err, &status) && status.refusesRequest() && !plain:
-			plain, pause = true, 0 // the server may not support response_format
+		case errors.As(err, &status) && status.refusesRequest() && !noTemperature && (noFormat || wordList("optional parameters").within(strings.ToLower(status.body))):
+			noTemperature, pause = true, 0
+		case errors.As(err, &status) && status.refusesRequest() && !noFormat:
+			noFormat, pause = true, 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.retryable():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
 		case errors.As(err, &status) && status.after > 0:
@@ -139,13 +139,13 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// once sends one request.
-func (c *client) once(ctx context.Context, plain, bare bool, system, user, name string, schema any) (string, Usage, error) {
+// send sends one request.
+func (c *client) send(ctx context.Context, noFormat, noTemperature bool, system, user, name string, schema any) (string, Usage, error) {
 	body := map[string]any{"model": c.o.Model}
-	if !bare {
+	if !noTemperature {
 		body["temperature"] = 0
 	}
-	if plain {
+	if noFormat {
 		text, err := json.Marshal(schema)
 		if err != nil {
 			return "", Usage{}, err
@@ -156,7 +156,7 @@ func (c *client) once(ctx context.Context, plain, bare bool, system, user, name 
 	}
 	// The stable prompt comes first and the session last, so that the provider caches the prompt.
 	var prompt any = system
-	if low := strings.ToLower(c.o.Model); !bare && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
+	if low := strings.ToLower(c.o.Model); !noTemperature && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
 		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
 	}
 	body["messages"] = []map[string]any{{"role": "system", "content": prompt}, {"role": "user", "content": user}}
@@ -181,11 +181,11 @@ func (c *client) once(ctx context.Context, plain, bare bool, system, user, name 
 	if err != nil {
 		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
 	}
-	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("it redirects to %q, which is not followed; name that place as distill.judge if it is the judge's", shorten(redacted(to), 200)), 0}
+	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
+		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redacted(location), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.after(res.Header)}
+		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.retryAfter(res.Header)}
 	}
 	text, used, err := readReply(raw)
 	return text, used.withEstimate(len(data), len(text)), err
@@ -193,7 +193,7 @@ func (c *client) once(ctx context.Context, plain, bare bool, system, user, name 
 
 // Limits of the usage that a server reports, and the assumed usage without a report.
 const (
-	mostTokens    = 1 << 32 // a larger number could not be summed
+	maxUsage      = 1 << 32 // a larger number could not be summed
 	bytesPerToken = 4
 )
 
@@ -206,7 +206,7 @@ func (u Usage) withEstimate(asked, answered int) Usage {
 	if u.Output <= 0 {
 		u.Output = int64(answered / bytesPerToken)
 	}
-	return Usage{min(u.Input, mostTokens), min(u.Output, mostTokens)}
+	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
 // readReply returns the text of a reply. A refusal, half an answer and no answer are unusable.
@@ -230,8 +230,8 @@ func readReply(raw []byte) (string, Usage, error) {
 	return reply.Choices[0].Message.Content, used, nil
 }
 
-// after reads Retry-After: seconds, or a date.
-func (c *client) after(h http.Header) time.Duration {
+// retryAfter reads Retry-After: seconds, or a date.
+func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
 		return time.Duration(s * float64(time.Second))

@@ -107,7 +107,7 @@ func (r *reading) endsLater(i int) bool {
 // call that worked.
 func (r *reading) failedFixes(i int) (out []Fix) {
 	s := &r.steps[i]
-	var looked []int
+	var lookups []int
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
 		switch {
@@ -120,18 +120,18 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 				out = append(out, Fix{Kind: fixProgram, Param: s.blamedCommand().program, Other: by})
 			}
 		case s.shell != nil || t.shell != nil:
-		case t.failed() && t.tool == s.tool && same(&s.args, &t.args):
+		case t.failed() && t.tool == s.tool && sameArguments(&s.args, &t.args):
 			if f, ok := r.repeatedCall(i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && t.tool == s.tool:
-			if f, ok := r.changedCall(s, t, looked, i, j); ok {
+			if f, ok := r.changedCall(s, t, lookups, i, j); ok {
 				out = append(out, f)
 			}
-		case t.failed() && share(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
+		case t.failed() && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
 			out = append(out, Fix{Kind: fixTool, Other: t.tool})
 		case t.succeeded() && toolDoes(t.tool, "looks"):
-			looked = append(looked, j)
+			lookups = append(lookups, j)
 		}
 	}
 	return out
@@ -153,7 +153,7 @@ func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &r.steps[i]
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
-		aimed := share(&s.args, &t.args) || mentions(t, editedFile(s))
+		aimed := shareValue(&s.args, &t.args) || mentions(t, editedFile(s))
 		switch {
 		case !aimed:
 		case t.edits():

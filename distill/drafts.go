@@ -46,7 +46,7 @@ type group struct {
 
 // drafts returns the lessons that follow from cases. A case that cannot be described without
 // private words yields no lesson. open: a lesson may use the words of the organisation.
-func drafts(cases []*Case, open bool) []Draft {
+func drafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
 	bySlug := map[string]int{} // index in out
@@ -68,7 +68,7 @@ func drafts(cases []*Case, open bool) []Draft {
 			add(knownDraft(c))
 			continue
 		}
-		c, ok := c.withWording(open)
+		c, ok := c.withWording(orgWords)
 		if !ok {
 			continue
 		}
@@ -126,7 +126,7 @@ func suspicious(c *Case) bool {
 func (c *Case) lesson() (CountedFix, bool) {
 	best, found := c.best()
 	switch {
-	case c.Show != "" && listed("vague").coverWords(c.Show): // the error has no specific word
+	case c.Show != "" && wordList("vague").coverWords(c.Show): // the error has no specific word
 		return CountedFix{}, false
 	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success after the fix is chance
 		return best, true
@@ -137,16 +137,16 @@ func (c *Case) lesson() (CountedFix, bool) {
 // plausible reports whether a fix may have caused the success after the error.
 func plausible(c *Case, h *CountedFix) bool {
 	low := strings.ToLower(c.Show)
-	if listed("no access").within(low) && circumventsError(low, h) {
+	if wordList("no access").within(low) && circumventsError(low, h) {
 		return false
 	}
 	switch h.Kind {
 	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
-		return !listed("passing").within(low)
+		return !wordList("passing").within(low)
 	case fixCheck:
 		return c.permanent()
 	case fixFewer:
-		return listed("too much").within(low)
+		return wordList("too much").within(low)
 	case fixTool:
 		// A destructive operation is not a fix, unless destruction was the aim.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
@@ -176,7 +176,7 @@ func circumventsError(low string, h *CountedFix) bool {
 }
 
 // permanent reports whether the text of the error indicates that a retry will fail.
-func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
+func (c *Case) permanent() bool { return wordList("permanent").within(strings.ToLower(c.Show)) }
 
 // shareNameWord reports whether the names of two tools have a word in common.
 func shareNameWord(a, b string) bool {
@@ -224,7 +224,7 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 func installer(how string) string {
 	words := strings.Fields(how)
 	for i, w := range words {
-		if listed("packages")[w] {
+		if wordList("packages")[w] {
 			return strings.Join(words[:i], " ")
 		}
 	}

@@ -92,15 +92,15 @@ func isDay(s string) bool {
 	return err == nil
 }
 
-// subset reports whether b contains every word of a and more words.
-func subset(a, b string) bool {
+// isSubset reports whether b contains every word of a and more words.
+func isSubset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// fewer reports whether a list became shorter, also a list that is written in a text.
-func fewer(from, to any) bool {
+// isShorterList reports whether a list became shorter, also a list that is written in a text.
+func isShorterList(from, to any) bool {
 	a, isList := from.([]any)
 	b, stays := to.([]any)
 	if isList && stays {
@@ -143,7 +143,7 @@ func nameTokens(tool string) []string {
 
 // toolDoes reports whether a tool's name has a word of a list: looks, thinks, gives or destroys.
 func toolDoes(tool, list string) bool {
-	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
+	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
 // opaque reports whether a parameter's name may be private data: longer than 40 bytes, or with
@@ -152,8 +152,8 @@ func opaque(k string) bool {
 	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }
 
-// stem counts the words with which both names begin.
-func stem(a, b string) int {
+// commonStem counts the words with which both names begin.
+func commonStem(a, b string) int {
 	x, y := nameTokens(a), nameTokens(b)
 	n := 0
 	for n < len(x) && n < len(y) && x[n] == y[n] {

@@ -67,12 +67,12 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	if why := risk(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil
 	}
-	ruled := w.Distiller.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
-	if ruled && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
+	byRules := w.Distiller.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
+	if byRules && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
-	if ruled && w.open { // anyone can write an error that names a program and demands the program
+	if byRules && w.orgWords { // anyone can write an error that names a program and demands the program
 		words = []string{unquoted(l.Title), unquoted(l.Advice)}
 	}
 	var known []Ref // sightings whose sessions are stored
@@ -89,7 +89,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		if len(s.Content.Exchanges) == 0 {
 			continue
 		}
-		if (!ruled || w.open) && isDictated(words, s) {
+		if (!byRules || w.orgWords) && isDictated(words, s) {
 			return "words of the advice occur in a tool's output", nil
 		}
 		known = append(known, r)

@@ -43,10 +43,10 @@ func (b *Budget) cost(u Usage) float64 {
 
 // stopReason returns the reason for asking no further question, empty within the budget. An open
 // question is assumed to cost the mean of the answered questions.
-func (b *Budget) stopReason(s *Summary, open int) string {
+func (b *Budget) stopReason(s *Summary, pending int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
-		share += float64(open) / float64(n)
+		share += float64(pending) / float64(n)
 	}
 	switch {
 	case b.Tokens > 0 && float64(s.Tokens)*share >= float64(b.Tokens):

@@ -96,7 +96,7 @@ func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, er
 	switch {
 	case d.mark == nil:
 		s[d.Slug] = d.Sightings
-	case d.mark.adds("support|" + slug):
+	case d.mark.addOnce("support|" + slug):
 		s[w.judgeName()]++
 	}
 	w.support[slug] = s

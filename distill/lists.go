@@ -24,12 +24,12 @@ type words map[string]bool
 //nolint:gochecknoglobals // immutable, read at first use
 var lists = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
-	var open words
+	var current words
 	for line := range strings.Lines(listsText + "[vocabulary]\n" + vocabularyText) {
 		line = strings.TrimSpace(line)
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			open = words{}
-			all[strings.TrimSuffix(name, "]")] = open
+			current = words{}
+			all[strings.TrimSuffix(name, "]")] = current
 			continue
 		}
 		if strings.HasPrefix(line, "#") {
@@ -37,15 +37,15 @@ var lists = sync.OnceValue(func() map[string]words {
 		}
 		for entry := range strings.SplitSeq(line, ",") {
 			if entry = strings.TrimSpace(entry); entry != "" {
-				open[entry] = true
+				current[entry] = true
 			}
 		}
 	}
 	return all
 })
 
-// listed returns a list by name.
-func listed(name string) words { return lists()[name] }
+// wordList returns a list of lists.txt by its name.
+func wordList(name string) words { return lists()[name] }
 
 // within reports whether a text contains one of the words.
 func (w words) within(text string) bool {
@@ -85,12 +85,12 @@ const (
 )
 
 // consistsOf reports whether a text consists of the given characters.
-func consistsOf(text, of string) bool { return strings.Trim(text, of) == "" }
+func consistsOf(text, chars string) bool { return strings.Trim(text, chars) == "" }
 
-// countCommon counts the entries of one list that another list contains.
-func countCommon(of, in []string) (n int) {
-	for _, s := range of {
-		if slices.Contains(in, s) {
+// countCommon returns the number of entries of a that b contains.
+func countCommon(a, b []string) (n int) {
+	for _, s := range a {
+		if slices.Contains(b, s) {
 			n++
 		}
 	}

@@ -25,7 +25,7 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 		}
 	}
 	named := map[string]bool{}
-	for _, m := range regexp.MustCompile(`listed\("([^"]+)"\)|toolDoes\(.*?, "(\w+)"\)`).FindAllStringSubmatch(code.String(), -1) {
+	for _, m := range regexp.MustCompile(`wordList\("([^"]+)"\)|toolDoes\(.*?, "(\w+)"\)`).FindAllStringSubmatch(code.String(), -1) {
 		named[m[1]+m[2]] = true
 	}
 	there := map[string]bool{"vocabulary": true}

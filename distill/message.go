@@ -24,9 +24,9 @@ func message(text string, public, own map[string]bool) stableMessage {
 
 // organisationMessage returns the stable part of a failed result with the words of the organisation of the
 // session: its tools, its terms, its language. Secrets, personal data, ids and paths remain gaps.
-func organisationMessage(text string, public, own map[string]bool, open openness) stableMessage {
+func organisationMessage(text string, public, own map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
-	return stableLine(headline, &scanner{public: public, own: own, open: open})
+	return stableLine(headline, &scanner{public: public, own: own, scope: scope})
 }
 
 // stableLine returns the stable part of the most specific line. rules holds the fields of the scanner that
@@ -56,7 +56,7 @@ func stableLine(headline string, rules *scanner) (best stableMessage) {
 func stable(line string, rules *scanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.from = line, -1
-	if l.open > publicWordsOnly {
+	if l.scope > publicWordsOnly {
 		l.persons = personsIn(line, true)
 	}
 	for at := 0; at < len(line) && !l.done; {
@@ -68,7 +68,7 @@ func stable(line string, rules *scanner) (stableMessage, bool) {
 		l.token(at, next)
 		at = next
 	}
-	l.end()
+	l.endRun()
 	l.best.phrase = trimTail(l.best.phrase)
 	l.best.show = display(l.show, l.best.phrase)
 	if l.special && l.best.words > 0 {
@@ -81,7 +81,7 @@ func stable(line string, rules *scanner) (stableMessage, bool) {
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")
-		if at < 0 || !listed("trailing")[strings.ToLower(phrase[at+1:])] {
+		if at < 0 || !wordList("trailing")[strings.ToLower(phrase[at+1:])] {
 			return phrase
 		}
 		phrase = strings.TrimRight(phrase[:at], " \t,;:")
@@ -99,11 +99,11 @@ type scanner struct {
 	done     bool // the first sentence that reports an end: the rest may be anything
 
 	public, own map[string]bool
-	open        openness        // words of the organisation that count as public words
+	scope       wordScope       // words of the organisation that count as public words
 	persons     map[string]bool // words that name persons
 }
 
-func (l *scanner) end() {
+func (l *scanner) endRun() {
 	if l.from >= 0 && l.words > l.best.words {
 		l.best.phrase, l.best.words = l.line[l.from:l.to], l.words
 	}
@@ -113,7 +113,7 @@ func (l *scanner) end() {
 // kind classifies a word of the line. Quoted words, words that the call sent and names of persons are private.
 func (l *scanner) kind(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, l.public), strings.ToLower(word)
-	if kind == private && l.open > publicWordsOnly && (l.open == namesToo || isTerm(word)) && isOrganisationWord(word) {
+	if kind == private && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isOrganisationWord(word) {
 		kind = plain
 	}
 	if (quoted || l.own[low] && word != "") && !l.public[low] || l.persons[low] {
@@ -137,10 +137,10 @@ func (l *scanner) token(at, next int) {
 	switch {
 	case word == "":
 		if at > l.to {
-			l.end()
+			l.endRun()
 		}
 	case kind == private:
-		l.end()
+		l.endRun()
 		if n := len(l.show); n == 0 || l.show[n-1] != "…" {
 			l.show = append(l.show, "…")
 		}
@@ -149,7 +149,7 @@ func (l *scanner) token(at, next int) {
 	default:
 		l.special = l.special || kind == name
 		if l.from < 0 || l.words >= 9 {
-			l.end()
+			l.endRun()
 			l.from = lo
 		}
 		l.to = hi
@@ -161,7 +161,7 @@ func (l *scanner) token(at, next int) {
 		}
 		l.show = append(l.show, shown)
 		if hi < next && strings.IndexByte(";{}[]", l.line[next-1]) >= 0 {
-			l.end()
+			l.endRun()
 		}
 	}
 	if next < len(l.line) && strings.ContainsAny(l.line[hi:next], ".!?") && max(l.words, l.best.words) >= 2 {
@@ -236,13 +236,13 @@ func classifyWord(token string, public map[string]bool) wordKind {
 		return generic
 	case isErrorName(token):
 		return name
-	case public[low] || listed("vocabulary")[low] || isStandard(low):
+	case public[low] || wordList("vocabulary")[low] || isStandard(low):
 		return plain
 	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
 		return ordinary(strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }))
 	case strings.Contains(low, "_"): // channel_not_found
 		return ordinary(strings.Split(low, "_"))
-	case strings.HasSuffix(low, "'s") && listed("vocabulary")[strings.TrimSuffix(low, "'s")]:
+	case strings.HasSuffix(low, "'s") && wordList("vocabulary")[strings.TrimSuffix(low, "'s")]:
 		return plain
 	default:
 		return private
@@ -251,7 +251,7 @@ func classifyWord(token string, public map[string]bool) wordKind {
 
 // ordinary classifies a word by its parts.
 func ordinary(parts []string) wordKind {
-	if slices.ContainsFunc(parts, func(p string) bool { return !listed("vocabulary")[p] }) {
+	if slices.ContainsFunc(parts, func(p string) bool { return !wordList("vocabulary")[p] }) {
 		return private
 	}
 	return plain

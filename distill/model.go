@@ -23,10 +23,10 @@ type model struct {
 func NewModel(o ClientOptions, p Prompts) Judge { return newModel(o, p) }
 
 func newModel(o ClientOptions, p Prompts) *model {
-	at := *o.HTTP // redirects are not followed: sessions go only to the configured place
-	at.Timeout = cmp.Or(at.Timeout, 2*time.Minute)
-	at.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	o.HTTP = &at
+	httpClient := *o.HTTP // redirects are not followed: sessions go only to the configured place
+	httpClient.Timeout = cmp.Or(httpClient.Timeout, 2*time.Minute)
+	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &httpClient
 	return &model{client: &client{o: o}, prompts: p}
 }
 
@@ -94,12 +94,12 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 			}
 		}
 	}
-	var how struct{ Outcome string }
-	if err := ask(m.prompts.Outcome, run, "outcome", outcomeSchema(), &how); err != nil {
+	var answer struct{ Outcome string }
+	if err := ask(m.prompts.Outcome, run, "outcome", outcomeSchema(), &answer); err != nil {
 		return j, err
 	}
 	prompt := m.prompts.Failure
-	switch how.Outcome {
+	switch answer.Outcome {
 	case "success":
 		prompt = m.prompts.Success
 	case "failure", "unresolved":
@@ -114,7 +114,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	if err := ask(prompt, headlines("Existing lessons:", s.Near)+run, "lessons", lessonSchema(), &got); err != nil {
 		return j, err
 	}
-	j.Drafts = draftsOf(got.Lessons, how.Outcome, s.Near)
+	j.Drafts = draftsOf(got.Lessons, answer.Outcome, s.Near)
 	return j, nil
 }
 
@@ -149,14 +149,14 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	if outcome == "unresolved" {
 		limit = 1
 	}
-	of := "success"
+	lessonOutcome := "success"
 	if outcome != "success" {
-		of = "failure"
+		lessonOutcome = "failure"
 	}
 	var out []Draft
 	for _, c := range list {
 		d := Draft{
-			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
+			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: lessonOutcome,
 			Errors: triggers(distinctPhrases(c.Errors, 4)), Keywords: triggers(distinctPhrases(c.Words, 6)), CounterExample: oneLine(c.Counter, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
@@ -202,7 +202,7 @@ func distinctPhrases(list []string, n int) []string {
 // without a trigger.
 func triggers(list []string) (out []string) {
 	for _, p := range list {
-		general := listed("vague").coverWords(p) || listed("bland").coverWords(p)
+		general := wordList("vague").coverWords(p) || wordList("bland").coverWords(p)
 		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
 		if general && !foreign && strings.ContainsAny(p, letters) || isRunSpecific(p) {
 			continue

@@ -45,7 +45,7 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 				both++
 			}
 		}
-		if both >= fewestCommon {
+		if both >= minCommon {
 			list = append(list, scored{l, float64(both) / float64(len(keys))})
 		}
 	}
@@ -59,8 +59,8 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	return out
 }
 
-// fewestCommon is the minimum number of words that a near lesson has in common with a session.
-const fewestCommon = 2
+// minCommon is the minimum number of words that a near lesson has in common with a session.
+const minCommon = 2
 
 // captured holds the words and errors of one captured session, as the proxy matches lessons.
 type captured struct {
@@ -117,8 +117,8 @@ func (c *captured) read(s *Session) {
 }
 
 // firesIn counts the captured sessions in which a trigger fires.
-func (w *work) firesIn(by lesson.Trigger) (n int) {
-	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: by}})
+func (w *work) firesIn(trigger lesson.Trigger) (n int) {
+	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: trigger}})
 	for i := range w.traffic {
 		c := &w.traffic[i]
 		if len(book.Match(&lesson.Query{Words: c.user, Errors: c.errors, Now: w.Distiller.o.Now()})) > 0 {

@@ -97,9 +97,9 @@ func contentOf(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
 		switch {
-		case listed("orders")[w]:
+		case wordList("orders")[w]:
 			out = append(out, contentWord{order: true})
-		case listed("common")[w] || len(letters) < 2 || consistsOf(w, digits):
+		case wordList("common")[w] || len(letters) < 2 || consistsOf(w, digits):
 		case unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Hangul, unicode.Khmer, unicode.Lao, unicode.Myanmar):
 			for i := range len(letters) - 1 {
 				out = append(out, contentWord{key: string(letters[i : i+2])})

@@ -50,7 +50,7 @@ func (r *reading) personSightings() []*sighting {
 // forcingOption returns the most likely option for a refusal: an option that forces.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
-		if listed("forcing options")[f] {
+		if wordList("forcing options")[f] {
 			return f
 		}
 	}
@@ -71,7 +71,7 @@ func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.succeeded() {
-			if c := t.shell.main(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
+			if c := t.shell.main(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !wordList("looking")[c.subcommand()] {
 				return c.nameWithForce()
 			}
 		}

@@ -11,13 +11,13 @@ import (
 	"precept/internal/sample"
 )
 
-// openness is the extent to which a lesson may hold words that are not public.
-type openness uint8
+// wordScope is the extent to which a lesson may hold words that are not public.
+type wordScope uint8
 
 const (
-	publicWordsOnly openness = iota
-	termsToo                 // the terms of the organisation
-	namesToo                 // also words with a capital, which are names of products, customers and places
+	publicWordsOnly wordScope = iota
+	termsToo                  // the terms of the organisation
+	namesToo                  // also words with a capital, which are names of products, customers and places
 )
 
 // isTerm reports whether a word is written like a term, and not like a name: frozen, SLA, ReleaseTrain.
@@ -52,7 +52,7 @@ func isOrganisationWord(word string) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("-_/.'’", r)
 	}):
 		return false
-	case listed("instructions")[low] || listed("orders")[low]:
+	case wordList("instructions")[low] || wordList("orders")[low]:
 		return false
 	}
 	if file, extension, ok := strings.Cut(low, "."); ok && slices.Contains([]string{"sh", "py", "rs", "pl", "md", "so", "cc", "mk", "ps"}, extension) {
@@ -65,7 +65,7 @@ func isOrganisationWord(word string) bool {
 // the organisation of the session. A name may end with digits: relctl2.
 func isOrganisationName(name string) bool {
 	base := strings.TrimPrefix(strings.TrimRight(name, digits), "./")
-	return len(name)-len(base) <= 4 && isOrganisationWord(base) && !listed("given names")[strings.ToLower(base)]
+	return len(name)-len(base) <= 4 && isOrganisationWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
 // isRandom reports whether a word of letters looks like a key: seven consonants in a row, or capitals
@@ -98,7 +98,7 @@ func isRandom(word string) bool {
 // isKnownWord reports whether a word in lower case is a word of messages, commands or products, and so is
 // not the name of a person.
 func isKnownWord(low string) bool {
-	for _, list := range []words{listed("vocabulary"), listed("common"), listed("programs"), listed("products"), listed("orders"), listed("bland"), listed("instructions"), listed("before persons")} {
+	for _, list := range []words{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
 		if list[low] || list[strings.TrimSuffix(low, "s")] {
 			return true
 		}
@@ -134,14 +134,14 @@ func personsIn(text string, strict bool) map[string]bool {
 	for i := range words {
 		word := words.plain(i)
 		low := strings.ToLower(word)
-		names := listed("given names")[low] && (strict || isNameShaped(word))
-		if !names && len(word) > 1 && !isKnownWord(low) && !strings.ContainsAny(word, "/=$%") {
-			names = afterName && isNameShaped(word) || words.leadsToPerson(i) || strict && words.mayBePerson(i)
+		isPerson := wordList("given names")[low] && (strict || isNameShaped(word))
+		if !isPerson && len(word) > 1 && !isKnownWord(low) && !strings.ContainsAny(word, "/=$%") {
+			isPerson = afterName && isNameShaped(word) || words.leadsToPerson(i) || strict && words.mayBePerson(i)
 		}
-		if names {
+		if isPerson {
 			out[low] = true
 		}
-		afterName = names
+		afterName = isPerson
 	}
 	return out
 }
@@ -183,7 +183,7 @@ func (w rawWords) leadsToPerson(i int) bool {
 	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title with capitals: Ask Reviewers Before Merging
 		return false
 	}
-	return isNameShaped(w.plain(i)) && (listed("before persons")[last] || listed("before by")[earlier] && (last == "by" || last == "to"))
+	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
 // mayBePerson reports whether an unknown word is one of two words with capitals, the object of "by" or "of", a
@@ -194,9 +194,9 @@ func (w rawWords) mayBePerson(i int) bool {
 	shaped := isNameShaped(w.plain(i))
 	unknown := func(j int) bool { return isNameShaped(w.plain(j)) && !isKnownWord(strings.ToLower(w.plain(j))) }
 	pair := shaped && (unknown(i+1) && !w.endsWith(i, ".!?") || unknown(i-1) && !w.endsWith(i-1, ".!?"))
-	clauseEnds := w.endsWith(i, ".!?,;:") || next == "" || listed("common")[next]
+	clauseEnds := w.endsWith(i, ".!?,;:") || next == "" || wordList("common")[next]
 	object := clauseEnds && (last == "by" || shaped && (last == "of" || last == "from"))
-	return pair || object || listed("before logins")[last] || listed("before secrets")[last]
+	return pair || object || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
 // persons returns the words, in lower case, with which a session names persons in fields of calls and
@@ -239,7 +239,7 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	case map[string]any:
 		for key, value := range v {
 			name := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(key))
-			if text, ok := value.(string); ok && listed("person fields")[name] {
+			if text, ok := value.(string); ok && wordList("person fields")[name] {
 				do(text)
 			}
 			eachPersonField(value, depth-1, do)

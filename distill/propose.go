@@ -48,9 +48,9 @@ const (
 
 // fires reports whether a trigger matches the draft's own errors, as far as available, and whether
 // the trigger matches too many other errors.
-func (w *work) fires(d *Draft, by lesson.Trigger, own map[string]bool) (hit, astray bool) {
-	by.Tools = d.Tools
-	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: by}
+func (w *work) fires(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, astray bool) {
+	trigger.Tools = d.Tools
+	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
 	tried, fired := map[bool]int{}, map[bool]int{} // by whether the error is the draft's own
 	for key, texts := range w.errors {
@@ -74,7 +74,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
 	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
-			w.sum.refuse(d, "", "it was put away before")
+			w.sum.refuse(d, "", "an equal lesson is archived")
 			return nil
 		}
 	}
@@ -89,10 +89,10 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		case kind != duplicate:
 			continue
 		case old.State == lesson.Rejected:
-			w.sum.refuse(d, "", "it was rejected before")
+			w.sum.refuse(d, "", "an equal lesson was rejected")
 			return nil
 		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
-			w.sum.refuse(d, "", "it was put away before")
+			w.sum.refuse(d, "", "an equal lesson is archived, superseded or expired")
 			return nil
 		}
 		return w.cite(ctx, d, old)
@@ -126,7 +126,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	case errors.As(err, &refused):
 		w.sum.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
 	case errors.Is(err, bank.ErrTooMany), errors.Is(err, bank.ErrTenantLessons):
-		w.sum.refuse(d, "", "too many lessons were written within the hour, or wait for approval; it is proposed again later")
+		w.sum.refuse(d, "", "too many lessons were written within the hour, or wait for approval; the draft is proposed again later")
 		return errFull
 	case err != nil:
 		return err

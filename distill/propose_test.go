@@ -130,7 +130,7 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 // A lesson that a person rejected or retired is not proposed again in the same tenant. An inactive
 // lesson gets the evidence.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
-	again := "it was put away before"
+	again := "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
 		return func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: a, By: "me", Force: true})
@@ -141,7 +141,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		do      func(ctx context.Context, b *bank.Bank, slug string) error
 		refused string
 	}{
-		"rejected": {act(lesson.Reject), "it was rejected before"},
+		"rejected": {act(lesson.Reject), "an equal lesson was rejected"},
 		"retired":  {act(lesson.Retire), again},
 		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: "me"})

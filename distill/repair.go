@@ -54,9 +54,9 @@ func (r *reading) repair(i int) (Fix, bool) {
 	if s.shell != nil {
 		return r.repairShell(i)
 	}
-	var looked []int
+	var lookups []int
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
-		if t := &r.steps[j]; t.succeeded() && t.tool == s.tool && same(&s.args, &t.args) {
+		if t := &r.steps[j]; t.succeeded() && t.tool == s.tool && sameArguments(&s.args, &t.args) {
 			return r.repeatedCall(i, j)
 		}
 	}
@@ -65,17 +65,17 @@ func (r *reading) repair(i int) (Fix, bool) {
 		switch {
 		case !t.succeeded() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
-			return r.changedCall(s, t, looked, i, j)
-		case t.shell == nil && !toolDoes(t.tool, "looks") && share(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
+			return r.changedCall(s, t, lookups, i, j)
+		case t.shell == nil && !toolDoes(t.tool, "looks") && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
-		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && stem(s.tool, t.tool) >= 2:
+		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && commonStem(s.tool, t.tool) >= 2:
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks"):
-			looked = append(looked, j)
+			lookups = append(lookups, j)
 		}
 	}
-	for _, j := range looked {
-		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && share(&s.args, &t.args) {
+	for _, j := range lookups {
+		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shareValue(&s.args, &t.args) {
 			return Fix{Kind: fixCheck, Other: t.tool}, true
 		}
 	}
@@ -90,7 +90,7 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 		if !t.succeeded() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
 			continue
 		}
-		if share(&r.steps[i].args, &t.args) || len(r.steps[i].args.object) == 0 {
+		if shareValue(&r.steps[i].args, &t.args) || len(r.steps[i].args.object) == 0 {
 			return Fix{Kind: fixFirst, Other: t.tool}, true
 		}
 		between = appendMissing(between, t.tool)
@@ -102,18 +102,18 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 }
 
 // changedCall returns the difference of the call of the same tool that worked.
-func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
+func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
 	}
 	d := differ(&s.args, &t.args)
 	errorText := strings.ToLower(s.text)
-	if listed("passing").within(errorText) {
+	if wordList("passing").within(errorText) {
 		return Fix{}, false
 	}
 	drop := func(list []string) []string {
 		return slices.DeleteFunc(list, func(k string) bool {
-			return listed("chatter")[strings.ToLower(k)] && !namesParameter(errorText, strings.ToLower(k))
+			return wordList("chatter")[strings.ToLower(k)] && !namesParameter(errorText, strings.ToLower(k))
 		})
 	}
 	d.added, d.removed, d.changed = drop(d.added), drop(d.removed), drop(d.changed)
@@ -127,14 +127,14 @@ func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
 	switch {
 	case len(blamed) == 1 && d.size() <= 3:
 		p := blamed[0]
-		if f, ok := r.changedParameter(s, p, s.args.object[p], t.args.object[p], looked, i, j); ok {
+		if f, ok := r.changedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
 			f.Param = p
 			return f, true
 		}
 	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
 		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
 	case len(d.added) == 1 && !opaque(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
-		if f, ok := r.lookedUp(d.added[0], nil, t.args.object[d.added[0]], looked); ok && f.How == "" {
+		if f, ok := r.lookedUp(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
@@ -142,7 +142,7 @@ func (r *reading) changedCall(s, t *step, looked []int, i, j int) (Fix, bool) {
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
-		if f, ok := r.lookedUp(p, s.args.object[p], t.args.object[p], looked); ok && d.size() <= 3 {
+		if f, ok := r.lookedUp(p, s.args.object[p], t.args.object[p], lookups); ok && d.size() <= 3 {
 			return f, true
 		}
 	}
@@ -171,25 +171,25 @@ func asksForBoth(errorText, a, b string) bool {
 }
 
 // changedParameter returns the change of one parameter.
-func (r *reading) changedParameter(s *step, param string, from, to any, looked []int, i, j int) (Fix, bool) {
+func (r *reading) changedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
 		return Fix{Kind: fixForm, How: form}, true
 	}
 	body := strings.ToLower(s.text)
 	switch {
-	case isQuantity(from) && isQuantity(to) && listed("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
+	case isQuantity(from) && isQuantity(to) && wordList("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
 	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(afterEcho(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
 	case offersPart(body, from, to):
 		return Fix{Kind: fixOffered}, true
-	case subset(b, a) && toolDoes(s.tool, "looks"):
+	case isSubset(b, a) && toolDoes(s.tool, "looks"):
 		return Fix{Kind: fixNarrow}, true
-	case fewer(from, to):
+	case isShorterList(from, to):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := r.lookedUp(param, from, to, looked); ok {
+	if f, ok := r.lookedUp(param, from, to, lookups); ok {
 		return f, true
 	}
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
@@ -200,7 +200,7 @@ func (r *reading) changedParameter(s *step, param string, from, to any, looked [
 
 // showableWords returns the words of an error that a lesson may show.
 func (r *reading) showableWords(s *step) string {
-	if r.open {
+	if r.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
 	}
 	return message(s.text, publicWords(s), s.callWords()).show
@@ -227,18 +227,18 @@ func afterEcho(body, sent string) string {
 }
 
 // lookedUp reports whether the value, or every new part of the value, came from a look-up.
-func (r *reading) lookedUp(param string, from, value any, looked []int) (Fix, bool) {
+func (r *reading) lookedUp(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
 	}
 	parts := newParts(plainText(from), v)
-	for _, at := range slices.Backward(looked) {
+	for _, at := range slices.Backward(lookups) {
 		t := &r.steps[at]
 		if t.shell != nil {
 			continue
 		}
-		all := len(parts) > 0 && len(t.text) < mostLookedUp
+		all := len(parts) > 0 && len(t.text) < maxLookedUp
 		for _, p := range parts {
 			all = all && strings.Contains(t.text, p)
 		}
@@ -267,9 +267,9 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// mostLookedUp is the maximum length in bytes of a look-up whose words are compared one by one: a
+// maxLookedUp is the maximum length in bytes of a look-up whose words are compared one by one: a
 // longer text contains any word by chance.
-const mostLookedUp = 4 << 10
+const maxLookedUp = 4 << 10
 
 // newParts returns the words of a value that the previous value did not contain; none if a word is
 // too short to be specific.

@@ -46,7 +46,7 @@ func (c *command) runs(o *command) (by string, ok bool) {
 		return "", false
 	}
 	if at == 0 {
-		return c.program + " " + o.program, listed("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
+		return c.program + " " + o.program, wordList("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
 	}
 	switch c.args[0] {
 	case "run", "exec", "-m", "dlx":
@@ -74,7 +74,7 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
-	if listed("runners")[c.program] && len(words) > 1 {
+	if wordList("runners")[c.program] && len(words) > 1 {
 		runner, words = c.program+" ", words[1:]
 	}
 	if !isProgram(words[0]) && (runner != "" || !c.mayName()) {
@@ -117,7 +117,7 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	switch {
 	case slices.ContainsFunc(slices.Concat(added, removed), risky):
 		return Fix{}, false
-	case listed("interpreters")[to.program]: // the option belongs to a script, which may be private
+	case wordList("interpreters")[to.program]: // the option belongs to a script, which may be private
 		return Fix{}, false
 	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
@@ -131,7 +131,7 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 // justify advice.
 func risky(f string) bool {
 	low := strings.ToLower(f)
-	return listed("risky options")[low] || listed("risky words").within(low)
+	return wordList("risky options")[low] || wordList("risky words").within(low)
 }
 
 // compare returns the difference of another command for the same purpose.

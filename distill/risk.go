@@ -31,18 +31,18 @@ func risk(advice string) string {
 			words words
 			says  string
 		}{
-			{listed("fetches"), "the advice fetches something or runs a program from elsewhere"},
-			{listed("installs"), "the advice installs something"},
-			{listed("deletes"), "the advice deletes something"},
-			{listed("publishes"), "the advice publishes or sends something"},
-			{listed("permissions"), "the advice changes permissions"},
-			{listed("unchecked"), "the advice turns a check off"},
+			{wordList("fetches"), "the advice fetches something or runs a program from elsewhere"},
+			{wordList("installs"), "the advice installs something"},
+			{wordList("deletes"), "the advice deletes something"},
+			{wordList("publishes"), "the advice publishes or sends something"},
+			{wordList("permissions"), "the advice changes permissions"},
+			{wordList("unchecked"), "the advice turns a check off"},
 		} {
 			if kind.words.names(tokens) {
 				return kind.says
 			}
 		}
-		if listed("adds").names(tokens) && listed("kinds of packages").names(tokens) {
+		if wordList("adds").names(tokens) && wordList("kinds of packages").names(tokens) {
 			return "the advice installs something"
 		}
 	}
@@ -135,11 +135,11 @@ func isHost(word string, spelt bool) bool {
 		return false
 	}
 	suffix, known := publicsuffix.PublicSuffix(name)
-	return known || strings.Contains(suffix, ".") || listed("top levels")[labels[len(labels)-1]]
+	return known || strings.Contains(suffix, ".") || wordList("top levels")[labels[len(labels)-1]]
 }
 
 // isFile reports whether people know the word as the name of a file.
-func isFile(word string) bool { return listed("known files")[word] }
+func isFile(word string) bool { return wordList("known files")[word] }
 
 // encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal
 // characters, which the search for words does not read.

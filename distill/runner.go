@@ -92,7 +92,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return sum, fmt.Errorf("distill: list the tenants: %w", err)
 	}
-	open := len(tenants) == 1
+	orgWords := len(tenants) == 1
 	switch {
 	case d.o.Select.Tenant != "":
 		tenants = []string{d.o.Select.Tenant}
@@ -100,7 +100,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		tenants = d.o.Select.Tenants
 	}
 	for _, t := range tenants {
-		if err := d.tenant(ctx, t, open, &sum); err != nil {
+		if err := d.tenant(ctx, t, orgWords, &sum); err != nil {
 			return sum, err
 		}
 		if sum.Stopped != "" {
@@ -112,7 +112,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 
 // tenant distils the sessions of one tenant, unless another process holds the claim. open: its
 // lessons may use the words of the tenant.
-func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *Summary) (err error) {
+func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun
 	if !ok {
@@ -131,7 +131,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, open bool, sum *S
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, open: open, sum: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, sum: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}

@@ -97,16 +97,16 @@ type userMessage struct {
 
 // reading is a session laid out for the rules.
 type reading struct {
-	ref   Ref
-	steps []step
-	turns []userMessage
-	open  bool // a lesson may use the words of the organisation
+	ref      Ref
+	steps    []step
+	turns    []userMessage
+	orgWords bool // a lesson may use the words of the organisation
 }
 
 // prepare prepares a session for the rules. open: a lesson may use the words of the organisation.
 // Calls without a result are dropped.
-func prepare(s *Session, open bool) *reading {
-	r := &reading{open: open, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
+func prepare(s *Session, orgWords bool) *reading {
+	r := &reading{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""
 	for _, e := range s.Content.Events() {
 		switch e.Role {
@@ -116,7 +116,7 @@ func prepare(s *Session, open bool) *reading {
 			}
 			text := withoutBlocks(e.Text)
 			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
-			st.shell = shellOf(&st, open)
+			st.shell = shellOf(&st, orgWords)
 			if hasKnownFailure(&st) {
 				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}

@@ -12,10 +12,10 @@ type shellCall struct{ commands []command }
 
 // command is one program with its arguments.
 type command struct {
-	program string
-	args    []string
-	env     []string // names of its environment variables
-	open    bool     // names of the organisation may be named in a lesson
+	program  string
+	args     []string
+	env      []string // names of its environment variables
+	orgWords bool     // names of the organisation may be named in a lesson
 }
 
 // maxLine is the maximum length of a parsed command line in bytes; a longer line contains a file.
@@ -23,7 +23,7 @@ const maxLine = 2000
 
 // shellOf parses a tool call as a command line; nil for other calls and for lines without a
 // command. open: a lesson may name programs of the organisation.
-func shellOf(s *step, open bool) *shellCall {
+func shellOf(s *step, orgWords bool) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {
 		given = s.args.object["cmd"]
@@ -52,7 +52,7 @@ func shellOf(s *step, open bool) *shellCall {
 		return nil
 	}
 	for i := range c.commands {
-		c.commands[i].open = open
+		c.commands[i].orgWords = orgWords
 	}
 	return c
 }
@@ -94,16 +94,16 @@ func commandOf(parsed shell.Command) (command, bool) {
 	return c, false
 }
 
-func isProgram(w string) bool { return listed("programs")[w] }
+func isProgram(w string) bool { return wordList("programs")[w] }
 
 // mayName reports whether a lesson may name the program of the command.
 func (c *command) mayName() bool {
-	return isProgram(c.program) || c.open && isOrganisationName(c.program)
+	return isProgram(c.program) || c.orgWords && isOrganisationName(c.program)
 }
 
 // maySet reports whether a lesson may name the environment variable.
 func (c *command) maySet(variable string) bool {
-	return listed("variables")[variable] || c.open && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
+	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
 }
 
 // packages returns the packages of an install if a lesson may name all of them.
@@ -112,7 +112,7 @@ func (c *command) packages(args []string) string {
 	for _, a := range args {
 		switch {
 		case strings.HasPrefix(a, "-"):
-		case !listed("packages")[a] && !(c.open && isOrganisationName(strings.TrimPrefix(a, "@"))):
+		case !wordList("packages")[a] && !(c.orgWords && isOrganisationName(strings.TrimPrefix(a, "@"))):
 			return ""
 		default:
 			out.WriteString(" " + a)
@@ -150,7 +150,7 @@ func (c *command) subcommand() string {
 		return ""
 	}
 	w := c.args[0]
-	if listed("with subcommands")[c.program] && isSubcommand(w) || listed("runners")[c.program] && isProgram(w) {
+	if wordList("with subcommands")[c.program] && isSubcommand(w) || wordList("runners")[c.program] && isProgram(w) {
 		return w
 	}
 	return ""
@@ -186,7 +186,7 @@ func (c *command) flags() (flags, rest []string) {
 func (s *shellCall) main() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
-		if !listed("aside")[c.program] {
+		if !wordList("aside")[c.program] {
 			return c
 		}
 	}

@@ -39,8 +39,8 @@ type NotProposed struct {
 	Comparison
 }
 
-// leave notes a candidate that did not beat its counterfactual.
-func (s *Summary) leave(d *Draft) {
+// addNotProposed notes a candidate that did not beat its counterfactual.
+func (s *Summary) addNotProposed(d *Draft) {
 	if len(s.NotProposed) < maxDrafts {
 		shown, _ := d.redacted()
 		s.NotProposed = append(s.NotProposed, NotProposed{d.Slug, shown.Title, *d.Comparison})
@@ -54,7 +54,7 @@ func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
 	shown, _ := d.redacted()
 	shown.State = state
-	s.list(shown)
+	s.addDraft(shown)
 }
 
 // refuse counts a refusal. The reason of a draft with a secret names the kind of the secret alone,
@@ -69,10 +69,10 @@ func (s *Summary) refuse(d *Draft, code, why string) {
 	}
 	s.Refused[why]++
 	shown.State, shown.Reason = "refused", why
-	s.list(shown)
+	s.addDraft(shown)
 }
 
-func (s *Summary) list(d Draft) {
+func (s *Summary) addDraft(d Draft) {
 	if len(s.Drafts) < maxDrafts {
 		s.Drafts = append(s.Drafts, d)
 	}

@@ -64,7 +64,7 @@ func (g *group) variant() string {
 		return "sign"
 	case f.Kind == fixForm && strings.HasSuffix(f.How, " case"):
 		return "case"
-	case f.Kind == fixOffered && listed("bounds").within(show):
+	case f.Kind == fixOffered && wordList("bounds").within(show):
 		return "bounds"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
@@ -121,7 +121,7 @@ func (g *group) finish(d Draft) (Draft, bool) {
 			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
 		}
 		for _, p := range c.Phrases {
-			if len(d.Errors) < maxPatterns && !(c.Shell && listed("bland").coverWords(p)) {
+			if len(d.Errors) < maxPatterns && !(c.Shell && wordList("bland").coverWords(p)) {
 				d.Errors = appendMissing(d.Errors, p)
 			}
 		}

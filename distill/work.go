@@ -19,7 +19,7 @@ import (
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
-	open          bool // the store has one tenant: a lesson may use the own words of the tenant
+	orgWords      bool // the store has one tenant: a lesson may use the own words of the tenant
 	sum           *Summary
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
@@ -173,36 +173,36 @@ func (w *work) applyRules(s *Session, m *mark) {
 			w.reportFailure(s, &panicError{v, debug.Stack()})
 		}
 	}()
-	r := prepare(s, w.open)
+	r := prepare(s, w.orgWords)
 	w.sum.Judged++
 	for _, c := range append(r.failures(), r.personSightings()...) {
-		w.note(&c.failure, m)
+		w.addToCase(&c.failure, m)
 		if len(w.errors[c.failure.Key]) < 3 && len(w.errors) < 4096 {
 			w.errors[c.failure.Key] = append(w.errors[c.failure.Key], c.testError)
 		}
 	}
 }
 
-// note adds the contribution of a session to a case. A continued session counts once, and each new
+// addToCase adds the contribution of a session to a case. A continued session counts once, and each new
 // part of the session counts once.
-func (w *work) note(c *Case, m *mark) {
-	first := m.adds(c.Key)
+func (w *work) addToCase(c *Case, m *mark) {
+	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
 		if h.Sessions == 0 {
-			if m.adds("failed|" + c.Key + "|" + h.fix().key()) {
+			if m.addOnce("failed|" + c.Key + "|" + h.fix().key()) {
 				fixes = append(fixes, h)
 			}
 			continue
 		}
-		if m.adds(c.Key + "|" + h.fix().key()) {
-			if m.adds("lesson|" + c.groupOf(&h)) {
+		if m.addOnce(c.Key + "|" + h.fix().key()) {
+			if m.addOnce("lesson|" + c.groupOf(&h)) {
 				h.Distinct = 1
 			}
 			fixes = append(fixes, h)
 		}
 	}
-	if c.Ended > 0 && !m.adds("ended|"+c.Key) {
+	if c.Ended > 0 && !m.addOnce("ended|"+c.Key) {
 		c.Ended = 0
 	}
 	if !first && len(fixes)+c.Ended == 0 {
@@ -212,11 +212,11 @@ func (w *work) note(c *Case, m *mark) {
 	if !first {
 		c.Sessions, c.Once = 0, 0
 	}
-	had := w.cases[c.Key]
+	old := w.cases[c.Key]
 	switch {
-	case had != nil:
-		had.add(c)
-		w.changed[c.Key] = had
+	case old != nil:
+		old.add(c)
+		w.changed[c.Key] = old
 	case len(w.cases) < maxCases:
 		w.cases[c.Key] = c
 		w.changed[c.Key] = c
@@ -226,8 +226,8 @@ func (w *work) note(c *Case, m *mark) {
 // maxAdded limits the additions of one session.
 const maxAdded = 128
 
-// adds reports whether an addition of the session is new, and records the addition.
-func (m *mark) adds(key string) bool {
+// addOnce reports whether an addition of the session is new, and records the addition.
+func (m *mark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
 		return false
@@ -291,7 +291,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 	for _, c := range w.cases {
 		list = append(list, c)
 	}
-	for _, d := range drafts(list, w.open) {
+	for _, d := range drafts(list, w.orgWords) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 			continue
 		}
 		if d.Comparison.isIneffective() {
-			w.sum.leave(&d)
+			w.sum.addNotProposed(&d)
 			continue // the cases stay open: later sessions may decide otherwise
 		}
 		w.sum.Candidates++
@@ -310,8 +310,8 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		for _, of := range d.cases {
-			c := w.cases[of.Key]
+		for _, drafted := range d.cases {
+			c := w.cases[drafted.Key]
 			c.Open = false
 			w.changed[c.Key] = c
 		}

@@ -48,7 +48,7 @@ func (w *work) observe() {
 func (w *work) watched() (slugs []string) {
 	w.drawn(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
-			if p := &u.Assignment.Picks[i]; p.Watch.Of != 0 {
+			if p := &u.Assignment.Picks[i]; p.Watch.Outcomes != 0 {
 				slugs = append(slugs, p.Slug)
 			}
 		}

@@ -55,7 +55,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 				r.answered(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
-			if w := r.after(t, "wait"); !w.Of.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
+			if w := r.after(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
 				t.Errorf("%s: at the pick %+v", form, w)
 			}
 			step("make x", "the sky is blue", true)
@@ -108,10 +108,10 @@ func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	r.replied()
 	r.callOnce("make", "error: omega", true)
 	r.send()
-	if w := r.after(t, "plain"); w.Of.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
+	if w := r.after(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("a lesson about words: %+v", w)
 	}
-	if w := r.after(t, "distilled"); !w.Of.Has(trial.Recurrence) || !w.Recurred {
+	if w := r.after(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
 		t.Errorf("a distilled lesson: %+v", w)
 	}
 }

@@ -166,7 +166,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	if out.OK {
 		reward = out.Reward
 	}
-	st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.Looked(row.ID.String(), reward)...)
+	st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.TrialEntries(row.ID.String(), reward)...)
 	return st
 }
 
@@ -179,7 +179,7 @@ func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []t
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
 	a.Observe(rec.Thread.Tally)
-	deltas := append(a.Closing(), a.Spent(rec.Thread.Used)...)
+	deltas := append(a.Closing(), a.CostDeltas(rec.Thread.Used)...)
 	if out.OK {
 		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)
 	}

@@ -231,7 +231,7 @@ func (c chooser) Belief(l report.Lesson) report.Belief {
 	k := action(l)
 	p := c.beliefs.Counted(k)
 	better, worse := c.beliefs.Published(l.Arm)
-	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
 }
 
 func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {

@@ -253,5 +253,5 @@ func (f *poster) join(ctx context.Context, tenant string, member session.Member,
 	if member.Unit == (session.ID{}) {
 		return p, nil
 	}
-	return p, f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.OfMember(member.ID.String())}})
+	return p, f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
 }

@@ -44,13 +44,13 @@ func (d Definition) String() string {
 func ParseDefinition(text string) (d Definition, err error) {
 	which, age, _ := strings.Cut(text, "@")
 	if d.CloseAfter, err = time.ParseDuration(age); err != nil {
-		return Definition{}, fmt.Errorf("feedback: a definition of reward reads %q, not like %q", text, Definition{CloseAfter: 24 * time.Hour})
+		return Definition{}, fmt.Errorf("feedback: the definition of reward %q has no valid age; write a definition like %q", text, Definition{CloseAfter: 24 * time.Hour})
 	}
 	which, d.Sentiment = strings.CutSuffix(which, withSentiment)
 	for word := range strings.SplitSeq(which, ">") {
 		i := slices.Index(names(), word)
 		if i < 0 {
-			return Definition{}, fmt.Errorf("feedback: a definition of reward reads %q: there is no source %q", text, word)
+			return Definition{}, fmt.Errorf("feedback: the definition of reward %q names the unknown tier %q; the tiers are %s", text, word, strings.Join(names(), ", "))
 		}
 		d.Tiers = append(d.Tiers, i+1)
 	}

@@ -89,8 +89,8 @@ func (e *Entry) ContentHash() string {
 // Post is one validated body of POST /v1/feedback.
 type Post struct {
 	Entry                                             Entry
-	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one of these and the next is set
-	Commit, Branch, PullRequest                       string // of every session that showed it
+	SessionID, RequestID, ResponseID, SampleID, RunID string // of all eight fields below Entry, exactly one is set
+	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 }
 
 // Received completes a validated post with the time of receipt, a generated id if the sender gave
@@ -119,9 +119,9 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 	return e
 }
 
-// OfMember returns the entry of a member as the reward of the unit counts it: score and weight
-// without the text. Entries of several members differ by id, and each member is a separate rater.
-func (e *Entry) OfMember(member string) Entry {
+// CopyForUnit returns a copy of a member's entry for the unit: the fields that decide the reward,
+// without the texts. Copies of several members differ by id, and each member is a separate rater.
+func (e *Entry) CopyForUnit(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, Via: member}
 	if e.Rater != "" {
 		out.Rater = shortHash("rater", e.Rater)
@@ -131,8 +131,8 @@ func (e *Entry) OfMember(member string) Entry {
 	return out
 }
 
-// OfUnit returns the entry of a run as one of its members counts it.
-func (e *Entry) OfUnit(unit string) Entry {
+// CopyForMember returns a copy of a unit's entry for a member of the unit.
+func (e *Entry) CopyForMember(unit string) Entry {
 	out := *e
 	out.Turn, out.Via, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
 	out.Hash = out.ContentHash()

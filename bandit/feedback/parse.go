@@ -73,7 +73,7 @@ func parseOne(raw []byte) (Post, error) {
 	f := reader{fields: fields}
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(strings.Fields(keys), k) {
-			return Post{}, fmt.Errorf("unknown key %q; known keys are: %s", shown(k), strings.ReplaceAll(keys, " ", ", "))
+			return Post{}, fmt.Errorf("unknown key %q; known keys are: %s", abbreviated(k), strings.ReplaceAll(keys, " ", ", "))
 		}
 	}
 	var p Post
@@ -90,10 +90,10 @@ func parseOne(raw []byte) (Post, error) {
 	if f.err != nil {
 		return Post{}, f.err
 	}
-	if err := p.target(); err != nil {
+	if err := p.checkTarget(); err != nil {
 		return Post{}, err
 	}
-	if err := p.worth(score, scored); err != nil {
+	if err := p.setScore(score, scored); err != nil {
 		return Post{}, err
 	}
 	p.Entry.Tier = TierUser
@@ -103,8 +103,8 @@ func parseOne(raw []byte) (Post, error) {
 	return p, nil
 }
 
-// target checks that exactly one target is named.
-func (p *Post) target() error {
+// checkTarget checks that exactly one target is named.
+func (p *Post) checkTarget() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
 		{"session_id", p.SessionID},
@@ -129,9 +129,9 @@ func (p *Post) target() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// worth sets type and score: a type implies a score, and a quality label without a type implies a
+// setScore sets type and score: a type implies a score, and a quality label without a type implies a
 // score.
-func (p *Post) worth(score float64, scored bool) error {
+func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
 		return errors.New("type score needs a score between 0 and 1")
@@ -190,7 +190,7 @@ func (r *reader) text(key string, limit int) string {
 func (r *reader) oneOf(key string, allowed ...string) string {
 	s := r.text(key, MaxID)
 	if s != "" && !slices.Contains(allowed, s) {
-		r.fail("%s is %q; it must be one of %s", key, shown(s), strings.Join(allowed, ", "))
+		r.fail("%s is %q; it must be one of %s", key, abbreviated(s), strings.Join(allowed, ", "))
 	}
 	return s
 }
@@ -221,8 +221,8 @@ func (r *reader) score() (float64, bool) {
 	return f, true
 }
 
-// shown shortens a sender's text for an error message.
-func shown(s string) string {
+// abbreviated shortens a sender's text for an error message.
+func abbreviated(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."
 	}

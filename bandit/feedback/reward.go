@@ -57,11 +57,11 @@ func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
 		e := byRater[key]
-		least, some := lowest[e.Via]
+		least, found := lowest[e.Via]
 		switch {
 		case e.Stage == StageEnd:
 			ends[e.Via] = true
-		case e.Stage == StageCheck && (!some || e.Score < byRater[least].Score):
+		case e.Stage == StageCheck && (!found || e.Score < byRater[least].Score):
 			lowest[e.Via] = key
 		}
 	}
@@ -75,7 +75,7 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	out := map[string]Entry{}
 	for e := range entries {
 		k := key(&e)
-		if have, ok := out[k]; !ok || later(e, have) {
+		if old, ok := out[k]; !ok || later(e, old) {
 			out[k] = e
 		}
 	}
@@ -87,20 +87,20 @@ func later(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0
 	}
-	return a.tie() > b.tie()
+	return a.tieBreaker() > b.tieBreaker()
 }
 
-// tie returns the content hash, computed if the entry has none, followed by the id, for entries of
+// tieBreaker returns the content hash, computed if the entry has none, followed by the id, for entries of
 // one rater whose hash another process set.
-func (e *Entry) tie() string {
+func (e *Entry) tieBreaker() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID
 	}
 	return e.ContentHash() + e.ID
 }
 
-// mean adds in the order of the scores: a floating-point sum depends on the order, and a set has
-// none.
+// mean returns the mean score of the raters. mean adds the scores in ascending order: a floating-point
+// sum depends on the order, and a map has none.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

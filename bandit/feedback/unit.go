@@ -15,14 +15,14 @@ import "slices"
 // mostSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
 // of people always does. mostShared is the number of a unit's entries that reach all members. A
 // unit may have thousands of members.
-const mostSignals, mostShared = 1024, 32
+const maxSignals, maxShared = 1024, 32
 
 // ForUnit returns a member's entries as the unit counts them. number is the number of the member in
 // the unit.
 func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && (e.Rule == "" || number <= mostSignals) {
-			list = append(list, e.OfMember(member))
+		if e := &entries[i]; e.Via == "" && (e.Rule == "" || number <= maxSignals) {
+			list = append(list, e.CopyForUnit(member))
 		}
 	}
 	return list
@@ -32,8 +32,8 @@ func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 // in the given order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < mostShared {
-			list = append(list, e.OfUnit(unit))
+		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxShared {
+			list = append(list, e.CopyForMember(unit))
 		}
 	}
 	return list

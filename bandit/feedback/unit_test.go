@@ -16,7 +16,7 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 		entries = append(entries, feedback.Entry{ID: fmt.Sprint(i), Source: feedback.SourceUser, Turn: 7, Rater: "ann"})
 	}
 	list := feedback.ForMembers("unit", entries)
-	if len(list) != 32 || list[0].Hash != entries[2].OfUnit("unit").Hash {
+	if len(list) != 32 || list[0].Hash != entries[2].CopyForMember("unit").Hash {
 		t.Fatalf("%d entries, the first %+v", len(list), list[0])
 	}
 	ids := map[string]bool{}
@@ -25,7 +25,7 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 			t.Errorf("a member gets %+v", e)
 		}
 	}
-	if len(ids) != 32 || entries[2].OfUnit("another").ID == list[0].ID {
+	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
 		t.Errorf("%d ids of 32 entries", len(ids))
 	}
 }

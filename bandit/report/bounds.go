@@ -9,25 +9,26 @@ import (
 // and true of every lesson. A client that decodes numbers reads null as 0, and the bounds 0..0
 // would claim that there is exactly no effect. The effect itself stays null, because no number is
 // harmless.
-const unshownLo, unshownHi = -1.0, 1.0
+const hiddenLo, hiddenHi = -1.0, 1.0
 
 // MarshalJSON writes hidden bounds as -1 and 1.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type plain Row
-	r.Lo, r.Hi = written(r.Lo, r.Hi)
+	r.Lo, r.Hi = orHidden(r.Lo, r.Hi)
 	return json.Marshal(plain(r))
 }
 
 // MarshalJSON writes hidden bounds as -1 and 1.
 func (g Global) MarshalJSON() ([]byte, error) {
 	type plain Global
-	g.Lo, g.Hi = written(g.Lo, g.Hi)
+	g.Lo, g.Hi = orHidden(g.Lo, g.Hi)
 	return json.Marshal(plain(g))
 }
 
-func written(lo, hi *float64) (l, h *float64) {
+// orHidden returns the bounds, or hiddenLo and hiddenHi for bounds that are nil.
+func orHidden(lo, hi *float64) (l, h *float64) {
 	if lo == nil || hi == nil {
-		return new(unshownLo), new(unshownHi)
+		return new(hiddenLo), new(hiddenHi)
 	}
 	return lo, hi
 }

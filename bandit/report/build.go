@@ -116,7 +116,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	r.Advice = r.Verdict.Advice()
-	b.need(&r, s, all, p, r.lookIn(l))
+	b.need(&r, s, all, p, r.picksToLook(l))
 	r.Note = r.note(s)
 	b.expect(&r, s)
 	if r.Verdict == Invalid {
@@ -157,6 +157,7 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
+// perInjection returns the mean number of tokens per injection, listed before the first injection.
 func perInjection(s trial.Stats, listed int) int64 {
 	var n int64
 	for _, x := range s.Strata {

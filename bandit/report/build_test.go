@@ -578,7 +578,7 @@ func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 		if injected {
 			u = trial.Usage{Input: 500, Cached: 200}
 		}
-		c.Add(x.Spent(u))
+		c.Add(x.CostDeltas(u))
 	}
 	r = only(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {

@@ -31,8 +31,8 @@ const (
 	stateShown    = "shown otherwise" // current text of a lesson in an older presentation
 )
 
-// past reports whether the state means that no session gets the arm any more.
-func past(state string) bool {
+// isPast reports whether the state means that no session gets the arm any more.
+func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateShown || state == stateArchived
 }
 

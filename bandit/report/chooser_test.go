@@ -31,7 +31,7 @@ func (b believer) action(l report.Lesson) bandit.Action {
 func (b believer) Belief(l report.Lesson) report.Belief {
 	p := b.c.Counted(b.action(l))
 	better, worse := b.c.Published(l.Arm)
-	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
 }
 
 func (b believer) BelievedAt(l report.Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }

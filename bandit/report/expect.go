@@ -71,11 +71,12 @@ func (s sums) reach(arm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
 }
 
+// more returns the number of picks that are still missing.
 func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
 // A change that leads to a faster verdict is suggested if the change saves at least a quarter of
 // the time.
-const worthSaying = 0.75
+const worthSuggesting = 0.75
 
 // A lesson that fires in a smaller share of the sessions needs triggers rather than traffic.
 const rare = 0.05
@@ -83,7 +84,7 @@ const rare = 0.05
 // expect sets the expected time of the row's verdict, at the present rate of picks, and ways to a
 // faster verdict.
 func (b *builder) expect(r *Row, s trial.Stats) {
-	if r.NeedsPicks <= 0 || past(r.State) {
+	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
 	}
 	if all := float64(b.global.All.Rewarded); r.Rewarded > 0 && all > 0 {
@@ -108,7 +109,7 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 			out = append(out, "a trial, in "+weeks(*r.Weeks*part))
 		}
 	}
-	if r.Picked > 0 && float64(r.Rewarded) < worthSaying*float64(r.Picked) {
+	if r.Picked > 0 && float64(r.Rewarded) < worthSuggesting*float64(r.Picked) {
 		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Rewarded/r.Picked))
 	}
 	switch all := float64(b.global.All.Rewarded); {
@@ -131,7 +132,7 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	}
 	needs := float64(verdictIn(holdout(s), r.Variance, trial.Epsilon))
 	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
-	if x > worthSaying {
+	if x > worthSuggesting {
 		return 0
 	}
 	return x

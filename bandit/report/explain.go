@@ -161,7 +161,7 @@ func hang(line string, columns int) string {
 func (r *Row) missing() string {
 	var parts []string
 	switch {
-	case past(r.State):
+	case isPast(r.State):
 		parts = append(parts, "none: no session gets the lesson any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
 		parts = append(parts, fmt.Sprintf(

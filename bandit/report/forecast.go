@@ -91,21 +91,21 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		Level: level, Looks: r.Looks.Planned + 1,
 		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
 	}
-	o, on := trial.ParseOutcome(g.Outcome)
-	if on {
+	o, hasOutcome := trial.ParseOutcome(g.Outcome)
+	if hasOutcome {
 		f.Variance = startVariance(o)
 		if i := slices.IndexFunc(row.Outcomes, func(x Outcome) bool { return x.Name == g.Outcome && x.Variance > 0 }); i >= 0 {
 			f.Variance = row.Outcomes[i].Variance
 		}
 	}
-	relative := on && o.Logarithmic()
+	relative := hasOutcome && o.Logarithmic()
 	if g.Picks == 0 {
 		detect := g.Detect
 		if relative {
 			detect = trial.EffectOf(100 * detect)
 		}
-		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.LeastPicks(f.Epsilon))
-	} else if f.Detect = trial.Detects(g.Picks, g.Power, level, g.Epsilon, f.Variance); relative {
+		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.MinTrialPicks(f.Epsilon))
+	} else if f.Detect = trial.DetectableEffect(g.Picks, g.Power, level, g.Epsilon, f.Variance); relative {
 		f.Detect = trial.Change(f.Detect) / 100
 	}
 	f.cost(r, row)
@@ -125,7 +125,7 @@ func (r *Report) current(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if row.Slug == slug && (found == nil || !past(row.State)) {
+		if row.Slug == slug && (found == nil || !isPast(row.State)) {
 			found = row
 		}
 	}
@@ -160,9 +160,9 @@ func (f *Forecast) cost(r *Report, row *Row) {
 
 // Text returns the forecast as a few lines for people.
 func (f *Forecast) Text() []string {
-	kind, of := "rewarded picks", "an effect"
+	kind, object := "rewarded picks", "an effect"
 	if f.Outcome != "" {
-		kind, of = "picks", "an effect on "+f.Outcome
+		kind, object = "picks", "an effect on "+f.Outcome
 	}
 	out := []string{
 		fmt.Sprintf(
@@ -171,7 +171,7 @@ func (f *Forecast) Text() []string {
 		),
 		fmt.Sprintf(
 			"The trial finds %s of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
-			of, 100*f.Detect, 100*f.Power, f.Level, f.Looks,
+			object, 100*f.Detect, 100*f.Power, f.Level, f.Looks,
 		),
 		fmt.Sprintf(
 			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",

@@ -61,8 +61,8 @@ func lookOf(l trial.Evaluation) PlannedTrial {
 	e, v := s.effect(), s.variance()
 	h := trial.LookWidth(s.n, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
-	if o, ok := l.On(); ok {
-		out.Effect, out.Lo, out.Hi = new(shownAs(o, e)), new(shownAs(o, e-h)), new(shownAs(o, e+h))
+	if o, ok := l.OnOutcome(); ok {
+		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
 	if l.Taken {
 		out.P = new(trial.LookP(e, s.n, v))
@@ -74,7 +74,7 @@ func lookOf(l trial.Evaluation) PlannedTrial {
 // discovery among all planned trials gives no verdict.
 func (l *PlannedTrial) judge(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(l.Outcome); ok {
-		return l.find(o, bar)
+		return l.outcomeVerdict(o, bar)
 	}
 	switch {
 	case l.P == nil:
@@ -91,9 +91,9 @@ func (l *PlannedTrial) judge(bar float64) Verdict {
 	return Unproven
 }
 
-// find returns the word of a trial on an outcome, as a verdict.
-func (l *PlannedTrial) find(o trial.Outcome, bar float64) Verdict {
-	switch least := shownAs(o, material(o)); {
+// outcomeVerdict returns the word of a trial on an outcome, as a verdict.
+func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
+	switch least := inUnit(o, material(o)); {
 	case l.P == nil:
 		return ""
 	case *l.P <= bar && *l.Effect < 0 && o == trial.Recurrence:
@@ -106,14 +106,14 @@ func (l *PlannedTrial) find(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// lookIn returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
+// picksToLook returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
 // a planned trial.
-func (r *Row) lookIn(l Lesson) int64 {
-	at := slices.IndexFunc(r.Looks, func(k PlannedTrial) bool { return k.name == l.Trial })
-	if at < 0 || r.Trial != running {
+func (r *Row) picksToLook(l Lesson) int64 {
+	pos := slices.IndexFunc(r.Looks, func(k PlannedTrial) bool { return k.name == l.Trial })
+	if pos < 0 || r.Trial != running {
 		return 0
 	}
-	return max(0, r.Looks[at].Planned-r.Looks[at].Rewarded)
+	return max(0, r.Looks[pos].Planned-r.Looks[pos].Rewarded)
 }
 
 // trial sets the state of the row's trials, and returns the verdict of the latest evaluated trial.
@@ -130,8 +130,8 @@ func (b *builder) trial(r *Row, l Lesson) {
 	}
 }
 
-// looked returns the verdict of the latest evaluated trial on the reward.
-func (r *Row) looked() Verdict {
+// lookVerdict returns the verdict of the latest evaluated trial on the reward.
+func (r *Row) lookVerdict() Verdict {
 	for _, l := range slices.Backward(r.Looks) {
 		if l.Taken && l.Outcome == "" {
 			return l.Verdict
@@ -149,7 +149,7 @@ func (r *Row) next() string {
 	if last := len(r.Looks) - 1; last >= 0 && r.Looks[last].Outcome != "" {
 		return stays
 	}
-	switch r.looked() {
+	switch r.lookVerdict() {
 	case TrialHelps, ProvenHelps:
 		return stays
 	case TrialHarms, ProvenHarms:

@@ -58,9 +58,9 @@ type AllSessions struct {
 	Off      string   `json:"off,omitempty"` // reason why the estimate is off
 }
 
-// notAlike is the difference between rewarded and other sessions, in standard errors, at which the
+// maxDissimilarity is the difference between rewarded and other sessions, in standard errors, at which the
 // estimate from all sessions is off.
-const notAlike = 1.96
+const maxDissimilarity = 1.96
 
 // allSessions returns the estimate from all sessions; nil while no outcome predicts rewards.
 func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
@@ -72,7 +72,7 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	case !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK:
 		a.Off = "the lesson changes which sessions have a reward, or the coins are broken"
 		return a
-	case math.Abs(s.Alike()) > notAlike:
+	case math.Abs(s.Dissimilarity()) > maxDissimilarity:
 		a.Off = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
 		return a
 	case !trial.Enough(s.M1+s.M0, s.M1, s.M0):

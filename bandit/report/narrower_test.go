@@ -14,7 +14,7 @@ import (
 func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
-		w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: 0.5}
+		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 0.5}
 		w.C[trial.Errors] = 0.3
 		a := &trial.Assignment{Decided: true, Graded: true, Day: today()}
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}
@@ -69,7 +69,7 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {
-		w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: 1}
+		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 1}
 		w.C[trial.Errors] = 0.5
 		a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}}}
 		errors := int64(5)

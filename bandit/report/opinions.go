@@ -8,12 +8,12 @@ import (
 
 // Add counts an opinion n times. Unknown opinions are ignored. A count stays at least 0, because a
 // removed opinion may have been lost before.
-func (o *Opinions) Add(said string, n int64) {
-	of, ok := map[string]*int64{
+func (o *Opinions) Add(opinion string, n int64) {
+	count, ok := map[string]*int64{
 		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,
-	}[said]
+	}[opinion]
 	if ok {
-		*of = max(0, *of+n)
+		*count = max(0, *count+n)
 	}
 }
 

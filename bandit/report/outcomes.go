@@ -97,9 +97,9 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	all := 0
 	for _, l := range rows {
-		of := b.in.Counters.Outcomes(l.Arm)
+		stats := b.in.Counters.Outcomes(l.Arm)
 		for o := range trial.OutcomeCount {
-			s := &of[o]
+			s := &stats[o]
 			if s.N1+s.N0 == 0 {
 				continue
 			}
@@ -138,21 +138,21 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 
 // weights returns the logarithms of the weights of a fall of recurrence and of any other change, for a
 // family of all tests of which falls are about recurrence. The mean weight of the family is 1.
-func weights(falls, all int) (first, others float64) {
+func weights(falls, all int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0
 	}
-	first = recurrenceShare * float64(all) / float64(falls)
+	recurrence = recurrenceShare * float64(all) / float64(falls)
 	others = (1 - recurrenceShare) * float64(all) / float64(all-falls)
-	return math.Log(first), math.Log(others)
+	return math.Log(recurrence), math.Log(others)
 }
 
 // outcomesOf returns the measured outcomes of a row. An outcome without a session is absent, as are
 // tokens and seconds that no session shows.
 func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
-	of := b.in.Counters.Outcomes(k)
+	stats := b.in.Counters.Outcomes(k)
 	for o := range trial.OutcomeCount {
-		s := &of[o]
+		s := &stats[o]
 		if s.N1+s.N0 == 0 || o.Logarithmic() && s.Y1+s.Y0 == 0 {
 			continue
 		}
@@ -164,11 +164,11 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 		}
 		if all.shown() {
 			e, lo, hi := all.interval(trial.TightLesson)
-			x.Effect, x.Lo, x.Hi = new(shownAs(o, e)), new(shownAs(o, lo)), new(shownAs(o, hi))
+			x.Effect, x.Lo, x.Hi = new(inUnit(o, e)), new(inUnit(o, lo)), new(inUnit(o, hi))
 			x.P = new(all.exclusion())
 			x.Variance = all.variance() / spreadOf(s)
 		}
-		x.Verdict = b.found(r, o, s)
+		x.Verdict = b.finding(r, o, s)
 		if x.Verdict == NotProven {
 			x.NeedsPicks = needs(o, all)
 		}
@@ -192,8 +192,8 @@ func startVariance(o trial.Outcome) float64 {
 	return 0.24
 }
 
-// found returns the first finding that holds.
-func (b *builder) found(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
+// finding returns the first finding that holds.
+func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
 	all, bar := sumsOf(s), &b.observed[o]
 	if !r.SRM.OK {
 		return Broken
@@ -272,8 +272,8 @@ func unitOf(o trial.Outcome) string {
 	return unitShare
 }
 
-// shownAs converts an effect to the unit of its outcome.
-func shownAs(o trial.Outcome, effect float64) float64 {
+// inUnit converts an effect to the unit of its outcome.
+func inUnit(o trial.Outcome, effect float64) float64 {
 	if o.Logarithmic() {
 		return trial.Change(effect)
 	}

@@ -149,7 +149,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 		p.Watch.Recurred = r.Float64() < 0.3 || !p.Injected
 		a := &trial.Assignment{Decided: true, Day: 20000, At: i, Picks: []trial.Pick{p}}
 		a.Observe(trial.Tally{})
-		c.Add(append(a.Closing(), a.Looked("0123456789", math.NaN())...))
+		c.Add(append(a.Closing(), a.TrialEntries("0123456789", math.NaN())...))
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: l})
 	row := &got.Lessons[0]
@@ -199,7 +199,7 @@ func TestTrialOnASteadyOutcomeHasTheLeastPicks(t *testing.T) {
 	observed(r, c, "never@abc", 400, &effects{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
-	if err != nil || f.Picks != trial.LeastPicks(0.5) {
-		t.Errorf("got %d picks and error %v, want %d picks", f.Picks, err, trial.LeastPicks(0.5))
+	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
+		t.Errorf("got %d picks and error %v, want %d picks", f.Picks, err, trial.MinTrialPicks(0.5))
 	}
 }

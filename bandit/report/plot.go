@@ -42,18 +42,18 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// reach returns an axis that contains most rows. A few wide intervals of new lessons may exceed the
+// plotAxis returns an axis that contains most rows. A few wide intervals of new lessons may exceed the
 // axis, so that the settled rows are readable.
-func (r Report) reach() axis {
+func (r Report) plotAxis() axis {
 	var ends []float64
-	see := func(lo, hi *float64) {
+	addEnds := func(lo, hi *float64) {
 		if lo != nil && hi != nil {
 			ends = append(ends, math.Max(math.Abs(*lo), math.Abs(*hi)))
 		}
 	}
-	see(r.Global.Lo, r.Global.Hi)
+	addEnds(r.Global.Lo, r.Global.Hi)
 	for i := range r.Lessons {
-		see(r.Lessons[i].Lo, r.Lessons[i].Hi)
+		addEnds(r.Lessons[i].Lo, r.Lessons[i].Hi)
 	}
 	if len(ends) == 0 {
 		return 0.1

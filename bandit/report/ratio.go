@@ -97,12 +97,12 @@ func reportingLog(strata []trial.Stratum) float64 {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		rewarded, mute := whoReports(s)
-		tiers := []float64{mute}
+		rewarded, unrewarded := whoReports(s)
+		tiers := []float64{unrewarded}
 		for tier := range s.RewardedAtClose[0] {
 			tiers = append(tiers, ratio(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
 		}
-		logEs = append(logEs, meanLog(combine(rewarded, mute), combine(tiers...)))
+		logEs = append(logEs, meanLog(combine(rewarded, unrewarded), combine(tiers...)))
 	}
 	return combine(logEs...)
 }
@@ -122,10 +122,10 @@ func lateLog(strata []trial.Stratum) float64 {
 
 // whoReports returns the logarithms of the e-values against "the coin falls as promised" among the
 // rewarded sessions of a stratum, and among the others.
-func whoReports(s trial.Stratum) (told, mute float64) {
-	told0, told1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
-	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
-	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
+func whoReports(s trial.Stratum) (rewarded, unrewarded float64) {
+	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
+	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
+	return ratio(rewarded0, rewarded0+rewarded1, s.Eps), ratio(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
 // reportingProduct returns the product over many strata: given who reported, all coins are
@@ -133,8 +133,8 @@ func whoReports(s trial.Stratum) (told, mute float64) {
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			rewarded, mute := whoReports(s)
-			logE += rewarded + mute
+			rewarded, unrewarded := whoReports(s)
+			logE += rewarded + unrewarded
 		}
 	}
 	return logE

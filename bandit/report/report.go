@@ -167,7 +167,7 @@ type Row struct {
 	Failure        int64          `json:"failure_count"`  // reward below .5
 	Better         float64        `json:"better"`         // sums of their rewards above and below the expectation
 	Worse          float64        `json:"worse"`
-	Caution        bool           `json:"caution"` // present it as a caution
+	Caution        bool           `json:"caution"` // the lesson is presented as a caution
 	Tokens         int64          `json:"tokens"`  // per injection
 	TokensTotal    int64          `json:"tokens_total"`
 	Cost           float64        `json:"cost"`            // cost of an injection in units of reward: tokens at bandit.token_cost

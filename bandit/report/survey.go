@@ -19,9 +19,9 @@ type Survey struct {
 	Whole    bool      // all stored sessions were read
 	Made     time.Time
 
-	rewards map[string]*Rewards // by slug
-	cells   map[cellKey]*sums   // the mean is the effect for any share of the coins
-	seen    map[trial.Arm]LessonSession
+	rewards  map[string]*Rewards // by slug
+	cells    map[cellKey]*sums   // the mean is the effect for any share of the coins
+	examples map[trial.Arm]LessonSession
 }
 
 // LessonSession is a session that got one version of a lesson.
@@ -41,7 +41,7 @@ const (
 	OfLength = "length"
 )
 
-type cellKey struct{ of, value, slug string }
+type cellKey struct{ dimension, value, slug string }
 
 // Cell is the effect of a lesson in a part of the sessions. An empty Slug means all lessons
 // together, against control.
@@ -57,25 +57,25 @@ type Cell struct {
 func NewSurvey(now time.Time) *Survey {
 	return &Survey{
 		Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{},
-		seen: map[trial.Arm]LessonSession{},
+		examples: map[trial.Arm]LessonSession{},
 	}
 }
 
-// Saw records the session as an example of each text that the session got. The newest example is
-// kept.
-func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
+// AddExample records the session as the example of each injected text, unless the example that is
+// recorded for the text is newer.
+func (s *Survey) AddExample(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		if p.Injected && !began.Before(s.seen[p.Arm].Began) {
-			s.seen[p.Arm] = LessonSession{session, began}
+		if p.Injected && !began.Before(s.examples[p.Arm].Began) {
+			s.examples[p.Arm] = LessonSession{session, began}
 		}
 	}
 }
 
-// Seen returns an example session for the text of an arm.
-func (s *Survey) Seen(arm string) (LessonSession, bool) {
-	one, ok := s.seen[trial.Arm(arm)]
-	return one, ok
+// Example returns an example session for the text of an arm.
+func (s *Survey) Example(arm string) (LessonSession, bool) {
+	example, ok := s.examples[trial.Arm(arm)]
+	return example, ok
 }
 
 // Add adds a closed and rewarded session.
@@ -85,18 +85,18 @@ func (s *Survey) Add(a *trial.Assignment, y float64) {
 	}
 	s.Sessions++
 	y = min(max(y, 0), 1)
-	if a.Enters() {
-		s.weigh(a, "", y-a.C, !a.Control, a.ControlP)
+	if a.InComparison() {
+		s.addCentred(a, "", y-a.C, !a.Control, a.ControlP)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		slug := p.Arm.Slug()
-		s.spread(slug, y, p.Injected)
-		s.weigh(a, slug, y-p.C, p.Injected, p.Eps)
+		s.addReward(slug, y, p.Injected)
+		s.addCentred(a, slug, y-p.C, p.Injected, p.Eps)
 	}
 }
 
-func (s *Survey) spread(slug string, y float64, injected bool) {
+func (s *Survey) addReward(slug string, y float64, injected bool) {
 	r := s.rewards[slug]
 	if r == nil {
 		r = &Rewards{}
@@ -109,9 +109,9 @@ func (s *Survey) spread(slug string, y float64, injected bool) {
 	arm[min(int(y*10), 9)]++
 }
 
-// weigh adds a centred reward, weighted by the probability of its arm, to each part that the
+// addCentred adds a centred reward, weighted by the probability of its arm, to each part that the
 // session belongs to.
-func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
+func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
 	z, ok := trial.Z(r, injected, eps)
 	if !ok {
 		return
@@ -139,10 +139,10 @@ func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 // Cells returns the effects by one of OfAgent, OfModel and OfLength, most sessions first, and the
 // number of cells shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni): without any
 // effect, one list in twenty has an interval that excludes 0.
-func (s *Survey) Cells(of string) (cells []Cell, looks int) {
+func (s *Survey) Cells(dimension string) (cells []Cell, looks int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
-		if k.of != of {
+		if k.dimension != dimension {
 			continue
 		}
 		x := Cell{
@@ -167,7 +167,7 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 		if !x.Enough {
 			continue
 		}
-		c := s.cells[cellKey{of, x.Value, x.Slug}]
+		c := s.cells[cellKey{dimension, x.Value, x.Slug}]
 		x.Effect, variances[i] = c.effect(), c.variance()/c.n
 		h := wide * math.Sqrt(variances[i])
 		x.Lo, x.Hi = x.Effect-h, x.Effect+h
@@ -183,13 +183,13 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 // difference beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
 	effects, own := make([]float64, len(list)), make([]float64, len(list))
-	for i, at := range list {
-		effects[i], own[i] = cells[at].Effect, variances[at]
+	for i, cell := range list {
+		effects[i], own[i] = cells[cell].Effect, variances[cell]
 	}
 	mean, between := trial.Between(effects, own)
-	for i, at := range list {
+	for i, cell := range list {
 		keep := between / (between + own[i])
-		cells[at].Shrunken = keep*effects[i] + (1-keep)*mean
+		cells[cell].Shrunken = keep*effects[i] + (1-keep)*mean
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 // lesson, surest and strongest first. Below Full columns there is no plot.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
-	t := table{w: b, reach: r.reach(), columns: Narrow}
+	t := table{w: b, axis: r.plotAxis(), columns: Narrow}
 	if columns >= Full {
 		t.columns = Full
 	}
@@ -39,7 +39,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(
-			cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)),
+			cmp.Compare(rank(x), rank(y)), cmp.Compare(sortValue(y), sortValue(x)),
 			cmp.Compare(x.Slug, y.Slug),
 		)
 	})
@@ -72,7 +72,7 @@ func rank(r Row) int {
 	return 1
 }
 
-func order(r Row) float64 {
+func sortValue(r Row) float64 {
 	if r.Effect != nil {
 		return *r.Effect
 	}
@@ -82,7 +82,7 @@ func order(r Row) float64 {
 // table writes lines with a common axis.
 type table struct {
 	w       io.Writer // a bufio.Writer, which keeps the first error
-	reach   axis
+	axis    axis
 	columns int
 }
 
@@ -95,11 +95,11 @@ func (t table) sentence(format string, args ...any) {
 
 // nameWidth returns the width that the other columns leave.
 func (t table) nameWidth() int {
-	left := t.columns - verdictWidth - effectWidth - countWidth - 3
+	width := t.columns - verdictWidth - effectWidth - countWidth - 3
 	if t.columns == Full {
-		left -= plotWidth + 1
+		width -= plotWidth + 1
 	}
-	return left
+	return width
 }
 
 // row writes one line of the table; axis is the plot, or its heading.
@@ -144,7 +144,7 @@ func (t table) head(r Report) {
 		"Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.",
 	)
 	fmt.Fprintln(t.w)
-	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
+	left, right := fmt.Sprintf("-%.0f", t.axis*100), fmt.Sprintf("+%.0f", t.axis*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
 	t.row("lesson", "verdict", "effect", axis, "with/out")
 }
@@ -183,7 +183,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	default:
 		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", Points(*lo), Points(*hi))
 	}
-	t.row(name, string(v), numbers, t.reach.plot(effect, lo, hi), short(with)+"/"+short(without))
+	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), short(with)+"/"+short(without))
 }
 
 // short formats a count in at most four characters.
@@ -297,7 +297,7 @@ func (t table) list(notes []string) {
 // advices writes the advice of each verdict in the table.
 func (t table) advices(rows []Row) {
 	for _, a := range Advices() {
-		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && !past(r.State) }) {
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && !isPast(r.State) }) {
 			t.sentence("%s: %s", a.Verdict, a.Text)
 		}
 	}

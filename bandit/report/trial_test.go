@@ -27,7 +27,7 @@ func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int)
 			y = 1
 		}
 		session := fmt.Sprintf("%08x", i)
-		c.Add(append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(session, y)...))
+		c.Add(append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.TrialEntries(session, y)...))
 	}
 }
 

@@ -37,7 +37,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
 	}
-	if v := r.looked(); v == TrialHelps || v == TrialHarms {
+	if v := r.lookVerdict(); v == TrialHelps || v == TrialHarms {
 		return v
 	}
 	all := holdout(s)
@@ -64,11 +64,11 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 func excluded(s trial.Stats) (up, down float64) {
 	up, down = s.Proof.OutUp, s.Proof.OutDown
 	if all := holdout(s); all.shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
-		far := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
+		distance := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
-			up = math.Max(up, far)
+			up = math.Max(up, distance)
 		} else {
-			down = math.Max(down, far)
+			down = math.Max(down, distance)
 		}
 	}
 	return up, down
@@ -122,7 +122,7 @@ func Caution(outcome string, better, worse float64) bool {
 func (r *Row) note(s trial.Stats) string {
 	switch r.Verdict {
 	case Invalid:
-		return why(r)
+		return invalidReason(r)
 	case ProvenHelps, ProvenHarms:
 		if zero := r.ZeroNote(); zero != "" {
 			return zero
@@ -165,7 +165,7 @@ func joined(first, second string) string {
 	return first + "; " + second
 }
 
-func why(r *Row) string {
+func invalidReason(r *Row) string {
 	if !r.SRM.OK {
 		return fmt.Sprintf("the coins do not fall as promised (e-value %.3g)", r.SRM.EValue)
 	}
@@ -187,7 +187,7 @@ const (
 // retire returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
 func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	switch {
-	case past(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
+	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
 		return "expired"

@@ -169,10 +169,10 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 // events do not count, because a warning or a lesson may have caused them.
 func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
 
-// Enters reports whether the session belongs to the comparison by the control coin. A session with a
+// InComparison reports whether the session belongs to the comparison by the control coin. A session with a
 // section under measurement does not: a treated session may lose the section, and a control session
 // keeps it.
-func (a *Assignment) Enters() bool { return a.Considered() && !a.Rules }
+func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are
 // functions of the unit, so the copies agree on every coin, and a decision of either copy is kept.
@@ -202,12 +202,12 @@ func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 		}
 	}
 	for _, p := range second.Picks {
-		at := slices.IndexFunc(picks, func(x Pick) bool { return x.Slug == p.Slug })
-		if at < 0 {
+		pos := slices.IndexFunc(picks, func(x Pick) bool { return x.Slug == p.Slug })
+		if pos < 0 {
 			picks = append(picks, p)
 			continue
 		}
-		picks[at].Watch.Recurred = picks[at].Watch.Recurred || p.Watch.Recurred
+		picks[pos].Watch.Recurred = picks[pos].Watch.Recurred || p.Watch.Recurred
 	}
 	return matched, picks
 }

@@ -97,7 +97,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Errorf("a change of the copy changed the original: %+v", a)
 	}
 	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
-		if a.Enters() != want {
+		if a.InComparison() != want {
 			t.Errorf("%+v enters the comparison: %v", a, !want)
 		}
 	}
@@ -187,7 +187,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 			if beside := of(a.Closing(), "", "beside", 0); beside > 0 != marked {
 				t.Errorf("control %t, with a measured section %t: %v sessions beside the comparison", control, marked, beside)
 			}
-			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.Spent(trial.Usage{Input: 1000})) {
+			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {
 				case d.Key.Scope != "":
 					arms++

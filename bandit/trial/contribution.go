@@ -25,15 +25,15 @@ func (a *Assignment) Closing() []Delta {
 	}
 	var d Deltas
 	d.Add("", fClosed, a.Day, 1)
-	if a.Enters() {
-		d.Add("", ofCoin(fAssigned, !a.Control, a.ControlP), 0, 1)
+	if a.InComparison() {
+		d.Add("", coinField(fAssigned, !a.Control, a.ControlP), 0, 1)
 	} else if a.Considered() {
 		d.Add("", fBeside, 0, 1)
 	}
-	if some, p := a.anyInjected(); p > 0 {
-		d.Add("", ofAny+ofCoin(fAssigned, some, p), 0, 1)
+	if injected, p := a.anyInjected(); p > 0 {
+		d.Add("", anyMark+coinField(fAssigned, injected, p), 0, 1)
 	}
-	a.refusals(&d)
+	a.countRefusals(&d)
 	a.countReporting(&d)
 	for i := range a.Matched {
 		d.Add(string(a.Matched[i].Arm), fMatched, 0, 1)
@@ -45,7 +45,7 @@ func (a *Assignment) Closing() []Delta {
 			d.Add(string(p.Arm), fMatched, 0, 1)
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
-		d.Add(string(p.Arm), ofCoin(fAssigned, p.Injected, p.Eps), 0, 1)
+		d.Add(string(p.Arm), coinField(fAssigned, p.Injected, p.Eps), 0, 1)
 		p.closeModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
@@ -57,7 +57,7 @@ func (a *Assignment) Closing() []Delta {
 	if !a.Rules { // the net compares this cost with the gain of the compared sessions
 		d.Add("", fAdded, a.Day, float64(added))
 	}
-	a.outcomes(&d)
+	a.addOutcomes(&d)
 	return d
 }
 
@@ -68,23 +68,23 @@ func (a *Assignment) countReporting(d *Deltas) {
 	if a.First == nil {
 		return
 	}
-	if a.Enters() {
-		d.Add("", ofTier(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
+	if a.InComparison() {
+		d.Add("", tierField(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
-	if some, p := a.anyInjected(); p > 0 {
-		d.Add("", ofAny+ofTier(fAtClose, some, a.First.Tier, p), 0, 1)
+	if injected, p := a.anyInjected(); p > 0 {
+		d.Add("", anyMark+tierField(fAtClose, injected, a.First.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		d.Add(string(p.Arm), ofTier(fAtClose, p.Injected, a.First.Tier, p.Eps), 0, 1)
+		d.Add(string(p.Arm), tierField(fAtClose, p.Injected, a.First.Tier, p.Eps), 0, 1)
 	}
 }
 
-// refusals counts a session whose changed request the upstream refused, by the coin of each pick.
+// countRefusals counts a session whose changed request the upstream refused, by the coin of each pick.
 // Only a session with an injection can be refused, so the session keeps its arm and its reward:
 // leaving the session out would bias the comparison. A refused cut of sections concerns the arms of the
 // sections alone.
-func (a *Assignment) refusals(d *Deltas) {
+func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.Rules {
 		d.Add("", fRefused+bit(!a.Control), 0, 1)
 	}
@@ -104,23 +104,23 @@ func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	}
 	y = clip(y, 0, 1)
 	d := make(Deltas, 0, 16+32*len(a.Picks)+2*len(a.Matched))
-	a.global(&d, y, tier)
+	a.addGlobal(&d, y, tier)
 	for _, m := range a.Matched {
 		if !slices.ContainsFunc(a.Picks, func(p Pick) bool { return p.Arm == m.Arm }) {
 			d.Add(string(m.Arm), FieldUnpicked, a.Day, 1)
 		}
 	}
 	for i := range a.Picks {
-		a.picked(&d, &a.Picks[i], y, tier)
+		a.addPick(&d, &a.Picks[i], y, tier)
 	}
 	return d
 }
 
-// global adds the reward to the counters of the tenant.
-func (a *Assignment) global(d *Deltas, y float64, tier int) {
+// addGlobal adds the reward to the counters of the tenant.
+func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	d.Add("", FieldRewarded, 0, 1)
 	d.Add("", fSumY, 0, y)
-	if !a.Enters() {
+	if !a.InComparison() {
 		return
 	}
 	treated := !a.Control
@@ -130,9 +130,9 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 	}
 	d.Add("", n, a.Day, 1)
 	d.Add("", s, a.Day, y)
-	d.Add("", ofTier(FieldRewarded, treated, tier, a.ControlP), 0, 1)
-	if some, p := a.anyInjected(); p > 0 {
-		d.Add("", ofAny+ofTier(FieldRewarded, some, tier, p), 0, 1)
+	d.Add("", tierField(FieldRewarded, treated, tier, a.ControlP), 0, 1)
+	if injected, p := a.anyInjected(); p > 0 {
+		d.Add("", anyMark+tierField(FieldRewarded, injected, tier, p), 0, 1)
 	}
 	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
@@ -144,7 +144,7 @@ func (a *Assignment) global(d *Deltas, y float64, tier int) {
 // anyInjected reports whether one of the first picks was injected, and returns the probability that
 // none was; 0 without a coin. Later picks are left out, because the first coins may decide whether
 // later picks exist.
-func (a *Assignment) anyInjected() (some bool, none float64) {
+func (a *Assignment) anyInjected() (injected bool, none float64) {
 	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -159,13 +159,13 @@ func (a *Assignment) anyInjected() (some bool, none float64) {
 			none = 1
 		}
 		none *= p.Eps
-		some = some || p.Injected
+		injected = injected || p.Injected
 	}
-	return some, Round(none)
+	return injected, Round(none)
 }
 
-// picked adds a pick: the rewards with and without the lesson, and the randomised comparison.
-func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
+// addPick adds a pick: the rewards with and without the lesson, and the randomised comparison.
+func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	arm, r := string(p.Arm), y-p.Off
 	if p.Injected {
 		d.Add(arm, FieldInjected, a.Day, 1)
@@ -183,14 +183,14 @@ func (a *Assignment) picked(d *Deltas, p *Pick, y float64, tier int) {
 		d.Add(arm, fM0, 0, 1)
 		d.Add(arm, fY0, 0, y)
 	}
-	d.Add(arm, ofTier(FieldRewarded, p.Injected, tier, p.Eps), 0, 1)
-	d.Add(arm, ofCoin(fRewards, p.Injected, p.Eps), 0, y)
+	d.Add(arm, tierField(FieldRewarded, p.Injected, tier, p.Eps), 0, 1)
+	d.Add(arm, coinField(fRewards, p.Injected, p.Eps), 0, y)
 	if a.Graded {
-		d.Add(arm, ofCoin(fGradedN, p.Injected, p.Eps), 0, 1)
-		d.Add(arm, ofCoin(fGradedY, p.Injected, p.Eps), 0, y)
-		d.Add(arm, ofCoin(fGraded, p.Injected, p.Eps), 0, y*(1-y))
+		d.Add(arm, coinField(fGradedN, p.Injected, p.Eps), 0, 1)
+		d.Add(arm, coinField(fGradedY, p.Injected, p.Eps), 0, y)
+		d.Add(arm, coinField(fGraded, p.Injected, p.Eps), 0, y*(1-y))
 		if a.First == nil {
-			d.Add(arm, ofCoin(fLate, p.Injected, p.Eps), 0, 1)
+			d.Add(arm, coinField(fLate, p.Injected, p.Eps), 0, 1)
 		}
 	}
 	z, ok := Z(y-p.C, p.Injected, p.Eps)

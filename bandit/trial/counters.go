@@ -26,7 +26,7 @@ type Counters struct {
 	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
 
 	poolMu sync.Mutex
-	pool   [OutcomeCount][ofPool]int64 // outcomes of all arms
+	pool   [OutcomeCount][poolSums]int64 // outcomes of all arms
 
 	surrogates [surrogates]int64 // surrogate of all arms
 
@@ -47,18 +47,18 @@ func NewCounters() *Counters {
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		var n int
-		if n = Together(ds); strings.HasPrefix(ds[0].Key.Scope, lookMark) {
-			c.enter(ds[0].Key.Scope, ds[:n])
-		} else if ds[0].Key.Scope == "" || OfArm(ds[0].Key.Scope) {
+		if n = SameScope(ds); strings.HasPrefix(ds[0].Key.Scope, lookMark) {
+			c.addEntries(ds[0].Key.Scope, ds[:n])
+		} else if ds[0].Key.Scope == "" || IsArm(ds[0].Key.Scope) {
 			c.addScope(ds[0].Key.Scope, ds[:n])
 		}
 		ds = ds[n:]
 	}
 }
 
-// Together returns the number of leading deltas with the same scope. The caller adds them under one
+// SameScope returns the number of leading deltas with the same scope. The caller adds them under one
 // lock, so that no reader sees a count without the sum.
-func Together(ds []Delta) int {
+func SameScope(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
 		n++
@@ -70,21 +70,21 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scope(name, true)
 	var wagered, pooled bool
 	var named []string // models
-	var pool [OutcomeCount][ofPool]int64
+	var pool [OutcomeCount][poolSums]int64
 	s.mu.Lock()
 	for i := range ds {
-		at, ok := s.add(&ds[i])
-		if ok && at.kind == ofOneModel {
+		pos, ok := s.add(&ds[i])
+		if ok && pos.kind == modelSum {
 			_, model, _ := readModelField(ds[i].Key.Field)
 			named = append(named, model)
 		}
-		wagered = wagered || ok && at.kind == bet
-		if ok && at.kind == observed && at.at%ofOutcome < ofPool {
-			pool[at.at/ofOutcome][at.at%ofOutcome] += ds[i].Value
+		wagered = wagered || ok && pos.kind == bet
+		if ok && pos.kind == observed && pos.index%outcomeSums < poolSums {
+			pool[pos.index/outcomeSums][pos.index%outcomeSums] += ds[i].Value
 			pooled = true
 		}
-		if ok && at.kind == surrogate {
-			c.addSurrogate(at.at, ds[i].Value)
+		if ok && pos.kind == surrogate {
+			c.addSurrogate(pos.index, ds[i].Value)
 		}
 	}
 	s.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 }
 
 // addPool adds the outcomes of one arm to the outcomes of all arms.
-func (c *Counters) addPool(sums *[OutcomeCount][ofPool]int64) {
+func (c *Counters) addPool(sums *[OutcomeCount][poolSums]int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	for o := range sums {
@@ -113,10 +113,10 @@ func (c *Counters) addPool(sums *[OutcomeCount][ofPool]int64) {
 }
 
 // addSurrogate adds to the surrogate of all arms.
-func (c *Counters) addSurrogate(at int, v int64) {
+func (c *Counters) addSurrogate(index int, v int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
-	c.surrogates[at] += v
+	c.surrogates[index] += v
 }
 
 // Raise merges maxima of other replicas.
@@ -205,8 +205,8 @@ func (c *Counters) Inherit(from *Counters) {
 	}
 }
 
-// enter adds entries to a planned trial.
-func (c *Counters) enter(scope string, ds []Delta) {
+// addEntries adds entries to a planned trial.
+func (c *Counters) addEntries(scope string, ds []Delta) {
 	t := entryOf(&c.mu, c.looks, scope, true)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -139,9 +139,9 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
-	c.Add(a.Spent(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
-	c.Add(a.Spent(trial.Usage{Input: 11, Cached: 12})) // more cached tokens than input tokens: a fault of the upstream
-	c.Add(a.Spent(trial.Usage{}))                      // no usage reported
+	c.Add(a.CostDeltas(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
+	c.Add(a.CostDeltas(trial.Usage{Input: 11, Cached: 12})) // more cached tokens than input tokens: a fault of the upstream
+	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
 		t.Errorf("injected: %+v", got)
@@ -153,7 +153,7 @@ func TestSpentCountsTokensByArm(t *testing.T) {
 		t.Errorf("without a coin: %+v", got)
 	}
 	a.Excluded = true
-	if got := a.Spent(trial.Usage{Input: 1}); got != nil {
+	if got := a.CostDeltas(trial.Usage{Input: 1}); got != nil {
 		t.Errorf("excluded: %v", got)
 	}
 }
@@ -217,7 +217,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
-	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.Spent(trial.Usage{Input: 5, Cached: 3})} {
+	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.CostDeltas(trial.Usage{Input: 5, Cached: 3})} {
 		c.Add(trial.Negate(ds))
 	}
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
@@ -239,7 +239,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
 		a := harms(pickOf(0.5, true, 0.5), arm)
 		a.Picks[0].Trial = "1.5"
-		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.Looked("s", 1)))
+		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
 		t.Errorf(`got %v, want []trial.Arm{"a@1", "b@1", "c@2"}`, got)
@@ -257,7 +257,7 @@ func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
 		t.Error("an arm's numbers are not the tenant's")
 	}
-	if got := trial.Together(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
+	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("%d deltas of one scope", got)
 	}
 }

@@ -28,9 +28,9 @@ func Compare(a, b Delta) int {
 	return cmp.Or(cmp.Compare(a.Key.Scope, b.Key.Scope), cmp.Compare(a.Key.Field, b.Key.Field), cmp.Compare(a.Key.Day, b.Key.Day))
 }
 
-// OfArm reports whether a scope is an arm. The scope of the tenant is empty; other scopes begin
+// IsArm reports whether a scope is an arm. The scope of the tenant is empty; other scopes begin
 // with a letter and a colon.
-func OfArm(scope string) bool {
+func IsArm(scope string) bool {
 	return scope != "" && (len(scope) < 2 || scope[1] != ':')
 }
 

@@ -14,10 +14,9 @@ func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE returns the logarithm of the mean over the bets of exp(W), W in millionths, one for each bet:
-// an e-value.
-// Under "no effect" the expectation is 1 at every moment, so 1/max E is a p-value that is valid at
-// any time.
+// logE returns the logarithm of an e-value: of the mean of exp(W) over the bets. w holds one W per bet,
+// in millionths. Under "no effect" the expectation of the e-value is 1 at every moment, so 1/max E is a
+// p-value that is valid at any time.
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {

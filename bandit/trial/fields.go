@@ -65,16 +65,16 @@ const (
 type kind uint8
 
 const (
-	daily      kind = iota // one sum per day
-	ofTenant               // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	outlay                 // one sum per day, of costs
-	overall                // one sum
-	bet                    // one sum per bet size
-	observed               // one sum of an outcome
-	surrogate              // one sum of the surrogate
-	ofOneModel             // one sum of a model
-	coins                  // one sum per propensity
-	maximum                // the largest value
+	daily       kind = iota // one sum per day
+	tenantDaily             // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	outlay                  // one sum per day, of costs
+	overall                 // one sum
+	bet                     // one sum per bet size
+	observed                // one sum of an outcome
+	surrogate               // one sum of the surrogate
+	modelSum                // one sum of a model
+	coins                   // one sum per propensity
+	maximum                 // the largest value
 )
 
 // Indices of the values, by kind.
@@ -141,8 +141,8 @@ const (
 
 // place is the position of the value of a counter.
 type place struct {
-	kind kind
-	at   int
+	kind  kind
+	index int
 }
 
 // fields lists every counter of a trial by the stored name. The chooser has a table of further
@@ -153,7 +153,7 @@ func table() map[string]place {
 	t := map[string]place{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},
 		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, fClosed: {daily, iClosed},
-		fS1: {ofTenant, iS1}, fS0: {ofTenant, iS0}, fAdded: {outlay, iAdded},
+		fS1: {tenantDaily, iS1}, fS0: {tenantDaily, iS0}, fAdded: {outlay, iAdded},
 
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
@@ -186,7 +186,7 @@ func table() map[string]place {
 	}
 	for o := range OutcomeCount {
 		for i, name := range outcomeFields[o] {
-			t[name] = place{observed, int(o)*ofOutcome + i}
+			t[name] = place{observed, int(o)*outcomeSums + i}
 		}
 	}
 	for i, name := range surrogateFields {
@@ -200,16 +200,16 @@ func table() map[string]place {
 
 // find looks up the name of a counter. eps is the propensity of a coin, in millionths. anything
 // reports whether the name has the prefix ofAny.
-func find(name string) (at place, eps int64, anything, ok bool) {
+func find(name string) (pos place, eps int64, anything, ok bool) {
 	plain, rate, flipped := strings.Cut(name, atRate)
 	if !flipped {
-		at, ok = fields[name]
-		return at, 0, false, ok
+		pos, ok = fields[name]
+		return pos, 0, false, ok
 	}
 	eps, err := strconv.ParseInt(rate, 10, 64)
-	plain, anything = strings.CutPrefix(plain, ofAny)
-	at, ok = fields[plain+atRate]
-	return at, eps, anything, ok && err == nil
+	plain, anything = strings.CutPrefix(plain, anyMark)
+	pos, ok = fields[plain+atRate]
+	return pos, eps, anything, ok && err == nil
 }
 
 // Monotone reports whether the counter is merged by maximum instead of addition. Only
@@ -224,22 +224,22 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// ofCoin names a counter of one stratum: one arm, one propensity. Pooling different propensities
+// coinField names a counter of one stratum: one arm, one propensity. Pooling different propensities
 // would be Simpson's paradox.
-func ofCoin(field string, injected bool, eps float64) string {
+func coinField(field string, injected bool, eps float64) string {
 	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// ofTier names a counter of one stratum and one tier.
-func ofTier(field string, injected bool, tier int, eps float64) string {
+// tierField names a counter of one stratum and one tier.
+func tierField(field string, injected bool, tier int, eps float64) string {
 	if tier < 1 || tier >= tiers {
 		tier = 0
 	}
 	return field + bit(injected) + "." + strconv.Itoa(tier) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// ofAny is the prefix of the counters of the coin "any pick was injected", in the global scope.
-const ofAny = "any."
+// anyMark is the prefix of the counters of the coin "any pick was injected", in the global scope.
+const anyMark = "any."
 
 // tiers is the number of sources of reward: user, verifier, implicit. Tier 0 holds rewards of
 // unknown source.

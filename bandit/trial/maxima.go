@@ -28,13 +28,14 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 	slices.Sort(changed)
 	var out []Delta
 	for _, k := range changed {
-		out = c.scope(string(k), true).rise(out, k, now)
+		out = c.scope(string(k), true).raiseEValues(out, k, now)
 	}
 	return out
 }
 
-// rise compares both e-values with their maxima.
-func (s *sums) rise(out []Delta, k Arm, now time.Time) []Delta {
+// raiseEValues raises the maxima of both e-values and of the interval, and appends the raised maxima to
+// out.
+func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.up())))
@@ -44,11 +45,11 @@ func (s *sums) rise(out []Delta, k Arm, now time.Time) []Delta {
 
 // raise raises a maximum. The caller holds mu.
 func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
-	kept := &s.maxima[fields[field].at]
-	if v <= *kept {
+	old := &s.maxima[fields[field].index]
+	if v <= *old {
 		return out
 	}
-	*kept = v
+	*old = v
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 

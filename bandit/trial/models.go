@@ -10,9 +10,9 @@ import (
 // OtherModels is the name of all models beyond the first mostModels of a tenant.
 const OtherModels = "other"
 
-// mostModels bounds the models that are counted by name. The name of a model comes from a request, so
+// maxModels bounds the models that are counted by name. The name of a model comes from a request, so
 // without a bound an agent could add counters without end.
-const mostModels = 32
+const maxModels = 32
 
 // modelMark is the prefix of the counters of one model: "model.z:NAME".
 const modelMark = "model."
@@ -25,13 +25,13 @@ const (
 	vM0
 	vZ
 	vZZ
-	ofModel
+	modelSums
 )
 
 // modelFields are the stored names of the sums, without mark and model.
 //
 //nolint:gochecknoglobals // an immutable list
-var modelFields = [ofModel]string{"c1", "c0", "m1", "m0", "z", "zz"}
+var modelFields = [modelSums]string{"c1", "c0", "m1", "m0", "z", "zz"}
 
 // modelField returns the name of a counter of one model.
 func modelField(sum int, model string) string { return modelMark + modelFields[sum] + ":" + model }
@@ -91,7 +91,7 @@ func (c *Counters) AdmitModel(model string) string {
 
 // modelName returns the counted name of a model. The caller holds modelsMu.
 func (c *Counters) modelName(model string) string {
-	if _, known := c.models[model]; known || len(c.models) < mostModels {
+	if _, known := c.models[model]; known || len(c.models) < maxModels {
 		return model
 	}
 	return OtherModels
@@ -120,13 +120,13 @@ type ModelEffect struct {
 	Spread   float64 // posterior standard deviation of the shrunken effect
 }
 
-// sureness is the number of posterior standard deviations for a probability of 90%.
-const sureness = 1.2816
+// seenDeviations is the number of posterior standard deviations for a probability of 90%.
+const seenDeviations = 1.2816
 
 // Seen reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
 // a probability of at least 90% that the effect on the model has the given sign (0: any effect).
 func (e *ModelEffect) Seen(sign float64) bool {
-	return e.Enough && (sign == 0 || sign*e.Shrunken >= sureness*e.Spread)
+	return e.Enough && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.Spread)
 }
 
 // SeenClosed reports whether the outcomes of a lesson include the model.

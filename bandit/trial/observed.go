@@ -22,15 +22,15 @@ const (
 	oY0
 	oZ // sums of z and of z squared
 	oZZ
-	oUp       // sums of ln(1 + lambda_k u), u the capped and scaled z
-	oDown     = oUp + outcomeBets
-	ofOutcome = oDown + outcomeBets
+	oUp         // sums of ln(1 + lambda_k u), u the capped and scaled z
+	oDown       = oUp + outcomeBets
+	outcomeSums = oDown + outcomeBets
 )
 
 // outcomeFields are the stored names of the sums.
 var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
 
-func namesOfOutcomes() (out [OutcomeCount][ofOutcome]string) {
+func namesOfOutcomes() (out [OutcomeCount][outcomeSums]string) {
 	for o := range OutcomeCount {
 		sums := &out[o]
 		for i, name := range []string{"n1", "n0", "y1", "y0", "z", "zz"} {
@@ -43,21 +43,21 @@ func namesOfOutcomes() (out [OutcomeCount][ofOutcome]string) {
 	return out
 }
 
-// outcomes adds the outcomes of each pick with a coin. A session closes once, so its outcomes count
+// addOutcomes adds the outcomes of each pick with a coin. A session closes once, so its outcomes count
 // once, with or without a reward.
-func (a *Assignment) outcomes(d *Deltas) {
+func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		p.closeSurrogate(d)
 		for o := range OutcomeCount {
 			if y, ok := p.Watch.Value(o); ok {
-				p.outcome(d, o, y)
+				p.addOutcome(d, o, y)
 			}
 		}
 	}
 }
 
-func (p *Pick) outcome(d *Deltas, o Outcome, y float64) {
+func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	z, ok := Z(y-p.Watch.C[o], p.Injected, p.Eps)
 	if !ok {
 		return
@@ -107,7 +107,7 @@ func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
 	return out
 }
 
-func outcomeStats(v *[ofOutcome]int64) OutcomeStats {
+func outcomeStats(v *[outcomeSums]int64) OutcomeStats {
 	pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
 	return OutcomeStats{
 		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: real64(v[oZ]), ZZ: pos(oZZ),
@@ -119,9 +119,9 @@ func outcomeStats(v *[ofOutcome]int64) OutcomeStats {
 // with.
 const pseudoPicks = 10
 
-// startOf returns the assumed mean of an outcome before the first session. A wrong mean makes an
+// startMean returns the assumed mean of an outcome before the first session. A wrong mean makes an
 // interval wider, not wrong.
-func startOf(o Outcome) float64 {
+func startMean(o Outcome) float64 {
 	switch o {
 	case Recurrence:
 		return 0.5
@@ -141,15 +141,15 @@ const capAt = 3
 // Watch returns the measurement of a pick of an arm that is withheld with probability eps: the
 // centres eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm, and the scale
 // of the bets, from 50 closed picks on. Watch reads no session that is open.
-func (c *Counters) Watch(k Arm, eps float64, of OutcomeSet, from Tally) Watch {
-	w := Watch{Of: of, From: from, Weight: c.weight()}
+func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Watch {
+	w := Watch{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)
 	for o := range OutcomeCount {
-		if !of.Has(o) {
+		if !outcomes.Has(o) {
 			continue
 		}
 		s := &own[o]
-		start := (all[o].sum + startOf(o)) / (all[o].n + 1)
+		start := (all[o].sum + startMean(o)) / (all[o].n + 1)
 		with, without := (s.Y1+pseudoPicks*start)/(s.N1+pseudoPicks), (s.Y0+pseudoPicks*start)/(s.N0+pseudoPicks)
 		w.C[o] = Round(clip(eps*with+(1-eps)*without, 0, 1))
 		switch n := s.N1 + s.N0; {
@@ -176,5 +176,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// ofPool is the number of the first sums of an outcome that the pool keeps.
-const ofPool = oZ
+// poolSums is the number of the first sums of an outcome that the pool keeps.
+const poolSums = oZ

@@ -317,7 +317,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
 	} {
-		c.Add(append(s.a.Closing(), s.a.Spent(s.used)...))
+		c.Add(append(s.a.Closing(), s.a.CostDeltas(s.used)...))
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
@@ -395,7 +395,7 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
 			t.Errorf("%+v: %d picks, want %v", c, got, want)
 		}
-		if back := trial.Detects(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
+		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
 			t.Errorf("%+v: %d picks find %v", c, got, back)
 		}
 	}

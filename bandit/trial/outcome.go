@@ -51,8 +51,8 @@ func (o Outcome) Logarithmic() bool { return o >= Turns }
 func (o Outcome) scaled() bool { return o == Errors || o.Logarithmic() }
 
 const (
-	mostErrors = 10 // a session with more failed calls counts as a session with ten
-	logRange   = 24 // the base-2 logarithm of the largest count: 16.7 million
+	maxErrors = 10 // a session with more failed calls counts as a session with ten
+	logRange  = 24 // the base-2 logarithm of the largest count: 16.7 million
 )
 
 // Value converts an observation to the scale of the experiment, 0 to 1. The unit of Seconds is a
@@ -61,7 +61,7 @@ func (o Outcome) Value(x int64) float64 {
 	v := float64(max(x, 0))
 	switch {
 	case o == Errors:
-		return min(v, mostErrors) / mostErrors
+		return min(v, maxErrors) / maxErrors
 	case o == Seconds:
 		v /= 1000
 	case !o.Logarithmic():
@@ -129,7 +129,7 @@ func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 // Watch is the measurement of a pick's outcomes: the measured outcomes, and numbers that are frozen
 // at the pick and follow from earlier sessions alone. So no number depends on the coin of the pick.
 type Watch struct {
-	Of       OutcomeSet            `json:"of,omitempty"` // the measured outcomes; 0: none
+	Outcomes OutcomeSet            `json:"of,omitempty"` // the measured outcomes; 0: none
 	From     Tally                 `json:"from,omitzero"`
 	C        [OutcomeCount]float64 `json:"c,omitzero"`    // centres of the values
 	Width    [OutcomeCount]float64 `json:"w,omitzero"`    // distance from the centre at which a bet is capped; 0: no bet
@@ -142,7 +142,7 @@ type Watch struct {
 // Value returns the value of an outcome of a closed session. ok is false for an outcome that is not
 // measured.
 func (w *Watch) Value(o Outcome) (y float64, ok bool) {
-	if !w.Closed || !w.Of.Has(o) {
+	if !w.Closed || !w.Outcomes.Has(o) {
 		return 0, false
 	}
 	return Round(o.Value(w.After[o])), true
@@ -154,7 +154,7 @@ func (a *Assignment) Observe(t Tally) {
 	a.Graded = true
 	for i := range a.Picks {
 		w := &a.Picks[i].Watch
-		if w.Of == 0 {
+		if w.Outcomes == 0 {
 			continue
 		}
 		w.After, w.Closed = t.since(&w.From), true

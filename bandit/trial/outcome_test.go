@@ -13,7 +13,7 @@ import (
 // watched returns a session with one pick that measures all outcomes.
 func watched(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
-	w := trial.Watch{Of: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
+	w := trial.Watch{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
 	for o := range trial.OutcomeCount {
 		w.C[o], w.Width[o] = 0.5, 1
 	}
@@ -203,19 +203,19 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a.Picks[0].C = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
-		if got := [2]int{len(a.Looked("0123456789", math.NaN())), len(a.Looked("0123456789", 1))}; got != want {
+		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
 			t.Errorf("%s: %d entries without a reward and with one, want %d", name, got, want)
 		}
 	}
 	a.Picks[0].Trial = "900.60.recurrence"
 	c := trial.NewCounters()
-	c.Add(a.Looked("0123456789", math.NaN()))
+	c.Add(a.TrialEntries("0123456789", math.NaN()))
 	looks := c.Looks()
 	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
 		t.Errorf(`got %+v, want one entry in looks, Outcome = "recurrence", Planned = 60 and math.Abs(Z + 0.5/0.2) <= 1e-6`, looks)
 	}
 	a.Picks[0].Watch.Closed = false
-	if ds := a.Looked("0123456789", 1); len(ds) != 0 {
+	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
 		t.Errorf("a session without the outcome has an entry: %v", ds)
 	}
 }

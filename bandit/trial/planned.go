@@ -64,10 +64,10 @@ type planned struct {
 // one second, too few to identify a session.
 const tieDigits = 8
 
-// Looked returns the additions of a session at the closing to the planned trials of its picks. y is
+// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is
 // the reward at the closing; without a reward, y is not a number, and only trials on an outcome have
 // an addition. Value encodes z and the coin, and is never 0.
-func (a *Assignment) Looked(session string, y float64) []Delta {
+func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 		if p.Trial == "" {
 			continue
 		}
-		z, ok := p.looked(y)
+		z, ok := p.trialZ(y)
 		if !ok {
 			continue
 		}
@@ -91,10 +91,10 @@ func (a *Assignment) Looked(session string, y float64) []Delta {
 	return d
 }
 
-// looked returns z of the pick's planned trial. ok is false without a coin, a reward or an outcome.
-func (p *Pick) looked(y float64) (z float64, ok bool) {
-	o, on := NewLook(p.Arm, p.Trial).On()
-	if !on {
+// trialZ returns z of the pick's planned trial. ok is false without a coin, a reward or an outcome.
+func (p *Pick) trialZ(y float64) (z float64, ok bool) {
+	o, hasOutcome := NewLook(p.Arm, p.Trial).OnOutcome()
+	if !hasOutcome {
 		if math.IsNaN(y) {
 			return 0, false
 		}
@@ -150,10 +150,10 @@ type Evaluation struct {
 func NewLook(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
-	picks, outcome, on := strings.Cut(picks, ".")
+	picks, outcome, hasOutcome := strings.Cut(picks, ".")
 	if _, known := ParseOutcome(outcome); known {
 		out.Outcome = outcome
-	} else if on {
+	} else if hasOutcome {
 		picks = ""
 	}
 	if n, err := strconv.ParseInt(began, 10, 64); err == nil {
@@ -165,8 +165,8 @@ func NewLook(k Arm, name string) Evaluation {
 	return out
 }
 
-// On returns the outcome of a trial on an outcome. ok is false for a trial on the reward.
-func (e Evaluation) On() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
+// OnOutcome returns the outcome of a trial on an outcome. ok is false for a trial on the reward.
+func (e Evaluation) OnOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
 // evaluate evaluates the trial over the present entries.
 func (t *planned) evaluate(k Arm, name string) Evaluation {
@@ -211,9 +211,9 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
 }
 
-// LeastPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
+// MinTrialPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
 // twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
-func LeastPicks(epsilon float64) int64 {
+func MinTrialPicks(epsilon float64) int64 {
 	const side = 20
 	rare := 0.5
 	if epsilon > 0 && epsilon < 1 {
@@ -222,9 +222,9 @@ func LeastPicks(epsilon float64) int64 {
 	return max(MinPicks, int64(math.Ceil(side/rare)))
 }
 
-// Detects returns the smallest effect that the given number of rewarded picks detects. Detects is
+// DetectableEffect returns the smallest effect that the given number of rewarded picks detects. Detects is
 // the inverse of PicksFor.
-func Detects(picks int64, power, level, epsilon, variance float64) float64 {
+func DetectableEffect(picks int64, power, level, epsilon, variance float64) float64 {
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }
 

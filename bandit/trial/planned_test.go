@@ -67,11 +67,11 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		c, parts := trial.NewCounters(), [2][]trial.Delta{}
 		for i := range all {
-			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
+			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
 			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
 				t.Fatal("the evaluation came before the last pick")
 			}
-			c.Add(all[i].a.Looked(all[i].name, all[i].y))
+			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
 		if round == 4 { // a third replica reads the writes of two replicas
 			c = trial.NewCounters()
@@ -91,7 +91,7 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
 	for i, id := range []string{"00000001", "00000002"} {
 		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
-		c.Add(a.Looked(id, 1))
+		c.Add(a.TrialEntries(id, 1))
 	}
 	if l := c.Looks(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
 		t.Errorf("got the evaluations %+v, want one of %s with one session on each side", l, arm)
@@ -104,7 +104,7 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 	if n < 3010 || n > 3018 {
 		t.Errorf("%d picks", n)
 	}
-	if d := trial.Detects(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
+	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
 		t.Errorf("and they find %v", d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
@@ -133,7 +133,7 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 		for run := range uint64(runs) {
 			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n, ""), c.effect, run), trial.NewCounters()
 			for i := range all {
-				k.Add(all[i].a.Looked(all[i].name, all[i].y))
+				k.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 			}
 			l := k.Looks()[0]
 			e := l.Z / float64(n)
@@ -153,7 +153,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
 	for _, s := range trialSessions(40, name, 0, 5) {
-		c.Add(s.a.Looked(s.name, s.y))
+		c.Add(s.a.TrialEntries(s.name, s.y))
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
@@ -232,7 +232,7 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	tell := func(session string, at int64, injected bool, y float64) {
 		a := pickOf(0.2, injected, 0.5)
 		a.At, a.Picks[0].Trial = at, name
-		c.Add(a.Looked(session, y))
+		c.Add(a.TrialEntries(session, y))
 	}
 	want := func(w trial.Evaluation) {
 		t.Helper()
@@ -265,7 +265,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
 		a := pickOf(eps, injected, centre)
 		a.Picks[0].Trial = "7.1"
-		ds := a.Looked(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
+		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
 			t.Fatalf(`got %v, want one entry in ds, Value other than 0 and len(Key.Field) <= len("0.") + 8`, ds)
 		}
@@ -283,18 +283,18 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 // coin leave no entry.
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := pickOf(0.5, true, 0.5)
-	if got := a.Looked("s", 1); got != nil {
+	if got := a.TrialEntries("s", 1); got != nil {
 		t.Errorf("of no trial: %v", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
-	if got := a.Looked("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
+	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
 		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
 	}
-	if got := a.Looked("s", math.NaN()); got != nil {
+	if got := a.TrialEntries("s", math.NaN()); got != nil {
 		t.Errorf("no number: %v", got)
 	}
 	a.Excluded = true
-	if got := a.Looked("s", 1); got != nil {
+	if got := a.TrialEntries("s", 1); got != nil {
 		t.Errorf("excluded: %v", got)
 	}
 }
@@ -310,7 +310,7 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 		arm, name, _ := strings.Cut(want[i], " ")
 		a := harms(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
 		a.Picks[0].Trial = name
-		c.Add(a.Looked("s", 1))
+		c.Add(a.TrialEntries("s", 1))
 	}
 	var got []string
 	for _, l := range c.Looks() {
@@ -336,7 +336,7 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
 		t.Errorf("a billionth of a point takes %d", n)
 	}
-	if one, none := trial.Detects(1, 0.8, 0.05, 0.5, 0.24), trial.Detects(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
+	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
 		t.Errorf("%v with one, %v with none", one, none)
 	}
 }

@@ -106,7 +106,7 @@ func (s *sums) stats(day int32) Stats {
 	defer s.mu.Unlock()
 	pos := func(i int) float64 { return math.Max(0, real64(s.overall[i])) }
 	n := func(i int) int64 { return max(0, whole(s.overall[i])) }
-	most := func(i int) float64 { return math.Max(0, real64(s.maxima[i])) }
+	largest := func(i int) float64 { return math.Max(0, real64(s.maxima[i])) }
 	out := Stats{
 		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]), ZZ: math.Max(0, real64(s.total[iZZ])),
 		Rewards: RewardSums{
@@ -114,7 +114,7 @@ func (s *sums) stats(day int32) Stats {
 			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
 		},
 		Proof: Proof{
-			LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), OutUp: most(iOutUp), OutDown: most(iOutDown),
+			LogUp: largest(iEmaxUp), LogDown: largest(iEmaxDown), OutUp: largest(iOutUp), OutDown: largest(iOutDown),
 			ProvenAt: s.maxima[iProvenAt], IdleAt: s.maxima[iIdleAt],
 		},
 		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Beside: n(iBeside)},
@@ -145,8 +145,8 @@ func (s *sums) stats(day int32) Stats {
 	return out
 }
 
-func strata(of Rows[int64, [coinSums]int64]) (out []Stratum) {
-	for _, x := range of {
+func strata(rows Rows[int64, [coinSums]int64]) (out []Stratum) {
+	for _, x := range rows {
 		t := Stratum{Eps: real64(x.Key)}
 		for arm := range 2 {
 			t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))

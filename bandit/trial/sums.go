@@ -18,8 +18,8 @@ type sums struct {
 	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
 	any     Rows[int64, [coinSums]int64] // global: coin "any pick was injected", by the probability of none
 
-	models     Rows[string, [ofModel]int64] // of one arm, by the name of the model
-	outcomes   [OutcomeCount][ofOutcome]int64
+	models     Rows[string, [modelSums]int64] // of one arm, by the name of the model
+	outcomes   [OutcomeCount][outcomeSums]int64
 	surrogates [surrogates]int64
 
 	narrowest float64 // smallest half-width that a caller computed; 0: none
@@ -30,45 +30,45 @@ func (s *sums) up() []int64   { return s.bets[:bets] }
 func (s *sums) down() []int64 { return s.bets[bets:] }
 
 // add adds one delta and returns the place of the delta. The caller holds mu.
-func (s *sums) add(d *Delta) (at place, ok bool) {
+func (s *sums) add(d *Delta) (pos place, ok bool) {
 	if sum, model, ok := readModelField(d.Key.Field); ok {
 		s.models.At(model)[sum] += d.Value
-		return place{ofOneModel, sum}, true
+		return place{modelSum, sum}, true
 	}
-	at, eps, anything, ok := find(d.Key.Field)
+	pos, eps, anything, ok := find(d.Key.Field)
 	if !ok {
-		return at, false
+		return pos, false
 	}
-	switch at.kind {
-	case ofOneModel: // no name of the table
+	switch pos.kind {
+	case modelSum: // no name of the table
 	case maximum:
-		s.maxima[at.at] = max(s.maxima[at.at], d.Value)
-	case daily, ofTenant:
-		if at.kind == ofTenant && d.Key.Scope != "" {
-			return at, false
+		s.maxima[pos.index] = max(s.maxima[pos.index], d.Value)
+	case daily, tenantDaily:
+		if pos.kind == tenantDaily && d.Key.Scope != "" {
+			return pos, false
 		}
-		s.days.At(d.Key.Day)[at.at] += d.Value
-		s.total[at.at] += d.Value
+		s.days.At(d.Key.Day)[pos.index] += d.Value
+		s.total[pos.index] += d.Value
 	case outlay:
 		if d.Key.Scope == "" {
-			s.outlays.At(d.Key.Day)[at.at] += d.Value
+			s.outlays.At(d.Key.Day)[pos.index] += d.Value
 		}
 	case overall:
-		s.overall[at.at] += d.Value
+		s.overall[pos.index] += d.Value
 	case bet:
-		s.bets[at.at] += d.Value
+		s.bets[pos.index] += d.Value
 	case observed:
-		s.outcomes[at.at/ofOutcome][at.at%ofOutcome] += d.Value
+		s.outcomes[pos.index/outcomeSums][pos.index%outcomeSums] += d.Value
 	case surrogate:
-		s.surrogates[at.at] += d.Value
+		s.surrogates[pos.index] += d.Value
 	case coins:
-		of := &s.strata
+		rows := &s.strata
 		if anything {
-			of = &s.any
+			rows = &s.any
 		}
-		of.At(eps)[at.at] += d.Value
+		rows.At(eps)[pos.index] += d.Value
 	}
-	return at, true
+	return pos, true
 }
 
 func (s *sums) clone() *sums {

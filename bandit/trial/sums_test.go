@@ -86,7 +86,7 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 			used := trial.Usage{Input: int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), Cached: int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
 			name := fmt.Sprintf("%08x", i*7919)
 			all := func(a *trial.Assignment) [][]trial.Delta {
-				return [][]trial.Delta{a.Closing(), a.Spent(used), a.Looked(name, y), a.Contribution(y, tier)}
+				return [][]trial.Delta{a.Closing(), a.CostDeltas(used), a.TrialEntries(name, y), a.Contribution(y, tier)}
 			}
 			for _, ds := range all(&a) {
 				straight.Add(ds)
@@ -123,7 +123,7 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAssignment(t)
-		ds := slices.Concat(a.Closing(), a.Spent(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.Looked("session", 0.3))
+		ds := slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.TrialEntries("session", 0.3))
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
 			for _, d := range ds {
@@ -169,7 +169,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 			y = float64(round >> 3 & 1)
 		}
 		ds := a.Contribution(y, round/2%5)
-		put(slices.Concat(a.Closing(), a.Spent(trial.Usage{Input: 3, Cached: 2}), ds))
+		put(slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 3, Cached: 2}), ds))
 		c.Add(ds)
 		put(c.Maxima(time.Unix(1, 0)))
 	}
@@ -262,7 +262,7 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 // and a colon.
 func TestOfArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
-		if got := trial.OfArm(scope); got != want {
+		if got := trial.IsArm(scope); got != want {
 			t.Errorf("%q: got %v, want %v", scope, got, want)
 		}
 	}

@@ -131,14 +131,14 @@ func (s *SurrogateStats) Effect() (effect, variance float64) {
 	share := m / n
 	d, g := s.D/m, s.G/n
 	sum := (s.DD-m*d*d)/(share*share) + s.GG - n*g*g + 2*(s.DG-d*s.GR)/share
-	return d + g, max(sum/n*share, leastVariance)
+	return d + g, max(sum/n*share, minVariance)
 }
 
-// Alike returns the difference between the mean g of the rewarded and of the other picks, in
+// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in
 // standard errors. A large difference means that the lesson has another effect on rewarded sessions
 // than on unrewarded sessions, so that unrewarded sessions carry no information about rewarded
 // sessions.
-func (s *SurrogateStats) Alike() float64 {
+func (s *SurrogateStats) Dissimilarity() float64 {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	rest := n - m
 	if m < MinPicks || rest < MinPicks {

@@ -10,7 +10,7 @@ import (
 
 // closedPick is a closed session with one pick, in which errors follow the pick.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
-	w := trial.Watch{Of: trial.SetOf(trial.Errors), Weight: weight}
+	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
 	w.C[trial.Errors] = 0.2
 	a := &trial.Assignment{Decided: true, Day: 20_000, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, Injected: injected, C: 0.5, Watch: w}}}
 	a.Observe(trial.Tally{Errors: errors})

@@ -10,10 +10,10 @@ type Usage struct {
 // not exceed the bound of Fixed.
 const kilo = 1000
 
-// Spent returns the additions of a session at the closing: the cost with and without each lesson.
+// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson.
 // The coins make this comparison causal, too: a lesson may shorten sessions or break the prompt
 // cache of the upstream.
-func (a *Assignment) Spent(u Usage) []Delta {
+func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (a *Assignment) Spent(u Usage) []Delta {
 		d.Add(scope, input, day, float64(u.Input)/kilo)
 		d.Add(scope, cached, day, float64(min(u.Cached, u.Input))/kilo)
 	}
-	if b := bit(!a.Control); a.Enters() {
+	if b := bit(!a.Control); a.InComparison() {
 		spend("", a.Day, fBilled+b, fRead+b, fKept+b)
 	}
 	for i := range a.Picks {

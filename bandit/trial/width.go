@@ -33,13 +33,13 @@ func Claimable(injected, withheld float64) bool {
 	return injected >= ClaimSide && withheld >= ClaimSide
 }
 
-// leastVariance keeps the width of an interval positive.
-const leastVariance = 1e-9
+// minVariance keeps the width of an interval positive.
+const minVariance = 1e-9
 
 // Moments returns the mean and variance of n numbers from their sum and sum of squares.
 func Moments(n, sum, squares float64) (mean, variance float64) {
 	mean = sum / n
-	return mean, math.Max(squares/n-mean*mean, leastVariance)
+	return mean, math.Max(squares/n-mean*mean, minVariance)
 }
 
 // HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z

@@ -51,7 +51,7 @@ func (p TrialPlan) Validate() error {
 	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", p.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	switch least := trial.LeastPicks(p.Epsilon); {
+	switch least := trial.MinTrialPicks(p.Epsilon); {
 	case p.Picks == 0 && p.Outcome != "":
 		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
 	case p.Picks == 0:

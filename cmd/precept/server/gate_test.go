@@ -144,7 +144,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 		}
 		s := session.Settlement{Tenant: "default", To: session.Applied{Rewarded: true, Reward: y, Tier: 1}}
 		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish the ids
-		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(s.ID.String(), y)...)
+		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.TrialEntries(s.ID.String(), y)...)
 		steps[i] = s
 	}
 	if _, err := db.Settle(g.Context(), steps); err != nil {

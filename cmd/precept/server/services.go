@@ -238,7 +238,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 				return err
 			}
 			survey.Add(as, a.Reward)
-			survey.Saw(as, r.ID.String(), r.Started)
+			survey.AddExample(as, r.ID.String(), r.Started)
 			if survey.Sessions >= surveySessions || s.tools.Now().Sub(now) > surveyTime {
 				return errEnough
 			}

@@ -83,7 +83,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 		base.First, base.FirstTier = &as.First.Y, as.First.Tier
 	}
 	var out []sample.Trial
-	if as.Enters() {
+	if as.InComparison() {
 		t := base
 		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.C
 		if as.Control {

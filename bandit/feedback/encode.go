@@ -15,9 +15,9 @@ const RankSize = 8 + 4 + sha256.Size
 // Encode returns the stored form of the entry. A time has one text form, so that a repeated entry
 // has identical bytes.
 func (e *Entry) Encode() ([]byte, error) {
-	kept := *e
-	kept.At = e.At.UTC().Round(0)
-	return json.Marshal(&kept)
+	stored := *e
+	stored.At = e.At.UTC().Round(0)
+	return json.Marshal(&stored)
 }
 
 // Rank orders two versions of an entry independent of their arrival: the greater rank, byte by
