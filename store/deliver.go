@@ -243,7 +243,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	d.deps.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
 	if d.handoff.outbox != nil {
 		d.handoff.outbox.Advance(b.lastSequence, int64(len(b.exchanges))+b.forgotten+b.damaged, refused)
-		d.handoff.outbox.LoseIncomplete(b.undecodableStubs)
+		d.handoff.outbox.DropIncomplete(b.undecodableStubs)
 		d.handoff.setTaken(b.lastSequence)
 	}
 	return nil

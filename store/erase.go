@@ -321,7 +321,7 @@ func (x *eraser) purge() error {
 	if box == nil {
 		return nil
 	}
-	return errors.Join(box.Tidy(), box.TidyAside(time.Time{}))
+	return errors.Join(box.Tidy(), box.DeleteAside(time.Time{}))
 }
 
 // deleteOldAside deletes damaged outbox files that were set aside before a time. If the backend has
@@ -332,9 +332,9 @@ func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 		return
 	}
 	if deleted {
-		box.Scrub()
+		box.RequestScrub()
 	}
-	if err := box.TidyAside(before); err != nil {
+	if err := box.DeleteAside(before); err != nil {
 		x.options.Hooks.Failed(label.StepRetain, err)
 	}
 }

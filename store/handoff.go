@@ -122,19 +122,19 @@ func (h *handoff) appendToOutbox() error {
 // dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether
 // exchanges were dropped. Without this step one tenant with many exchanges takes the room of all others.
 func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
-	room, err := h.outbox.Over(rows)
-	if err != nil || len(room.Full)+len(room.Limited) == 0 {
+	refused, err := h.outbox.Refuses(rows)
+	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
 		return false, err
 	}
 	before := int64(len(h.next.exchanges))
-	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return room.Full[x.Tenant] })
-	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return room.Limited[x.Tenant] })
+	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
+	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
 	freed := h.next.held * (full + limited) / max(before, 1) // an average, because the batch has no size of a single exchange
 	h.deps.state.heldBytes.Add(-freed)
 	h.next.held -= freed
 	h.full = true // safe rows must be deleted at once
-	h.countDropped("limits.outbox_bytes", full, h.next.dropSignals(room.Full))
-	h.countDropped("limits.tenant_bytes", limited, h.next.dropSignals(room.Limited))
+	h.countDropped("limits.outbox_bytes", full, h.next.dropSignals(refused.OverQuota))
+	h.countDropped("limits.tenant_bytes", limited, h.next.dropSignals(refused.OverTenantQuota))
 	return full+limited > 0, nil
 }
 
@@ -237,7 +237,7 @@ func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.full, h.nextAppend = true, now.Add(3*retryAfter) // after the next attempt of the shipper
-	h.outbox.YieldDisk()
+	h.outbox.FreeSpace()
 }
 
 // takeFull reports whether the outbox had no room since the last call of takeFull.

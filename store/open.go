@@ -95,7 +95,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
-		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, Quota: o.Queue.Bytes, TenantQuota: o.Queue.TenantBytes, Tenants: o.Queue.Tenants, Now: o.Now, Damaged: func(err error) {
+		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.Bytes, TenantQuotaBytes: o.Queue.TenantBytes, Tenants: o.Queue.Tenants, Now: o.Now, Damaged: func(err error) {
 			s.state.reread.Store(true)
 			o.Hooks.Failed(label.StepSpool, err)
 		}})

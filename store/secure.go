@@ -60,7 +60,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, failed error, diskF
 		err = box.Tidy()
 	}
 	if diskFull {
-		box.YieldDisk()
+		box.FreeSpace()
 	}
 	if err != nil && failed == nil {
 		failed = &stepError{label.StepSpool, err}
@@ -141,6 +141,6 @@ func (d *shipper) bypass(ctx context.Context) error {
 		}
 		f.Dropped[reason] += n
 	}
-	d.handoff.outbox.Pass(int64(len(b.exchanges))+b.forgotten-refused[droppedBad], &f)
+	d.handoff.outbox.CountBypassed(int64(len(b.exchanges))+b.forgotten-refused[droppedBad], &f)
 	return nil
 }

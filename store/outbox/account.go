@@ -15,8 +15,8 @@ import (
 )
 
 // Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled
-// + Incomplete + the sum of Dropped. Admitted counts an exchange as soon as the outbox file has its
-// document, its start, or a record that it was dropped.
+// + Incomplete + the sum of Dropped. Admitted counts an exchange as soon as the outbox file has the
+// document or the stub of the exchange, or has counted the exchange as dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -55,9 +55,9 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// newer reports whether c was written after than.
-func (c *counts) newer(than *counts) bool {
-	return c.Admitted > than.Admitted || c.Sequence > than.Sequence
+// newer reports whether c was written after other: the numbers of exchanges and rows only grow.
+func (c *counts) newer(other *counts) bool {
+	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
 
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.byName(), d.byName()) }
@@ -108,11 +108,11 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
-// writeCounts writes the counts that differ from kept, the counts in the file.
-func writeCounts(c *sqlite.Conn, kept, now *counts) error {
-	have := kept.byName()
-	for name, n := range now.byName() {
-		if have[name] == n {
+// writeCounts writes the current counts that differ from stored, the counts in the file.
+func writeCounts(c *sqlite.Conn, stored, current *counts) error {
+	storedByName := stored.byName()
+	for name, n := range current.byName() {
+		if storedByName[name] == n {
 			continue
 		}
 		if err := execute(c, "INSERT OR REPLACE INTO account (name, value) VALUES (?, ?)", name, n); err != nil {
@@ -139,7 +139,7 @@ func (c *counts) account(open int64, running bool) Account {
 func (b *Outbox) Account() Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.counts.account(int64(len(b.begun)), true)
+	return b.counts.account(int64(len(b.openTurns)), true)
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. running reports that

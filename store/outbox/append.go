@@ -14,29 +14,29 @@ import (
 func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.reserve(); err != nil {
+	if err := b.ensureBallast(); err != nil {
 		return b.counts.Sequence, err
 	}
-	if err := b.room(f); err != nil {
+	if err := b.checkQuota(f); err != nil {
 		return b.counts.Sequence, err
 	}
 	if err := b.write(func() error { return b.transact(func() error { return b.append(f) }) }); err != nil {
 		return b.counts.Sequence, err
 	}
 	for _, t := range f.Stubs {
-		b.begun[t.ID] = true
+		b.openTurns[t.ID] = true
 	}
 	for _, id := range f.Ended {
-		delete(b.begun, id)
+		delete(b.openTurns, id)
 	}
 	b.shares.add(f.Rows)
 	b.scrub = b.scrub || f.Scrub
 	return b.counts.Sequence, nil
 }
 
-// write runs a change of the file. On a full disk, write restarts the file's write-ahead log, whose
-// blocks are allocated already, and runs the change again. On a damaged file, write replaces the
-// file and runs the change again. The caller holds mu.
+// write calls change, which writes to the file. On a full disk, write makes SQLite reuse the allocated
+// blocks of the write-ahead log, and calls change again. On a damaged file, write replaces the file, and
+// calls change again. The caller holds mu.
 func (b *Outbox) write(change func() error) error {
 	err := classify(change())
 	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
@@ -65,26 +65,27 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := errors.Join(b.append(&b.deferred), fn()); err != nil {
+		if err := errors.Join(b.append(&b.bypassed), fn()); err != nil {
 			return err
 		}
-		b.counts.Admitted += b.deferredExchanges
-		b.counts.Stored += b.deferredExchanges
+		b.counts.Admitted += b.bypassedExchanges
+		b.counts.Stored += b.bypassedExchanges
 		return writeCounts(b.writer, &b.storedCounts, &b.counts)
 	}()
 	if err == nil {
 		b.storedCounts = b.counts.clone()
 		b.posts.Store(b.counts.Posts)
-		for _, id := range b.deferred.Ended {
-			delete(b.begun, id)
+		for _, id := range b.bypassed.Ended {
+			delete(b.openTurns, id)
 		}
-		b.deferred, b.deferredExchanges = Flush{}, 0
+		b.bypassed, b.bypassedExchanges = Flush{}, 0
 		b.writeHint()
 	}
 	return err
 }
 
-// append writes a flush. The caller has begun a transaction.
+// append writes the parts of a flush, and updates the account in memory. The caller has started a
+// transaction.
 func (b *Outbox) append(f *Flush) error {
 	n := &b.counts
 	for i := range f.Rows {
@@ -106,7 +107,7 @@ func (b *Outbox) append(f *Flush) error {
 		if err := execute(b.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(b.writer.Changes()) // the row of the ended turn, or its drop, counts the exchange
+		n.Admitted -= int64(b.writer.Changes()) // a row or a drop counts the exchange of the ended turn again
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
@@ -129,7 +130,7 @@ func (b *Outbox) append(f *Flush) error {
 	return nil
 }
 
-// insert writes a row with the next sequence number. The caller has begun a transaction.
+// insert writes a row with the next sequence number. The caller has started a transaction.
 func (b *Outbox) insert(r *Row) error {
 	r.Sequence = b.counts.Sequence + 1
 	if err := put(b.writer, r); err != nil {
@@ -139,8 +140,8 @@ func (b *Outbox) insert(r *Row) error {
 	return nil
 }
 
-// put writes a row under its sequence number. The parameters are bound by hand, because put runs
-// for each session of each flush.
+// put writes a row under its sequence number. put binds the parameters without sqlitex, which costs more
+// per row.
 func put(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {

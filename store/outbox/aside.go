@@ -14,7 +14,8 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit bounds the search for readable rows after an unreadable row.
+	// salvageLimit and salvageTries bound the search for readable rows after an unreadable row, by time
+	// and by sequence numbers.
 	salvageLimit = time.Second
 	salvageTries = 50_000
 )
@@ -24,11 +25,11 @@ const (
 func (b *Outbox) replace(damage error) (err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	memory := b.counts // counts in memory: newer than those of the file, if the file was open
+	memory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
 	_ = b.close()      // closing a damaged file may fail
 	replacement := b.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(replacement + suffix) // left by a replacement during a crash
+		_ = os.Remove(replacement + suffix) // a crash during an earlier replacement leaves these files
 	}
 	if b.writer, err = connect(replacement); err != nil {
 		return classify(err)
@@ -44,7 +45,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	if err == nil {
 		err = b.open()
 	}
-	if err == nil && b.begun == nil { // the damage was found at the start
+	if err == nil && b.openTurns == nil { // the damage was found at the start
 		err = b.load()
 	} else if err == nil {
 		b.shares.bytes, err = b.shares.sum(b.writer, "true")
@@ -56,7 +57,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	return nil
 }
 
-// asideName returns the name under which a damaged file is kept.
+// asideName returns an unused name for a damaged file.
 func asideName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -70,7 +71,7 @@ func asideName(path string, now time.Time) string {
 	}
 }
 
-// setAside renames the file and its companions.
+// setAside renames the file, its write-ahead log and its shared-memory file, and returns the new name.
 func setAside(path string, now time.Time) (string, error) {
 	aside := asideName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -122,13 +123,13 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 		lost, err = b.reconcile(&n)
 		return err
 	})
-	if b.begun != nil {
-		b.begun = begun
+	if b.openTurns != nil {
+		b.openTurns = begun
 	}
 	return lost, err
 }
 
-// contents are the rows of the file, as far as the account counts them.
+// contents holds the numbers of rows in the file, to compare with the account.
 type contents struct {
 	spooled int64 // exchanges of the rows that the store does not have
 	last    int64 // sequence number of the newest row
@@ -136,54 +137,54 @@ type contents struct {
 	posts   int64
 }
 
-// contents counts the rows of the file.
-func (b *Outbox) contents(delivered int64) (has contents, err error) {
+// readContents counts the rows of the file. delivered is the last row that the store has.
+func (b *Outbox) readContents(delivered int64) (found contents, err error) {
 	for _, q := range []struct {
 		to    *int64
 		query string
 		args  []any
 	}{
-		{&has.spooled, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", []any{delivered}},
-		{&has.last, "SELECT coalesce(max(sequence), 0) FROM outbox", nil},
-		{&has.begun, "SELECT count(*) FROM begun", nil},
-		{&has.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
+		{&found.spooled, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", []any{delivered}},
+		{&found.last, "SELECT coalesce(max(sequence), 0) FROM outbox", nil},
+		{&found.begun, "SELECT count(*) FROM begun", nil},
+		{&found.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
 	} {
 		if *q.to, err = number(b.writer, q.query, q.args...); err != nil {
-			return has, err
+			return found, err
 		}
 	}
-	return has, nil
+	return found, nil
 }
 
 // match reports whether the account describes the contents.
-func (has *contents) match(c *counts) bool {
-	sum := c.Stored + c.Spooled + c.Incomplete + has.begun
+func (found *contents) match(c *counts) bool {
+	sum := c.Stored + c.Spooled + c.Incomplete + found.begun
 	for _, dropped := range c.dropped {
 		sum += dropped
 	}
-	return c.Admitted == sum && c.Spooled == has.spooled && c.Sequence >= has.last && c.Posts == has.posts
+	return c.Admitted == sum && c.Spooled == found.spooled && c.Sequence >= found.last && c.Posts == found.posts
 }
 
-// reconcile sets the account to n, within the contents of the file. Exchanges that the account has
-// and the file lacks are counted as damaged. The caller has begun a transaction.
-func (b *Outbox) reconcile(n *counts) (lost loss, err error) {
-	has, err := b.contents(n.Delivered)
+// reconcile sets the account to target, corrected by the contents of the file. Exchanges that target
+// counts and the file lacks are counted as damaged. The caller has started a transaction.
+func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
+	found, err := b.readContents(target.Delivered)
 	if err != nil {
 		return lost, err
 	}
-	c := n.clone()
-	c.Sequence = max(c.Sequence, has.last)
+	c := target.clone()
+	c.Sequence = max(c.Sequence, found.last)
 	open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
 	for _, dropped := range c.dropped {
 		open -= dropped
 	}
-	lost = loss{exchanges: max(c.Spooled-has.spooled+open-has.begun, 0), posts: max(c.Posts-has.posts, 0)}
-	c.Spooled, c.Posts = has.spooled, has.posts
+	lost = loss{exchanges: max(c.Spooled-found.spooled+open-found.begun, 0), posts: max(c.Posts-found.posts, 0)}
+	c.Spooled, c.Posts = found.spooled, found.posts
 	if lost.exchanges > 0 {
 		c.drop(DroppedDamaged, lost.exchanges)
 	}
 	// Without a readable account, the account follows from the rows.
-	c.Admitted = c.Stored + c.Spooled + c.Incomplete + has.begun
+	c.Admitted = c.Stored + c.Spooled + c.Incomplete + found.begun
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
 	}
@@ -191,12 +192,12 @@ func (b *Outbox) reconcile(n *counts) (lost loss, err error) {
 	return lost, nil
 }
 
-// salvageRows calls put for every readable row with the right checksum. After an unreadable row,
-// salvageRows tries the next sequence numbers.
-func (b *Outbox) salvageRows(old *sqlite.Conn, put func(r *Row) error) error {
+// salvageRows calls write for every readable row with a right checksum. After an unreadable row,
+// salvageRows continues at the next sequence number.
+func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := b.now()
 	for after, tries := int64(0), 0; tries < salvageTries; {
-		s, err := old.Prepare(columns + "WHERE sequence > ? ORDER BY sequence")
+		s, err := old.Prepare(selectRows + "WHERE sequence > ? ORDER BY sequence")
 		if err != nil {
 			return nil //nolint:nilerr // nothing of the table can be read
 		}
@@ -213,7 +214,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, put func(r *Row) error) error {
 			if after, tries = max(r.Sequence, after+1), 0; !ok {
 				continue
 			}
-			if err := put(&r); err != nil {
+			if err := write(&r); err != nil {
 				return err
 			}
 		}
@@ -252,10 +253,10 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 }
 
 // copyOpenTurns copies the turns in progress, and adds their ids to found.
-func copyOpenTurns(from, to *sqlite.Conn, found map[string]bool) error {
+func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		id := idOf(s, 2)
-		found[s.ColumnText(0)] = true
+		ids[s.ColumnText(0)] = true
 		return execute(to, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", s.ColumnText(0), s.ColumnText(1), id[:], blob(s, 3))
 	}})
 }
@@ -266,8 +267,9 @@ func (b *Outbox) asideFiles() []string {
 	return names
 }
 
-// TidyAside deletes files that were set aside before the given time; the zero time deletes all.
-func (b *Outbox) TidyAside(before time.Time) (err error) {
+// DeleteAside deletes the files that were set aside before the given time, or all such files for the zero
+// time.
+func (b *Outbox) DeleteAside(before time.Time) (err error) {
 	for _, name := range b.asideFiles() {
 		info, e := os.Stat(name)
 		if e != nil || !before.IsZero() && !info.ModTime().Before(before) {

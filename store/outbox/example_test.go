@@ -19,7 +19,7 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	box, err := outbox.Open(outbox.Options{
-		Path: filepath.Join(dir, "outbox.db"), Quota: 1 << 30, Now: time.Now, Damaged: func(err error) { fmt.Println(err) },
+		Path: filepath.Join(dir, "outbox.db"), QuotaBytes: 1 << 30, Now: time.Now, Damaged: func(err error) { fmt.Println(err) },
 	})
 	if err != nil {
 		fmt.Println(err)

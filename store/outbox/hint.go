@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// The first bytes of the ballast hold a copy of the account, which is not synced. At a start the
-// copy shows losses of the file's own account: a damaged file, or a file with a cut write-ahead
-// log, otherwise looks like a file of an earlier time.
+// The first bytes of the ballast hold a copy of the account, which is not synced. If a damaged file or
+// a truncated write-ahead log has lost the newest rows, the file looks like an older, undamaged file.
+// At a start the copy of the account shows this loss.
 
 // hintBytes is the room for the copy.
 const hintBytes = 4096
 
-// writeHint writes the copy. The caller has mu.
+// writeHint writes the copy of the account. The caller holds mu.
 func (b *Outbox) writeHint() {
 	if !b.ballast {
 		return
@@ -21,7 +21,7 @@ func (b *Outbox) writeHint() {
 	if err != nil || len(text) >= hintBytes {
 		return
 	}
-	f, err := os.OpenFile(b.path+Ballast, os.O_WRONLY, 0)
+	f, err := os.OpenFile(b.path+BallastSuffix, os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
@@ -29,13 +29,13 @@ func (b *Outbox) writeHint() {
 	_ = f.Close()
 }
 
-// readHint reads the copy; ok is false without a copy.
+// readHint reads the copy of the account; ok is false without a copy.
 func (b *Outbox) readHint() (c counts, ok bool) {
-	f, err := os.Open(b.path + Ballast)
+	f, err := os.Open(b.path + BallastSuffix)
 	if err != nil {
 		return c, false
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	text := make([]byte, hintBytes)
 	n, _ := f.ReadAt(text, 0)
 	named := map[string]int64{}

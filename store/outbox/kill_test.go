@@ -25,7 +25,7 @@ func child(dir string) {
 			os.Exit(1)
 		}
 	}
-	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), Quota: 1 << 30, Now: time.Now, Damaged: fail})
+	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, Damaged: fail})
 	fail(err)
 	_, end := q.Delivered()
 	for i := 0; ; i++ {

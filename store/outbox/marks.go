@@ -5,8 +5,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark is the remainder of a session whose turns all opted out: the number of turns and items,
-// under a name that does not identify the session.
+// Mark holds the number of turns and items of a session whose turns all opted out. Name is a hash that
+// does not reveal the session.
 type Mark struct {
 	Name         uint64
 	Turns, Items uint32
@@ -25,8 +25,8 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 	return list, classify(err)
 }
 
-// KeepMarks writes marks, and deletes the oldest marks beyond most.
-func (b *Outbox) KeepMarks(list []Mark, most int) error {
+// KeepMarks writes marks, and deletes the oldest marks beyond the number maxMarks.
+func (b *Outbox) KeepMarks(list []Mark, maxMarks int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.write(func() error {
@@ -41,7 +41,7 @@ func (b *Outbox) KeepMarks(list []Mark, most int) error {
 					return err
 				}
 			}
-			return execute(b.writer, `DELETE FROM optout_marks WHERE place <= (SELECT place FROM optout_marks ORDER BY place DESC LIMIT 1 OFFSET ?)`, most)
+			return execute(b.writer, `DELETE FROM optout_marks WHERE place <= (SELECT place FROM optout_marks ORDER BY place DESC LIMIT 1 OFFSET ?)`, maxMarks)
 		})
 	})
 }

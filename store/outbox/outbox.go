@@ -16,12 +16,13 @@ import (
 const (
 	// busyLimit bounds the wait for another process that reads the file.
 	busyLimit = 5 * time.Second
-	// overQuota is the number of bytes by which rows without exchanges may exceed the quota: the
-	// loss of a session's state would cost more than an exchange.
+	// overQuota is the number of bytes by which flushes without exchanges may exceed the quota: the
+	// loss of a session's state costs more than the loss of an exchange.
 	overQuota = 64 << 20
-	// sparePages of the file may be empty (8 MiB) before they are given back.
+	// sparePages is the number of unused pages that stay in the file (8 MiB).
 	sparePages = 1024
-	// vacuumPages are freed in one step, so that no caller waits long for the lock.
+	// vacuumPages is the largest number of pages that one step frees, so that no caller waits long for
+	// the lock.
 	vacuumPages = 256
 )
 
@@ -38,7 +39,7 @@ const (
 	KindForgotten Kind = 3
 )
 
-// SessionID is a session.ID.
+// SessionID is the type below session.ID: this package does not import the package session.
 type SessionID = [16]byte
 
 // Row is one row of the queue. Append sets the sequence number.
@@ -47,7 +48,7 @@ type Row struct {
 	Kind      Kind
 	Tenant    string
 	Session   SessionID
-	Exchanges int64 // in the document, for the account
+	Exchanges int64 // number of exchanges in the document, for the account
 	Document  []byte
 }
 
@@ -67,13 +68,13 @@ type Flush struct {
 	Ended []string
 	// Dropped counts lost exchanges by reason.
 	Dropped map[string]int64
-	// Scrub asks to remove the text of ended turns from the pages of the file, not only from the
-	// tables.
+	// Scrub reports that the next Tidy must remove deleted text from the pages of the file, too.
 	Scrub bool
 	// Notes are values that the owner of the outbox stores; see Outbox.Note.
 	Notes map[string]string
-	// Carried is the account of an earlier file, or nil. A flush with an account may exceed the
-	// quota. The part of its Admitted without another count is stored.
+	// Carried is the account of an earlier file, which is added to the account of this file; nil: none.
+	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
+	// incomplete nor dropped are counted as stored.
 	Carried *Account
 }
 
@@ -84,11 +85,11 @@ func (f *Flush) Empty() bool {
 
 // Options configure an Outbox.
 type Options struct {
-	Path  string
-	Quota int64 // largest size of all rows in bytes (limits.outbox_bytes)
-	// TenantQuota is the largest size of the rows of one tenant (limits.tenant_bytes); 0: no limit.
-	TenantQuota int64
-	// Tenants reports that the rows of several tenants share the queue (see Over).
+	Path       string
+	QuotaBytes int64 // largest size of all rows in bytes (limits.outbox_bytes)
+	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0: no limit.
+	TenantQuotaBytes int64
+	// Tenants reports that several tenants share the queue; see Refuses.
 	Tenants bool
 	Now     func() time.Time
 	// Damaged is called with a message for the operator when a file is set aside. Damaged must not
@@ -107,30 +108,30 @@ type Outbox struct {
 	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
 	writer            *sqlite.Conn
 	counts            counts          // current counts
-	storedCounts      counts          // counts as stored in the file
-	begun             map[string]bool // turns in progress by the ids of their exchanges; nil until the file is loaded
+	storedCounts      counts          // counts in the file
+	openTurns         map[string]bool // ids of the exchanges of turns in progress; nil until the file is loaded
 	ballast           bool            // whether the ballast exists
-	scrub             bool            // deleted text may be left in unused pages of the file
-	deferred          Flush           // flush of the last call of Pass, for the next write
-	deferredExchanges int64           // number of exchanges of the last calls of Pass, for the next write
+	scrub             bool            // unused pages of the file may contain deleted text
+	bypassed          Flush           // ended turns and drops of CountBypassed that the file does not have yet
+	bypassedExchanges int64           // number of exchanges of CountBypassed that the file does not have yet
 
 	posts atomic.Int64 // counts.Posts as stored in the file, for readers that must not wait for mu
 
-	reading sync.Mutex // guards reader; locked inside of mu, or alone
+	reading sync.Mutex // guards reader; a holder of mu may lock reading, not the reverse
 	reader  *sqlite.Conn
 }
 
-// Open opens the queue of a file, or makes a new file. Turns that were in progress in the last use
-// of the file are incomplete. After a restart of the machine all remaining rows are undelivered,
-// because the store may have lost unsynced data.
+// Open opens the file of a queue, or makes a new file. Turns that were in progress when the last
+// program died are counted as incomplete. After a restart of the machine all remaining rows are
+// undelivered, because the store may have lost unsynced data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
-		path: o.Path, quota: o.Quota, shares: shares{most: o.TenantQuota, fair: o.Tenants}, now: o.Now, damaged: o.Damaged, scrub: true,
+		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, shared: o.Tenants}, now: o.Now, damaged: o.Damaged, scrub: true,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.openFile()
-	if errors.Is(err, ErrFull) { // even to open the file takes some room
+	if errors.Is(err, ErrFull) { // opening the file needs disk space, too
 		b.ballast = true
 		b.dropBallast()
 		err = errors.Join(b.close(), b.openFile())
@@ -145,7 +146,7 @@ func Open(o Options) (*Outbox, error) {
 	return b, nil
 }
 
-// openFile opens the file at a start. The caller has mu.
+// openFile repairs the write-ahead log, opens the file and loads the account. The caller holds mu.
 func (b *Outbox) openFile() error {
 	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
 		return classify(err)
@@ -156,7 +157,7 @@ func (b *Outbox) openFile() error {
 	return classify(b.load())
 }
 
-// open connects to the file. The caller has mu.
+// open opens the two connections to the file. The caller holds mu.
 func (b *Outbox) open() (err error) {
 	if b.writer, err = connect(b.path); err != nil {
 		return err
@@ -168,7 +169,8 @@ func (b *Outbox) open() (err error) {
 	return sqlitex.ExecuteTransient(b.reader, "PRAGMA query_only = ON", nil)
 }
 
-// load reads the account, and ends the turns that were in progress.
+// load reads the account, corrects the account if the rows differ from the account, and ends the turns
+// that were in progress. The caller holds mu.
 func (b *Outbox) load() error {
 	var err error
 	if b.counts, err = readCounts(b.writer); err != nil {
@@ -180,19 +182,19 @@ func (b *Outbox) load() error {
 		return err
 	}
 	var lost loss
-	wrong := false
+	mismatch := false
 	err = b.transact(func() error {
-		of := b.counts.clone()
+		target := b.counts.clone()
 		hint, ok := b.readHint()
-		if ok && hint.newer(&of) {
-			of = hint
+		if ok && hint.newer(&target) {
+			target = hint
 		}
-		has, err := b.contents(of.Delivered)
+		found, err := b.readContents(target.Delivered)
 		if err != nil {
 			return err
 		}
-		if wrong = !has.match(&of) || of.newer(&b.counts); wrong {
-			if lost, err = b.reconcile(&of); err != nil {
+		if mismatch = !found.match(&target) || target.newer(&b.counts); mismatch {
+			if lost, err = b.reconcile(&target); err != nil {
 				return err
 			}
 		}
@@ -207,17 +209,17 @@ func (b *Outbox) load() error {
 		return b.endOpenTurns()
 	})
 	if err == nil {
-		b.begun = map[string]bool{}
+		b.openTurns = map[string]bool{}
 		b.shares.bytes, err = b.shares.sum(b.writer, "true")
 	}
-	if err == nil && wrong {
+	if err == nil && mismatch {
 		b.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
 	}
 	return err
 }
 
-// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has begun a
-// transaction.
+// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has started
+// a transaction.
 func (b *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(b.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
@@ -238,12 +240,12 @@ func (b *Outbox) endOpenTurns() error {
 	return execute(b.writer, "DELETE FROM begun")
 }
 
-// Close stores the position up to which rows are delivered, and closes the file.
+// Close writes the account, and closes the file.
 func (b *Outbox) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var err error
-	if b.writer != nil && (!b.counts.equal(&b.storedCounts) || !b.deferred.Empty() || b.deferredExchanges > 0) {
+	if b.writer != nil && (!b.counts.equal(&b.storedCounts) || !b.bypassed.Empty() || b.bypassedExchanges > 0) {
 		err = classify(b.transact(func() error { return nil }))
 	}
 	return errors.Join(err, b.close())
@@ -273,7 +275,7 @@ func (b *Outbox) setMeta(key, value string) error {
 	return execute(b.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
 }
 
-// Note returns a value of SetNote; "" for a missing key.
+// Note returns the value of a key that SetNote has stored; "" for a missing key.
 func (b *Outbox) Note(key string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -281,7 +283,7 @@ func (b *Outbox) Note(key string) (string, error) {
 	return value, classify(err)
 }
 
-// SetNote writes a value for the owner of the outbox.
+// SetNote stores a value of the caller under a key.
 func (b *Outbox) SetNote(key, value string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +299,7 @@ func (b *Outbox) EndOpenTurns() error {
 	defer b.mu.Unlock()
 	err := b.write(func() error { return b.transact(b.endOpenTurns) })
 	if err == nil {
-		clear(b.begun)
+		clear(b.openTurns)
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	q := &queue{t: t, dir: dir}
 	var err error
 	q.Outbox, err = outbox.Open(outbox.Options{
-		Path: pathIn(dir), Quota: quota, Now: time.Now, Damaged: func(err error) { q.told = append(q.told, err.Error()) },
+		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.told = append(q.told, err.Error()) },
 	})
 	if err == nil {
 		t.Cleanup(func() { _ = q.Close() })
@@ -421,7 +421,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	same(t, "rows", q.texts(0), "a")
 	same(t, "told", len(q.told), 1)
 	same(t, "files with the letter", len(q.text("this is a letter")), 1)
-	must(t, q.TidyAside(time.Time{}))
+	must(t, q.DeleteAside(time.Time{}))
 	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
 }
 

@@ -11,8 +11,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is a posted feedback that the store could not take. A post is no exchange: the account does
-// not count posts among its exchanges.
+// Post is a posted feedback that the store could not take. The account does not count posts as
+// exchanges.
 type Post struct {
 	Number   int64 // set by KeepPosts
 	Tenant   string
@@ -20,8 +20,8 @@ type Post struct {
 	Document []byte    // defined by the store
 }
 
-// postsTable creates the table of posts. The table came later than the others, so that the files of
-// earlier releases get it when they are opened. An earlier release leaves the table as it is.
+// postsTable creates the table of posts. connect runs postsTable on each file, because the files of
+// earlier releases have no such table. An earlier release ignores the table.
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
 	tenant   TEXT    NOT NULL,
@@ -30,7 +30,7 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	document BLOB    NOT NULL
 )`
 
-const postColumns = "SELECT number, tenant, at, document, sum FROM posts "
+const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
 // KeepPosts writes posts in one transaction, and returns after the disk has the posts. With ErrQuota and
 // ErrFull no post is written.
@@ -40,7 +40,7 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 	if b.writer == nil {
 		return errClosed
 	}
-	if err := b.reserve(); err != nil {
+	if err := b.ensureBallast(); err != nil {
 		return err
 	}
 	used, err := b.usedBytes()
@@ -71,10 +71,10 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 	})
 }
 
-// Posts returns posts after a number, the oldest first. The list ends when the documents reach the
-// given number of bytes, and has at least one post if a post exists.
-func (b *Outbox) Posts(after, most int64) ([]Post, error) {
-	list, err := b.readPosts(after, most)
+// Posts returns the posts with a number greater than after, the oldest first. The list ends when the
+// documents reach maxBytes, and has at least one post if such a post exists.
+func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
+	list, err := b.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
 		return list, err
 	}
@@ -84,22 +84,22 @@ func (b *Outbox) Posts(after, most int64) ([]Post, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.readPosts(after, most)
+	return b.readPosts(after, maxBytes)
 }
 
-func (b *Outbox) readPosts(after, most int64) (list []Post, err error) {
+func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if b.reader == nil {
 		return nil, errClosed
 	}
-	s, err := b.reader.Prepare(postColumns + "WHERE number > ? ORDER BY number")
+	s, err := b.reader.Prepare(selectPosts + "WHERE number > ? ORDER BY number")
 	if err != nil {
 		return nil, classify(err)
 	}
 	defer func() { err = errors.Join(err, classify(s.Reset())) }()
 	s.BindInt64(1, after)
-	for size := int64(0); size < most; {
+	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {
 			return list, classify(err)
@@ -114,7 +114,7 @@ func (b *Outbox) readPosts(after, most int64) (list []Post, err error) {
 	return list, nil
 }
 
-// DropPosts deletes posts by their numbers. On a full disk DropPosts gives up the ballast.
+// DropPosts deletes posts by their numbers. On a full disk DropPosts deletes the ballast to get space.
 func (b *Outbox) DropPosts(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
@@ -132,15 +132,15 @@ func (b *Outbox) DropPosts(numbers []int64) error {
 }
 
 // DropPostsBefore deletes the posts that were received before a time, and returns their number.
-func (b *Outbox) DropPostsBefore(at time.Time) (n int64, err error) {
+func (b *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	if b.PostCount() == 0 {
 		return 0, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before := b.counts.Posts
-	err = b.dropPosts(func() error { return b.deletePosts("at < ?", at.UnixMicro()) })
-	return before - b.counts.Posts, err
+	posts := b.counts.Posts
+	err = b.dropPosts(func() error { return b.deletePosts("at < ?", before.UnixMicro()) })
+	return posts - b.counts.Posts, err
 }
 
 // dropPosts runs deletions of posts. The caller holds mu.
@@ -157,7 +157,7 @@ func (b *Outbox) dropPosts(drop func() error) error {
 	return err
 }
 
-// deletePosts deletes the posts that a condition selects. The caller has begun a transaction.
+// deletePosts deletes the posts that a condition selects. The caller has started a transaction.
 func (b *Outbox) deletePosts(where string, arg any) error {
 	err := execute(b.writer, "DELETE FROM posts WHERE "+where, arg)
 	if err == nil {
@@ -171,7 +171,7 @@ func (b *Outbox) PostCount() int64 { return b.posts.Load() }
 
 // copyPosts copies the readable posts with the right checksum.
 func copyPosts(from, to *sqlite.Conn) error {
-	return sqlitex.Execute(from, postColumns, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+	return sqlitex.Execute(from, selectPosts, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		p, ok := postOf(s)
 		if !ok {
 			return nil

@@ -7,12 +7,12 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-const columns = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
+const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows after one sequence number and up to another, in order. The list ends when
-// the documents reach the given number of bytes, and has at least one row if a row exists.
-func (b *Outbox) Read(after, until, most int64) ([]Row, error) {
-	rows, err := b.read(after, until, most)
+// Read returns the rows with sequence numbers from after+1 to until, in order. The list ends when the
+// documents reach maxBytes, and has at least one row if such a row exists.
+func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
+	rows, err := b.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
 		return rows, err
 	}
@@ -22,20 +22,20 @@ func (b *Outbox) Read(after, until, most int64) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.read(after, until, most)
+	return b.read(after, until, maxBytes)
 }
 
-func (b *Outbox) read(after, until, most int64) (rows []Row, err error) {
+func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	s, err := b.reader.Prepare(columns + "WHERE sequence > ? AND sequence <= ? ORDER BY sequence")
+	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? ORDER BY sequence")
 	if err != nil {
 		return nil, classify(err)
 	}
 	defer func() { err = errors.Join(err, classify(s.Reset())) }()
 	s.BindInt64(1, after)
 	s.BindInt64(2, until)
-	for size := int64(0); size < most; {
+	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {
 			return rows, classify(err)

@@ -8,14 +8,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Advance notes that the store has the rows up to a sequence number, with the given number of
-// exchanges. Refused exchanges are counted as dropped. The next write stores the change of the
-// account.
-func (b *Outbox) Advance(to, exchanges int64, refused map[string]int64) {
+// Advance records that the store has the rows up to a sequence number, with the given number of
+// exchanges. refused is the number of these exchanges that count as dropped, by reason. The next write
+// stores the change of the account.
+func (b *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.counts
-	n.Delivered = max(n.Delivered, to)
+	n.Delivered = max(n.Delivered, sequence)
 	n.Spooled -= exchanges
 	n.Stored += exchanges
 	for reason, lost := range refused {
@@ -24,8 +24,8 @@ func (b *Outbox) Advance(to, exchanges int64, refused map[string]int64) {
 	}
 }
 
-// LoseIncomplete counts incomplete turns as damaged: the records of their starts cannot be read.
-func (b *Outbox) LoseIncomplete(turns int64) {
+// DropIncomplete counts incomplete turns as damaged, because their stubs cannot be read.
+func (b *Outbox) DropIncomplete(turns int64) {
 	if turns == 0 {
 		return
 	}
@@ -35,33 +35,34 @@ func (b *Outbox) LoseIncomplete(turns int64) {
 	b.counts.drop(DroppedDamaged, turns)
 }
 
-// Pass notes exchanges that the store got without a row, because the queue had no room, and the
-// turns that ended with the exchanges. The next successful write stores the change.
-func (b *Outbox) Pass(exchanges int64, f *Flush) {
+// CountBypassed records exchanges that the store got without a row in the queue, and the turns that ended
+// with these exchanges (fields Ended, Dropped and Scrub of f). The next successful write stores the
+// change.
+func (b *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.deferredExchanges += exchanges
-	b.deferred.Ended = append(b.deferred.Ended, f.Ended...)
+	b.bypassedExchanges += exchanges
+	b.bypassed.Ended = append(b.bypassed.Ended, f.Ended...)
 	for reason, n := range f.Dropped {
-		if b.deferred.Dropped == nil {
-			b.deferred.Dropped = map[string]int64{}
+		if b.bypassed.Dropped == nil {
+			b.bypassed.Dropped = map[string]int64{}
 		}
-		b.deferred.Dropped[reason] += n
+		b.bypassed.Dropped[reason] += n
 	}
 	b.scrub = b.scrub || f.Scrub
 	_ = b.write(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
 }
 
-// Release writes the delivered sequence number, and deletes the rows up to safe, which the store
-// cannot lose any more. On a full disk Release gives up the ballast.
+// Release writes the account, and deletes the rows up to the sequence number safe, which the store
+// cannot lose any more. On a full disk Release deletes the ballast to get space.
 func (b *Outbox) Release(safe int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if safe <= b.counts.Released && b.counts.equal(&b.storedCounts) && b.deferred.Empty() && b.deferredExchanges == 0 {
+	if safe <= b.counts.Released && b.counts.equal(&b.storedCounts) && b.bypassed.Empty() && b.bypassedExchanges == 0 {
 		return nil
 	}
 	var released map[string]int64
-	free := func() error {
+	deleteRows := func() error {
 		return b.transact(func() (err error) {
 			b.counts.Released = max(safe, b.counts.Released)
 			if released, err = b.shares.sum(b.writer, "sequence <= ?", safe); err != nil {
@@ -70,10 +71,10 @@ func (b *Outbox) Release(safe int64) error {
 			return execute(b.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
 		})
 	}
-	err := b.write(free)
+	err := b.write(deleteRows)
 	if errors.Is(err, ErrFull) {
 		b.dropBallast()
-		err = b.write(free)
+		err = b.write(deleteRows)
 	}
 	if err == nil {
 		b.shares.remove(released)
@@ -82,17 +83,16 @@ func (b *Outbox) Release(safe int64) error {
 		b.shrink()
 		_ = b.makeBallast() // tried again before each write
 	}
-	if err == nil && b.ballast { // not on a full disk, where the ballast is gone: taking text out needs room
-		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both,
-		// which never happens in an idle queue. Retention and forgetting promise the removal of the
-		// text.
-		left, failed := number(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
-		b.scrub = b.scrub || failed == nil && left == 0
+	if err == nil && b.ballast { // without the ballast the disk is full, and a scrub needs space
+		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both. In an
+		// idle queue SQLite never does. An empty queue therefore requests a scrub.
+		rows, failed := number(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
+		b.scrub = b.scrub || failed == nil && rows == 0
 	}
 	return err
 }
 
-// Rewind makes every remaining row undelivered, because the store has lost data.
+// Rewind makes every remaining row undelivered. Call Rewind after the store has lost data.
 func (b *Outbox) Rewind() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +100,7 @@ func (b *Outbox) Rewind() error {
 }
 
 func (b *Outbox) rewind() error {
-	again, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
+	exchanges, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func (b *Outbox) rewind() error {
 	if first > 0 {
 		b.counts.Delivered = min(b.counts.Delivered, first-1)
 	}
-	b.counts.Spooled += again
-	b.counts.Stored -= again
+	b.counts.Spooled += exchanges
+	b.counts.Stored -= exchanges
 	return nil
 }
 
@@ -123,16 +123,16 @@ func (b *Outbox) Spooled() int64 {
 	return b.counts.Spooled
 }
 
-// Delivered returns the last sequence number that the store has, and the last sequence number of
-// the queue.
-func (b *Outbox) Delivered() (to, end int64) {
+// Delivered returns the sequence number of the last row that the store has, and of the last row of the
+// queue.
+func (b *Outbox) Delivered() (delivered, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.counts.Delivered, b.counts.Sequence
 }
 
-// Forget deletes the text of sessions of a tenant from the file; nil ids mean all sessions and all
-// posts. Undelivered exchanges stay counted.
+// Forget deletes the text of sessions of a tenant from the file. If ids is nil, Forget deletes the text
+// of all sessions and posts of the tenant. The account still counts undelivered exchanges.
 func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,10 +175,10 @@ func (b *Outbox) forget(where string, args []any) error {
 	if err := execute(b.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {
 		return err
 	}
-	var waiting []Row
+	var undelivered []Row
 	err := sqlitex.Execute(b.writer, "SELECT sequence, tenant, session, exchanges FROM outbox WHERE "+where, &sqlitex.ExecOptions{
 		Args: args, ResultFunc: func(s *sqlite.Stmt) error {
-			waiting = append(waiting, Row{
+			undelivered = append(undelivered, Row{
 				Sequence: s.ColumnInt64(0), Kind: KindForgotten, Tenant: s.ColumnText(1), Session: idOf(s, 2), Exchanges: s.ColumnInt64(3),
 			})
 			return nil
@@ -187,8 +187,8 @@ func (b *Outbox) forget(where string, args []any) error {
 	if err != nil {
 		return err
 	}
-	for i := range waiting {
-		if err := put(b.writer, &waiting[i]); err != nil {
+	for i := range undelivered {
+		if err := put(b.writer, &undelivered[i]); err != nil {
 			return err
 		}
 	}

@@ -24,10 +24,10 @@ type logFile struct {
 }
 
 // repairLog repairs the checksums of a write-ahead log that is damaged in the middle. SQLite ends
-// the log at the first wrong checksum, and would lose every commit after one wrong bit. With right
-// checksums, the damaged page is an ordinary damaged page of the file, whose rows have their own
-// checksums. The remainder of an unfinished last transaction is not repaired, because the
-// transaction was never acknowledged.
+// the log at the first wrong checksum, and would lose every commit after one wrong bit. repairLog
+// computes the checksums again. The damaged page is then part of the file, and the checksums of its rows
+// show the damage. repairLog does not repair the frames after the last complete transaction, because
+// this transaction was never acknowledged.
 //
 // repairLog reports whether the log was changed. A copy of the damaged log is then stored under the
 // path aside.
@@ -51,19 +51,19 @@ func repairLog(path, aside string) (changed bool, err error) {
 	if first < 0 || !l.endsBefore(first, last) {
 		return false, nil
 	}
-	mended := &logFile{b: append([]byte(nil), b[:logHeader+first*frameSize]...), order: l.order}
-	if first == 0 { // the header may be the cause
-		mended.mendHeader(salt)
+	repaired := &logFile{b: append([]byte(nil), b[:logHeader+first*frameSize]...), order: l.order}
+	if first == 0 { // the header may be damaged
+		repaired.repairHeader(salt)
 	}
 	for i := first; i <= last; i++ {
 		f := l.frame(i)
 		if string(f[8:16]) != string(salt) || binary.BigEndian.Uint32(f) == 0 {
 			continue // the frame's head is damaged, so its page is unknown
 		}
-		mended.b = append(mended.b, f...)
-		mended.seal((len(mended.b)-logHeader)/frameSize - 1)
+		repaired.b = append(repaired.b, f...)
+		repaired.seal((len(repaired.b)-logHeader)/frameSize - 1)
 	}
-	return true, errors.Join(file.Write(aside, 0o600, b), file.Write(path, 0o600, mended.b))
+	return true, errors.Join(file.Write(aside, 0o600, b), file.Write(path, 0o600, repaired.b))
 }
 
 func (l *logFile) frame(i int) []byte { return l.b[logHeader+i*frameSize:][:frameSize] }
@@ -74,7 +74,7 @@ func (l *logFile) frames() (n int, salt []byte) {
 	all := (len(l.b) - logHeader) / frameSize
 	salt = l.b[16:24]
 	if f := l.frame(0)[8:16]; string(f) != string(salt) && string(f) == string(l.frame(1)[8:16]) {
-		salt = f // the header's is damaged
+		salt = f // the salt in the header is damaged
 	}
 	for i := range all {
 		if string(l.frame(i)[8:16]) == string(salt) {
@@ -117,7 +117,8 @@ func (l *logFile) endsBefore(damaged, last int) bool {
 	return false
 }
 
-// sum returns the right checksum of a frame, computed from the checksum of the frame before.
+// sum returns the two words of the right checksum of a frame, computed from the checksum of the
+// previous frame.
 func (l *logFile) sum(i int) (a, b uint32) {
 	before := l.b[24:32]
 	if i > 0 {
@@ -136,15 +137,15 @@ func (l *logFile) add(a, b uint32, p []byte) (uint32, uint32) {
 	return a, b
 }
 
-// seal writes the checksum of a frame.
+// seal writes the right checksum into a frame.
 func (l *logFile) seal(i int) {
 	a, b := l.sum(i)
 	binary.BigEndian.PutUint32(l.frame(i)[16:], a)
 	binary.BigEndian.PutUint32(l.frame(i)[20:], b)
 }
 
-// mendHeader writes the header that SQLite expects.
-func (l *logFile) mendHeader(salt []byte) {
+// repairHeader writes the header that SQLite expects.
+func (l *logFile) repairHeader(salt []byte) {
 	h := l.b[:logHeader]
 	binary.BigEndian.PutUint32(h, 0x377f0682)
 	l.order = binary.LittleEndian

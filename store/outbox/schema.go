@@ -17,8 +17,8 @@ const version = 1
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
 const applicationID = 0x70726563
 
-// schema creates the tables. The sequence numbers are given by this package, not by SQLite: they
-// never start over, also when the table was empty.
+// schema creates the tables. This package assigns the sequence numbers, because SQLite starts again at
+// 1 after the table was empty. Table begun has the stubs of the turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -41,22 +41,22 @@ CREATE UNIQUE INDEX optout_places ON optout_marks (place);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// pages are 8 KiB: most exchanges have 1 to 6 KiB.
+// pageBytes is the size of a page: most exchanges have 1 to 6 KiB.
 const pageBytes = 8192
 
-// logBytes is the size to which SQLite cuts an empty write-ahead log.
+// logBytes is the size in bytes to which SQLite truncates a write-ahead log without content.
 const (
 	logBytes   = 16 << 20
-	trimmedLog = 128 << 10 // the size on a full disk
+	trimmedLog = 128 << 10 // logBytes on a full disk
 )
 
 // settings returns the pragmas of the writing connection:
 //   - synchronous FULL: a commit is on the disk when it returns.
-//   - auto_vacuum INCREMENTAL: a queue that was long gives its room back a piece at a time, also on a
-//     full disk. It must come before the first table.
-//   - secure_delete FAST: deleted text is overwritten where that costs no further page; Scrub
-//     takes the other pages out of the file.
-//   - wal_autocheckpoint 1000 pages (8 MiB): smaller steps cost a fifth more.
+//   - auto_vacuum INCREMENTAL: the file of a queue that was long shrinks in steps, also on a full disk.
+//     The pragma must come before the first table.
+//   - secure_delete FAST: deleted text is overwritten if no further page must be written for this. Tidy
+//     removes the other pages from the file after RequestScrub.
+//   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
 func settings() []string {
 	return []string{
 		fmt.Sprintf("PRAGMA page_size = %d", pageBytes), "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",
@@ -78,7 +78,8 @@ var (
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classify wraps an error of SQLite in the error of its cause, for errors.Is.
+// classify wraps an error of SQLite or of the system in ErrFull or errDamaged if the error means one of
+// these.
 func classify(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:

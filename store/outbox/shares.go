@@ -7,24 +7,25 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// smallShare of the quota is for tenants with few rows: when the other rows have filled the rest, a tenant may
-// take half of the free room at most. A tenant that floods then loses exchanges first.
-const smallShare = 8
+// reservedShare is the part of the quota for tenants with few rows: while less than 1/reservedShare of the quota
+// is free, the rows of a tenant may not exceed half of the free bytes. The tenant with the most rows then loses
+// exchanges first.
+const reservedShare = 8
 
 // shares are the bytes of the rows by tenant. The map holds only tenants with a row.
 type shares struct {
-	most  int64 // bytes of one tenant; 0: no limit
-	fair  bool  // several tenants share the quota
-	bytes map[string]int64
+	maxBytes int64 // most bytes of one tenant; 0: no limit
+	shared   bool  // several tenants share the quota
+	bytes    map[string]int64
 }
 
-// counts reports whether the bytes of a tenant have any effect.
-func (s *shares) counts() bool { return s.fair || s.most > 0 }
+// enabled reports whether a limit depends on the bytes of a tenant.
+func (s *shares) enabled() bool { return s.shared || s.maxBytes > 0 }
 
 // sum returns the bytes of the rows that a condition selects, by tenant.
 func (s *shares) sum(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
-	if !s.counts() {
+	if !s.enabled() {
 		return sums, nil
 	}
 	err := sqlitex.Execute(c, "SELECT tenant, sum(length(document)) FROM outbox WHERE "+where+" GROUP BY tenant", &sqlitex.ExecOptions{
@@ -38,7 +39,7 @@ func (s *shares) sum(c *sqlite.Conn, where string, args ...any) (map[string]int6
 
 // add adds the bytes of rows that were written.
 func (s *shares) add(rows []Row) {
-	if !s.counts() {
+	if !s.enabled() {
 		return
 	}
 	for i := range rows {
@@ -55,18 +56,19 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
-// Room says for which tenants of a flush the queue has room.
-type Room struct {
-	Full    map[string]bool // tenants whose exchanges do not fit into the quota of all rows
-	Limited map[string]bool // tenants beyond the quota of one tenant
+// Refused holds the tenants whose exchanges the queue refuses.
+type Refused struct {
+	OverQuota       map[string]bool // tenants whose exchanges do not fit into the quota of all rows
+	OverTenantQuota map[string]bool // tenants whose rows exceed the quota of one tenant
 }
 
-// Over returns the tenants of rows with exchanges that have no room in the queue. The smallest tenants have room
-// for the longest time. Without limits for tenants the result is empty: Append then refuses the whole flush.
-func (b *Outbox) Over(rows []Row) (r Room, err error) {
+// Refuses returns the tenants whose exchanges among rows the queue refuses. When the queue fills up, the queue
+// refuses the tenants with the most bytes first. Without limits for tenants the result is empty: Append then
+// refuses the whole flush.
+func (b *Outbox) Refuses(rows []Row) (r Refused, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.shares.counts() || b.writer == nil {
+	if !b.shares.enabled() || b.writer == nil {
 		return r, nil
 	}
 	used, err := b.usedBytes()
@@ -82,14 +84,14 @@ func (b *Outbox) Over(rows []Row) (r Room, err error) {
 			added[rows[i].Tenant] += n
 		}
 	}
-	r = Room{map[string]bool{}, map[string]bool{}}
+	r = Refused{map[string]bool{}, map[string]bool{}}
 	free := max(b.quota-used, 0)
 	for tenant := range added {
 		switch {
-		case b.shares.most > 0 && after[tenant] > b.shares.most:
-			r.Limited[tenant] = true
-		case b.shares.fair && free < b.quota/smallShare && after[tenant] > free/2:
-			r.Full[tenant] = true
+		case b.shares.maxBytes > 0 && after[tenant] > b.shares.maxBytes:
+			r.OverTenantQuota[tenant] = true
+		case b.shares.shared && free < b.quota/reservedShare && after[tenant] > free/2:
+			r.OverQuota[tenant] = true
 		}
 	}
 	return r, nil

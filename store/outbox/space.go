@@ -8,20 +8,19 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Tidy keeps the file small: many unused pages are freed, and all unused pages if deleted text must
-// leave the file. The write-ahead log is then emptied as well, because the log may hold deleted
-// text.
+// Tidy frees the unused pages of the file beyond sparePages. After RequestScrub, Tidy frees all unused
+// pages and empties the write-ahead log, because both may contain deleted text.
 func (b *Outbox) Tidy() error {
 	b.mu.Lock()
 	scrub := b.scrub
 	b.mu.Unlock()
-	keep := int64(sparePages)
+	spare := int64(sparePages)
 	if scrub {
-		keep = 0
+		spare = 0
 	}
 	for {
 		b.mu.Lock()
-		n, err := b.vacuum(keep, vacuumPages)
+		n, err := b.vacuum(spare, vacuumPages)
 		if err == nil && n == 0 && scrub {
 			if err = b.checkpoint("TRUNCATE"); err == nil {
 				b.scrub = false
@@ -34,24 +33,23 @@ func (b *Outbox) Tidy() error {
 	}
 }
 
-// Scrub asks Tidy to take the text of deleted rows out of the file.
-func (b *Outbox) Scrub() {
+// RequestScrub makes the next Tidy remove the text of deleted rows from the file.
+func (b *Outbox) RequestScrub() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.scrub = true
 }
 
-// YieldDisk leaves the room of a full disk to the store: YieldDisk gives up the ballast and frees every
-// unused page.
-func (b *Outbox) YieldDisk() {
+// FreeSpace deletes the ballast and frees all unused pages, so that the store can write to a full disk.
+func (b *Outbox) FreeSpace() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropBallast()
 	b.shrink()
 }
 
-// shrink frees unused pages on a full disk, in steps that fit into the room of the ballast. Each
-// step empties the write-ahead log. The caller holds mu.
+// shrink frees all unused pages. On a full disk a step may write no more than the size of the deleted
+// ballast: each step frees few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (b *Outbox) shrink() {
 	for {
 		n, err := b.vacuum(0, ballastBytes/pageBytes/4)
@@ -61,21 +59,21 @@ func (b *Outbox) shrink() {
 	}
 }
 
-// vacuum frees at most most unused pages, leaves keep unused pages in the file, and returns the
-// number of freed pages. The caller has mu.
-func (b *Outbox) vacuum(keep, most int64) (n int64, err error) {
+// vacuum frees at most maxPages unused pages, leaves spare unused pages in the file, and returns the
+// number of freed pages. The caller holds mu.
+func (b *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	free, err := number(b.writer, "PRAGMA freelist_count")
-	if err != nil || free <= keep {
+	if err != nil || free <= spare {
 		return 0, err
 	}
-	n = min(free-keep, most)
+	n = min(free-spare, maxPages)
 	return n, sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
-// keepBallast ensures that the room of the ballast suffices for the pages that only the write-ahead log
-// holds. Otherwise a full disk could not be emptied, because the log shrinks only when the file can
-// grow. The caller holds mu.
-func (b *Outbox) keepBallast() error {
+// checkpointForBallast copies the write-ahead log into the file if the log holds more new pages than
+// half of the ballast. Without this step a full disk cannot be emptied: the log shrinks only if the file
+// can grow by these pages. The caller holds mu.
+func (b *Outbox) checkpointForBallast() error {
 	pages, err := number(b.writer, "PRAGMA page_count")
 	if err != nil {
 		return err
@@ -87,16 +85,16 @@ func (b *Outbox) keepBallast() error {
 	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// trim cuts the write-ahead log to the size that the account needs on a full disk. The caller holds
-// mu.
-func (b *Outbox) trim() error {
+// trimLog truncates the write-ahead log to trimmedLog, which suffices for the account, to get space for
+// the ballast. The caller holds mu.
+func (b *Outbox) trimLog() error {
 	limit := func(n int) error {
 		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
 	}
 	if err := errors.Join(limit(trimmedLog), b.checkpoint("RESTART")); err != nil {
 		return err
 	}
-	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // the log is cut at a commit
+	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
 // checkpoint copies the write-ahead log into the file. Mode RESTART reuses the log from its start,
@@ -109,17 +107,18 @@ func (b *Outbox) checkpoint(mode string) error {
 	return err
 }
 
-// reserve makes sure that the ballast exists and suffices. The caller holds mu.
-func (b *Outbox) reserve() error {
+// ensureBallast creates the ballast if the ballast is missing, and keeps the write-ahead log small
+// enough for the ballast. The caller holds mu.
+func (b *Outbox) ensureBallast() error {
 	err := b.makeBallast()
-	if err != nil && b.trim() == nil {
+	if err != nil && b.trimLog() == nil {
 		err = b.makeBallast()
 	}
-	return classify(errors.Join(err, b.keepBallast()))
+	return classify(errors.Join(err, b.checkpointForBallast()))
 }
 
-// room reports whether a flush may be written. The caller has mu.
-func (b *Outbox) room(f *Flush) error {
+// checkQuota returns ErrQuota if a flush does not fit into the quota. The caller holds mu.
+func (b *Outbox) checkQuota(f *Flush) error {
 	used, err := b.usedBytes()
 	if err != nil {
 		return classify(err)
@@ -162,17 +161,18 @@ func (b *Outbox) Bytes() int64 {
 	return n
 }
 
-// Ballast is the suffix of the file that reserves room on the disk.
-const Ballast = "-ballast"
+// BallastSuffix is the suffix of the ballast: a file beside the queue that reserves ballastBytes of disk
+// space for deletions on a full disk.
+const BallastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20
 
-// makeBallast creates the ballast if the ballast is missing. The caller holds mu.
+// makeBallast creates the ballast unless the ballast exists. The caller holds mu.
 func (b *Outbox) makeBallast() error {
 	if b.ballast {
 		return nil
 	}
-	path := b.path + Ballast
+	path := b.path + BallastSuffix
 	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 			return errors.Join(err, os.Remove(path)) // a shorter file would reserve too little
@@ -184,9 +184,9 @@ func (b *Outbox) makeBallast() error {
 	return nil
 }
 
-// dropBallast releases the space of the ballast. The caller has mu.
+// dropBallast deletes the ballast. The caller holds mu.
 func (b *Outbox) dropBallast() {
 	if b.ballast {
-		b.ballast = os.Remove(b.path+Ballast) != nil
+		b.ballast = os.Remove(b.path+BallastSuffix) != nil
 	}
 }

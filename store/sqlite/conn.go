@@ -17,10 +17,10 @@ import (
 // conn is one connection to the file. The pool of connections in Store ensures that one goroutine
 // uses a connection at a time.
 //
-// Statements run inside do. The first statement that fails, or the end of the context of do, ends
-// all of them: later statements have no effect and return no rows, and do returns the error. The
-// code between the statements therefore checks no errors, if the code decides nothing by the result
-// of a statement.
+// Statements run inside do. After the first statement that fails, and after the end of the context of
+// do, all later statements have no effect and return no rows, and do returns the error. The code
+// between the statements therefore checks no errors, unless the code depends on the result of a
+// statement.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with database/sql and with the driver of
 // modernc.org/sqlite.
@@ -33,8 +33,8 @@ type conn struct {
 
 // connect opens a connection and runs the settings, a script of PRAGMA statements.
 //
-// The wait for locks is switched off, because SQLite would sleep without a look at the context:
-// Store.retry waits instead.
+// SQLite's own wait for locks is switched off, because this wait does not end with the context. Store.retry
+// waits instead.
 //
 // SetDefensive of zombiezen v1.4.2 is not used. It passes one of two variable arguments, so that SQLite
 // reads the second one behind the allocated memory and writes an integer to the address found there: on
@@ -79,15 +79,14 @@ func (c *conn) fail(err error) {
 	c.err = err
 }
 
-// alive reports whether further statements run.
+// alive reports whether no statement has failed and the context has not ended.
 func (c *conn) alive() bool {
 	c.fail(c.ctx.Err())
 	return c.err == nil
 }
 
-// prepare returns the statement with bound arguments, or nil after a failure. The connection keeps
-// prepared statements; queries are constants of this package, so that the number of statements
-// stays small.
+// prepare returns the statement with bound arguments, or nil after a failure. The connection caches
+// prepared statements. All queries are constants of this package, so that the cache stays small.
 func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	if !c.alive() {
 		return nil
@@ -122,7 +121,7 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert runs a statement that adds a row, and returns the number of the row.
+// insert runs a statement that adds a row, and returns the row number.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -130,7 +129,7 @@ func (c *conn) insert(query string, args ...any) int64 {
 	return c.db.LastInsertRowID()
 }
 
-// script runs several statements once, without keeping them.
+// script runs several statements, which the connection does not cache.
 func (c *conn) script(text string) {
 	for text = strings.TrimSpace(text); text != "" && c.alive(); {
 		stmt, rest, err := c.db.PrepareTransient(text)
@@ -160,8 +159,8 @@ func (c *conn) rollback() error {
 	return errors.Join(err, stmt.Reset())
 }
 
-// rows returns the rows of a query. A row is valid until the next one; values that scan has copied
-// stay valid.
+// rows returns the rows of a query. A row is valid until the next row; values that scan has copied stay
+// valid.
 func (c *conn) rows(query string, args ...any) iter.Seq[row] {
 	return func(yield func(row) bool) {
 		stmt := c.prepare(query, args)
@@ -221,7 +220,7 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// row returns a query whose first row scan reads.
+// row returns a query for one row. The method scan of the result runs the query.
 func (c *conn) row(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
 // rowQuery is a query for one row. Scan runs the query.
@@ -256,7 +255,7 @@ func (c *conn) blob(query string, args ...any) (v []byte) {
 	return notNull(v)
 }
 
-// notNull returns b, or an empty blob where b would become NULL.
+// notNull returns b, or an empty blob if b is nil, which would be stored as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -264,37 +263,37 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// bind sets an argument of a statement. Times are stored as microseconds, and floats by their bits,
-// which come back the same.
-func bind(stmt *sqlite.Stmt, at int, v any) {
+// bind sets an argument of a statement. Times are stored in microseconds. Floats are stored as their
+// bits, so that a stored float never changes.
+func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:
-		stmt.BindInt64(at, v)
+		stmt.BindInt64(index, v)
 	case int:
-		stmt.BindInt64(at, int64(v))
+		stmt.BindInt64(index, int64(v))
 	case int32:
-		stmt.BindInt64(at, int64(v))
+		stmt.BindInt64(index, int64(v))
 	case bool:
-		stmt.BindBool(at, v)
+		stmt.BindBool(index, v)
 	case float64:
-		stmt.BindInt64(at, int64(math.Float64bits(v)))
+		stmt.BindInt64(index, int64(math.Float64bits(v)))
 	case time.Time:
-		stmt.BindInt64(at, micros(v))
+		stmt.BindInt64(index, micros(v))
 	case string:
-		stmt.BindText(at, v)
+		stmt.BindText(index, v)
 	case session.ID:
-		stmt.BindBytes(at, v[:])
+		stmt.BindBytes(index, v[:])
 	case []byte:
 		if v == nil {
-			stmt.BindNull(at)
+			stmt.BindNull(index)
 		} else {
-			stmt.BindBytes(at, v)
+			stmt.BindBytes(index, v)
 		}
 	default:
 		panic(fmt.Sprintf("sqlite: a %T is not stored", v))
 	}
 }
 
-// micros and fromMicros convert between a time and the stored value. The zero time survives.
+// micros and fromMicros convert between a time and the stored value, also for the zero time.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

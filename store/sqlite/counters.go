@@ -28,11 +28,11 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (sess
 	})
 }
 
-// Settle applies each step whose session has version From: the deltas go into the counters, and To
-// with version From+1 becomes the settled state. A step from version 0 also closes the session.
-// Settle reports for each step whether the step was applied; for the others the caller reads
-// Applied and computes the step again. All steps are one transaction, in order, so that a batch may
-// hold several steps of a session.
+// Settle applies each step whose session has version From: the deltas are added to the counters, and
+// To with version From+1 becomes the settled state. A step from version 0 also closes the session.
+// Settle reports for each step whether the step was applied. For a step that was not applied, the
+// caller reads Applied and computes the step again. All steps run in one transaction, in order, so that
+// a batch may hold several steps of a session.
 //
 // An error means that no step was applied, except that the end of the context during the commit
 // leaves the result open: the versions make a repetition safe.
@@ -40,12 +40,12 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (sess
 // An applied step removes the session from Unsettled, unless feedback arrived that the step does
 // not include.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
-	taken := make([]bool, len(steps))
+	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
 		sum := sums{rows: map[rowKey]*[]cell{}}
 		for i, step := range steps {
 			tenant := t.tenant(step.Tenant)
-			if taken[i] = t.step(tenant, step); taken[i] {
+			if applied[i] = t.settle(tenant, step); applied[i] {
 				sum.add(tenant, step.Deltas)
 			}
 		}
@@ -54,29 +54,29 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	if err != nil {
 		return nil, err
 	}
-	return taken, nil
+	return applied, nil
 }
 
-// step stores the settled state of one step, if the version matches.
-func (t *tx) step(tenant int64, step session.Settlement) bool {
-	sid := t.named(sessionKey{tenant, step.ID}, fromMicros(0)).sid
+// settle stores the settled state of one step if the version matches, and reports whether it matches.
+func (t *tx) settle(tenant int64, step session.Settlement) bool {
+	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
 	if t.db.integer("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
 		return false
 	}
-	to := step.To
+	state := step.To
 	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
-		sid, step.From+1, to.Rewarded, to.Reward, to.Tier, notNull(to.Frozen))
+		sid, step.From+1, state.Rewarded, state.Reward, state.Tier, notNull(state.Frozen))
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // the settlement succeeded this time
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // the session is no longer set aside
 	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.FeedbackState)
 	return true
 }
 
 // cell is one field of a counter row. A row holds the fields of one scope and day, sorted by name,
-// without zeros, each as its name and a zigzag varint. The sums are made in Go: SQL would turn a sum
-// that overflows into a float.
+// without zeros, each as its name and a zigzag varint. Go adds the values, because SQL turns a sum that
+// overflows into a float.
 type cell struct {
 	field string
 	value int64
@@ -92,15 +92,16 @@ type rowKey struct {
 // sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
 	rows map[rowKey]*[]cell
-	last *[]cell // cells of the last delta: deltas of one scope and day are neighbours
-	at   rowKey
+	// last are the cells of lastKey, the row of the last delta. Neighbouring deltas often have one row.
+	last    *[]cell
+	lastKey rowKey
 }
 
 func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
 		k := rowKey{tenant, d.Key.Scope, d.Key.Day}
-		if s.last == nil || s.at != k {
-			s.at, s.last = k, s.rows[k]
+		if s.last == nil || s.lastKey != k {
+			s.lastKey, s.last = k, s.rows[k]
 			if s.last == nil {
 				s.last = new([]cell)
 				s.rows[k] = s.last
@@ -110,8 +111,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds a cell to cells sorted by name. The cells are few: moving them costs less than a
-// map.
+// addCell adds a cell to cells sorted by name. For the few cells of a row, insertion into a list costs
+// less than a map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -131,6 +132,7 @@ func (s *sums) store(t *tx) {
 	}
 }
 
+// addRow adds cells to a counter row.
 func (t *tx) addRow(k rowKey, cells []cell) {
 	old := t.db.blob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
@@ -185,20 +187,20 @@ func eachCell(b []byte, fn func(cell)) error {
 
 // Counters lists the counters of a tenant, sorted by scope, field and day, without zeros.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
 		names := map[string]string{} // all rows share a few dozen names
 		for r := range c.rows("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
 			var k trial.Key
 			var v []byte
 			r.scan(&k.Scope, &k.Day, &v)
-			c.cells(k.Scope, v, func(of cell) {
-				name, ok := names[of.field]
+			c.cells(k.Scope, v, func(stored cell) {
+				name, ok := names[stored.field]
 				if !ok {
-					name = of.field
+					name = stored.field
 					names[name] = name
 				}
 				k.Field = name
-				list = append(list, trial.Delta{Key: k, Value: of.value})
+				list = append(list, trial.Delta{Key: k, Value: stored.value})
 			})
 		}
 		slices.SortFunc(list, trial.Compare)
@@ -206,7 +208,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// Raise sets each maximum of a tenant to the given value where the value is greater. Raise can be
+// Raise sets each maximum of a tenant to the given value if the value is greater. Calls of Raise may be
 // repeated and reordered.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
@@ -223,7 +225,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 
 // Maxima lists the maxima of a tenant, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
 		for r := range c.rows("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
 			var d trial.Delta
 			r.scan(&d.Key.Scope, &d.Key.Field, &d.Key.Day, &d.Value)
@@ -233,21 +235,21 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	})
 }
 
-// Priors returns the priors that a replica published last, version 0 before the first.
+// Priors returns the newest priors. version is 0 if no replica has published priors.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	type versioned struct {
 		version int64
 		data    []byte
 	}
-	v, err := readOf(ctx, s, tenant, func(c *conn, n int64) (v versioned) {
+	v, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (v versioned) {
 		c.row("SELECT version, data FROM priors WHERE tenant = ?", n).scan(&v.version, &v.data)
 		return v
 	})
 	return v.version, v.data, err
 }
 
-// PutPriors publishes priors as version from+1 if from is the current version, and reports whether
-// it is.
+// PutPriors publishes priors as version from+1 if from is the current version. ok reports whether from
+// is the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		n := t.tenant(tenant)

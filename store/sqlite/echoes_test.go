@@ -54,7 +54,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 }
 
 // overflow makes the next batch of echoes fill its generation.
-func overflow(s *Store) { s.newest.size = generationSize }
+func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.
 func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
@@ -109,14 +109,14 @@ func TestEchoGenerations(t *testing.T) {
 		keys = append(keys, session.EchoKey(rng.IntN(3_100)))
 	}
 	checkModel(t, s, m, keys)
-	newest := s.newest
+	newest := s.newestGen
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
-	if s.newest.number != newest.number || s.newest.number != 4 || s.newest.size == 0 {
-		t.Errorf("continues with %+v after %+v", s.newest, newest)
+	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
+		t.Errorf("continues with %+v after %+v", s.newestGen, newest)
 	}
 
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
@@ -216,14 +216,14 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 	if !errors.Is(err, stop) {
 		t.Fatalf("got %v, want error stop", err)
 	}
-	if s.newest.number != 0 {
-		t.Errorf("generation %d begins with a rolled-back echo", s.newest.number)
+	if s.newestGen.number != 0 {
+		t.Errorf("generation %d begins with a rolled-back echo", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
-	if s.newest.number != 1 {
-		t.Errorf("generation %d, and the first one is full", s.newest.number)
+	if s.newestGen.number != 1 {
+		t.Errorf("generation %d, and the first one is full", s.newestGen.number)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"precept/internal/session"
 )
 
-// eraseChunk is the number of sessions that one transaction deletes in some milliseconds, so that
-// the recorder can write in between.
+// eraseChunk is the number of sessions that one transaction deletes. A transaction takes some
+// milliseconds, so that the recorder can write between two transactions.
 const eraseChunk = 64
 
-// victim is a session to be deleted.
+// victim is a session that will be deleted.
 type victim struct {
 	sid int64
 	id  session.ID
@@ -26,7 +26,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
 		if sid = t.db.session(t.tenantNumber(tenant), id); sid != 0 {
-			t.drop(sid)
+			t.dropSession(sid)
 		}
 	})
 	if err != nil || sid == 0 {
@@ -38,14 +38,13 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions of a tenant as Forget does, the notes of the tenant and the
-// parked feedback. ForgetTenant returns the number of sessions. The name of the tenant and the
-// counters stay. After an error the rest of the data is still stored, and the caller repeats the
-// call.
+// ForgetTenant deletes all sessions, the notes and the parked feedback of a tenant, and returns the
+// number of deleted sessions. The name of the tenant and the counters stay. After an error some data is
+// still stored, and the caller repeats the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	var gone []int64
+	var deleted []int64
 	for after := []byte{}; ; {
-		victims, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []victim) {
+		victims, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []victim) {
 			// Without this index SQLite would read the rows of all other tenants.
 			for r := range c.rows("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
 				var v victim
@@ -55,7 +54,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 			return list
 		})
 		if err != nil {
-			return len(gone), err
+			return len(deleted), err
 		}
 		if len(victims) == 0 {
 			break
@@ -63,27 +62,27 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 		after = victims[len(victims)-1].id[:]
 		err = s.update(ctx, "forget a tenant", func(t *tx) {
 			for _, v := range victims {
-				t.drop(v.sid)
+				t.dropSession(v.sid)
 			}
 		})
 		if err != nil {
-			return len(gone), err
+			return len(deleted), err
 		}
 		for _, v := range victims {
-			gone = append(gone, v.sid)
+			deleted = append(deleted, v.sid)
 		}
 	}
 	if err := s.dropParked(ctx, tenant); err != nil {
-		return len(gone), err
+		return len(deleted), err
 	}
-	if err := s.dropEchoes(ctx, gone); err != nil {
-		return len(gone), err
+	if err := s.dropEchoes(ctx, deleted); err != nil {
+		return len(deleted), err
 	}
-	return len(gone), s.checkpoint(ctx, true)
+	return len(deleted), s.checkpoint(ctx, true)
 }
 
-// dropParked deletes the notes and the parked feedback of a tenant, and parked feedback of before
-// schema 2, which names no tenant.
+// dropParked deletes the notes and the parked feedback of a tenant. dropParked also deletes all parked
+// feedback from before schema 2, which has no tenant.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.tenantNumber(tenant); n != 0 {
@@ -93,7 +92,8 @@ func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	})
 }
 
-func (t *tx) drop(sid int64) {
+// dropSession deletes the rows of a session from all tables but echoes.
+func (t *tx) dropSession(sid int64) {
 	t.totals[totalSessions] -= t.db.integer("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
 	t.totals[totalExchanges] -= t.db.exec("DELETE FROM exchanges WHERE sid = ?", sid)
 	t.totals[totalSamples] -= t.db.exec("DELETE FROM samples WHERE sid = ?", sid)
@@ -105,16 +105,16 @@ func (t *tx) drop(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// youngInARow is the number of young sessions in a row after which Retain stops. Sessions are
-// numbered about as they start, so that the old ones come first. An old session after as many young
-// sessions is deleted together with them.
-const youngInARow = 4096
+// maxYoung is the number of consecutive young sessions after which Retain stops. Sessions have ascending
+// numbers approximately in the order of their start, so that old sessions come first. An old session
+// after maxYoung young sessions is deleted when the young sessions are old.
+const maxYoung = 4096
 
 // Retain deletes the sessions that were last seen before the given time, and returns the number of
-// sessions. Retain works in steps of some milliseconds and checks the context between the steps:
-// with a context that ends soon, Retain runs at least one step, and returns the error of the
-// context when sessions are left. The echoes of deleted sessions lead to no session, and are
-// deleted with the generation.
+// deleted sessions. Retain works in steps of some milliseconds and checks the context between the steps,
+// but always runs one step. If the context ends before all old sessions are deleted, Retain returns the
+// error of the context. The echoes of deleted sessions stay until their generation is deleted; FindEcho
+// does not return these echoes.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	whole := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
@@ -125,11 +125,11 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 		if err != nil {
 			return n, err
 		}
-		gone, err := s.retainStep(whole, p.list, before)
+		deleted, err := s.retainStep(whole, p.list, before)
 		if err != nil {
 			return n, err
 		}
-		n += gone
+		n += deleted
 		if last = p.last; p.end {
 			break
 		}
@@ -140,14 +140,15 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 	return n, s.checkpoint(whole, false)
 }
 
-// candidates are the next sessions to be deleted.
+// candidates are the next sessions that Retain may delete.
 type candidates struct {
 	list  []victim
-	last  int64 // last number that was read
-	young int   // young sessions in a row, up to last
-	end   bool
+	last  int64 // number of the last session that was read
+	young int   // number of consecutive young sessions up to last
+	end   bool  // no further candidates exist
 }
 
+// retainable returns up to eraseChunk sessions after a number that were last seen before a time.
 func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.rows("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
@@ -164,7 +165,7 @@ func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (
 			default:
 				p.young++
 			}
-			if p.young == youngInARow {
+			if p.young == maxYoung {
 				break
 			}
 			if len(p.list) == eraseChunk {
@@ -176,22 +177,23 @@ func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (
 	})
 }
 
-// retainStep deletes the candidates, except those that were seen again after they were listed.
-func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time) (gone int, err error) {
+// retainStep deletes candidates in one transaction, and returns their number. A candidate that was seen
+// again since retainable is not deleted.
+func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}
 	err = s.update(ctx, "retain", func(t *tx) {
-		gone = 0
+		deleted = 0
 		for _, v := range list {
 			if t.db.integer("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
-				t.drop(v.sid)
-				gone++
+				t.dropSession(v.sid)
+				deleted++
 			}
 		}
 	})
 	if err != nil {
 		return 0, err
 	}
-	return gone, nil
+	return deleted, nil
 }

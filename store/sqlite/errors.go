@@ -19,7 +19,7 @@ var (
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrDisk reports an I/O error.
 	ErrDisk = errors.New("the disk fails")
-	// ErrCorrupt reports that the file is damaged or was replaced: Close and Open set it aside.
+	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open sets the file aside.
 	ErrCorrupt = errors.New("the database file is damaged")
 	// ErrNewer reports the file of a newer release.
 	ErrNewer = errors.New("the database was written by a newer release")
@@ -42,7 +42,7 @@ func isBusy(err error) bool {
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
-// classify wraps an error of SQLite in the error of this package that callers test for.
+// classify wraps an error of SQLite in the matching error of this package.
 func classify(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -12,80 +12,80 @@ import (
 	"precept/internal/session"
 )
 
-// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number
-// of entries that changed each session: new ids, and later versions of known ids. Sessions without
-// a change are left out. Of two versions the later At wins; at the same time the JSON with the
-// greater hash wins, so that every order of arrival has the same result. session.FeedbackFull
-// counts the entries that a full session refused.
+// AddFeedback adds entries to the feedback of sessions in one transaction, and returns for each changed
+// session the number of entries that changed the session: entries with new ids, and later versions of
+// known ids. Of two versions the version with the later At wins; of versions with equal At the JSON with
+// the greater hash wins, so that the order of arrival does not change the result. The error is a
+// session.FeedbackFull with the number of entries that full sessions refused.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
-	var to joined
+	var result joined
 	err := s.update(ctx, "add feedback", func(t *tx) {
-		to = joined{changed: map[session.ID]int{}}
+		result = joined{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, id := range ids {
-			t.addEntries(sessionKey{n, id}, entries[id], &to)
+			t.addEntries(sessionKey{n, id}, entries[id], &result)
 		}
 	})
-	return to.result(err)
+	return result.result(err)
 }
 
 // joined counts the entries that changed each session, and the entries that full sessions refused.
 type joined struct {
 	changed map[session.ID]int
-	left    session.FeedbackFull
+	refused session.FeedbackFull
 }
 
 func (j *joined) result(err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case j.left > 0:
-		return j.changed, j.left
+	case j.refused > 0:
+		return j.changed, j.refused
 	default:
 		return j.changed, nil
 	}
 }
 
-// addEntries adds entries to one session and counts the results in to.
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, to *joined) {
+// addEntries adds entries to one session, and counts changed and refused entries in result.
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *joined) {
 	if len(list) == 0 {
 		return
 	}
-	sid := t.named(k, list[0].At).sid
-	has := t.room(sid)
+	sid := t.findOrAdd(k, list[0].At).sid
+	free := t.freeQuota(sid)
 	for _, e := range list {
-		changed, full := t.addEntry(sid, e, &has)
+		changed, full := t.addEntry(sid, e, &free)
 		if full {
-			to.left++
+			result.refused++
 		}
 		if changed {
-			to.changed[k.id]++
+			result.changed[k.id]++
 			t.db.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid)
 		}
 	}
 }
 
-// room is the remaining quota of a session for feedback.
-type room struct{ entries, bytes int64 }
+// quota is the remaining quota of a session for feedback.
+type quota struct{ entries, bytes int64 }
 
-func (t *tx) room(sid int64) room {
+func (t *tx) freeQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
-	return room{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
+	return quota{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
 }
 
-// addEntry adds one entry. addEntry reports whether the entry changed the session, and whether a
-// full session refused the entry.
-func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full bool) {
-	data, k := t.encode(e), key(e.ID)
-	if has.entries > 0 && has.bytes > 0 &&
+// addEntry adds one entry, and subtracts the entry from free. changed reports that the entry changed the
+// session, full that the session has no room for the entry.
+func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full bool) {
+	data, k := t.encode(e), hashKey(e.ID)
+	if free.entries > 0 && free.bytes > 0 &&
 		t.db.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, k, data) == 1 {
-		has.entries--
-		has.bytes -= int64(len(data))
+		free.entries--
+		free.bytes -= int64(len(data))
 		t.totals[totalFeedback]++
 		return true, false
 	}
@@ -95,7 +95,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 		return false, true
 	case !t.supersedes(e, data, old):
 		return false, false
-	case len(data) > len(old) && has.bytes <= 0:
+	case len(data) > len(old) && free.bytes <= 0:
 		return false, true
 	}
 	t.db.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, k)
@@ -104,9 +104,9 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (changed, full boo
 
 // supersedes reports whether a new version of an entry replaces the stored version.
 func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
-	var was feedback.Entry
-	t.db.decode(old, &was)
-	return bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(was.At, old)) > 0
+	var stored feedback.Entry
+	t.db.decode(old, &stored)
+	return bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(stored.At, old)) > 0
 }
 
 func (t *tx) encode(e feedback.Entry) []byte {
@@ -126,17 +126,17 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // when ctx ends, fn may still run concurrently with its caller, so fn sets only its result
+	type result struct { // after the end of ctx the function below may still run, so it sets only its result
 		list  []feedback.Entry
-		heard int64
+		state int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// Read the count first: an entry that arrives between the two queries then stays unsettled.
-		r.heard = c.integer("SELECT n FROM unsettled WHERE sid = ?", sid)
+		// The count is read first: an entry that arrives between the two queries then stays unsettled.
+		r.state = c.integer("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
 	})
-	return r.list, r.heard, err
+	return r.list, r.state, err
 }
 
 // entries returns the entries that a query finds, by time, then id.
@@ -152,7 +152,7 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// Unsettled lists at most limit closed sessions that received feedback or exchanges after the
+// Unsettled lists at most limit closed sessions that received feedback or exchanges after their last
 // settlement.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled) {
@@ -166,9 +166,9 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 	})
 }
 
-// Park stores feedback for an echo key that no exchange has yet. Versions of an entry merge as in
-// AddFeedback. The exchange may arrive between the caller's look-up and Park, so the caller must
-// look the key up again afterwards.
+// Park stores feedback for an echo key that has no session yet. Of two versions of an entry one wins as
+// in AddFeedback. The key's exchange may arrive between the caller's look-up and Park, so the caller must
+// look the key up again after Park.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		n := t.tenant(tenant)
@@ -177,7 +177,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 }
 
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
-	data, k := t.encode(e), key(e.ID)
+	data, k := t.encode(e), hashKey(e.ID)
 	old := t.db.blob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	switch {
 	case old != nil:
@@ -192,48 +192,48 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// parkingFull reports whether the tenant or the key has used its quota. A tenant may use at most as
-// many places as remain free, so that one tenant cannot fill the parking.
+// parkingFull reports whether the tenant or the key has used its quota. The number of a tenant's parked
+// entries may not exceed the number of free places, so that one tenant cannot fill the parking.
 func (t *tx) parkingFull(tenant, echo int64) bool {
-	all := t.db.integer("SELECT n FROM totals WHERE name = ?", totalParked)
-	own := t.db.integer("SELECT n FROM parked_of WHERE tenant = ?", tenant)
-	most := int64(t.s.opt.MaxFeedback)
-	here := t.db.integer("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
-	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most
+	total := t.db.integer("SELECT n FROM totals WHERE name = ?", totalParked)
+	ofTenant := t.db.integer("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	maxPerKey := int64(t.s.opt.MaxFeedback)
+	ofKey := t.db.integer("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
+	return ofTenant >= 2*int64(t.s.opt.MaxParked)-total || ofKey >= maxPerKey
 }
 
 // Join moves the parked feedback of keys to their sessions in one transaction. Join returns the
 // result of AddFeedback.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
+	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(owners)))
 	if err != nil || len(keys) == 0 {
 		return map[session.ID]int{}, err
 	}
-	var to joined
+	var result joined
 	err = s.update(ctx, "join feedback", func(t *tx) {
-		to = joined{changed: map[session.ID]int{}}
+		result = joined{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, k := range keys {
 			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
 			t.totals[totalParked] -= int64(len(list))
-			t.addEntries(sessionKey{n, owners[k]}, list, &to)
+			t.addEntries(sessionKey{n, owners[k]}, list, &result)
 		}
 	})
-	return to.result(err)
+	return result.result(err)
 }
 
-// waiting returns the keys that have parked feedback.
-func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (waiting []session.EchoKey) {
+// parkedKeys returns the keys that have parked feedback.
+func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) (parked []session.EchoKey) {
 		if c.integer("SELECT 1 FROM parked LIMIT 1") == 0 {
 			return nil
 		}
 		for _, k := range keys {
 			if c.integer("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
-				waiting = append(waiting, k)
+				parked = append(parked, k)
 			}
 		}
-		return waiting
+		return parked
 	})
 }
 
@@ -241,9 +241,9 @@ func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoK
 // entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
-		gone := t.db.exec("DELETE FROM parked WHERE at < ?", before)
-		t.totals[totalParked] -= gone
-		n = int(gone)
+		deleted := t.db.exec("DELETE FROM parked WHERE at < ?", before)
+		t.totals[totalParked] -= deleted
+		n = int(deleted)
 	})
 	return n, err
 }

@@ -41,7 +41,7 @@ func checkMagic(f *os.File) error {
 	return nil
 }
 
-// probe reads a few rows of every table, to find damage behind a good header at the start.
+// probe reads a few rows of every table, so that Open finds damage outside of the header.
 func probe(c *conn) {
 	for _, table := range []string{
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
@@ -62,7 +62,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the file last: after a crash the next start finds the damage again
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is last, so that the next start after a crash finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -70,8 +70,8 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory and checks that files can be made in it. SQLite reports "unable to
-// open database file" for every cause.
+// prepareDir makes the directory of the file, and returns an error with the cause if no file can be made
+// in the directory. SQLite reports "unable to open database file" for every cause.
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)

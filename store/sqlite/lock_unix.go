@@ -24,14 +24,14 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
-	// flock belongs to the open file: it separates two stores of one process, and a crash leaves no
-	// stale lock.
+	// A flock belongs to the open file: the lock separates two stores of one process, and ends with a
+	// crash of the process.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close() //nolint:errcheck // a file that was only read
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
-		return nil, fmt.Errorf("%w: %s is served by %s; stop it, or give this one another with --data-dir", ErrLocked, dir, holder(f))
+		return nil, fmt.Errorf("%w: %s is served by %s; stop that process, or name another directory with --data-dir", ErrLocked, dir, holder(f))
 	}
 	// The process number is information for people. On a full disk the lock is valid without the number.
 	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
@@ -43,7 +43,7 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// holder returns the process that has the lock, as the lock file names it.
+// holder returns the process in the lock file, for the error message.
 func holder(f *os.File) string {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

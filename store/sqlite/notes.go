@@ -10,16 +10,16 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session, nil when there is none.
+// SessionNote returns the note of a session; nil: the session has no note.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.blob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns a note of a tenant, nil when there is none.
+// TenantNote returns the note of a tenant under a key; nil: no such note.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) []byte {
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) []byte {
 		return c.blob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
@@ -31,7 +31,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 		data []byte
 	}
 	for after, more := prefix, true; more; {
-		list, err := readOf(ctx, s, tenant, func(c *conn, n int64) (list []note) {
+		list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []note) {
 			for r := range c.rows("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", n, after, pageRows) {
 				var v note
 				r.scan(&v.key, &v.data)
@@ -59,7 +59,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // WriteNotes writes notes of sessions and of the tenant in one transaction. A session without a row gets
 // no note; a note of the tenant without data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	return s.update(ctx, "jot", func(t *tx) {
+	return s.update(ctx, "write notes", func(t *tx) {
 		n := t.tenant(tenant)
 		for id, data := range marks {
 			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
@@ -91,8 +91,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
 		_ = json.Unmarshal(t.db.blob(metaByKey, key), &held) // an unreadable claim has no owner
-		// A claim that ends later than a new claim was made before the clock was set back, and is
-		// invalid.
+		// If a claim ends later than a claim of this moment would, the clock was set back since, and the
+		// claim is invalid.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -109,22 +109,22 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 
 const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
-// Meta returns a value that the program stored under key. ok is false for a missing key.
+// Meta returns the value that InitMeta has stored under a key. ok is false for a missing key.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	v, err := read(ctx, s, func(c *conn) []byte { return c.blob(metaByKey, key) })
 	return v, v != nil, err
 }
 
-// InitMeta sets a value that all replicas share, such as the salt of the draws, unless another
-// replica was faster, and returns the stored value.
+// InitMeta stores a value that all replicas share, such as the salt of the coins, unless the key has a
+// value. InitMeta returns the stored value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
-	stands, ok, err := s.Meta(ctx, key)
+	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {
-		return stands, err
+		return stored, err
 	}
 	err = s.update(ctx, "init meta", func(t *tx) {
 		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
-		stands = t.db.blob(metaByKey, key)
+		stored = t.db.blob(metaByKey, key)
 	})
-	return stands, err
+	return stored, err
 }

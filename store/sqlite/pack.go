@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	packFrom   = 512       // bytes; shorter documents stay as they are
-	packBetter = 2 << 10   // zstd from this length; below, s2 with a dictionary needs a quarter of the time
-	packWindow = 256 << 10 // window of the encoder, which keeps its memory; documents have some kilobytes
-	packedMost = 256 << 20 // longest document; a longer one is damage
-	packS2     = 1         // first byte of a document of s2; neither JSON nor a frame of zstd begins with it
-	packLong   = 64 << 10  // s2 from this length: a third of the time of zstd, for a third more bytes
-	packS2Long = 2         // first byte of a document of s2 without the dictionary
+	minPacked   = 512       // bytes; shorter documents are not compressed
+	minZstd     = 2 << 10   // bytes; from this length zstd; for shorter documents s2 with a dictionary needs a quarter of the time
+	minS2Long   = 64 << 10  // bytes; from this length s2 without the dictionary: a third of the time of zstd, for a third more bytes
+	packWindow  = 256 << 10 // bytes; window of the zstd encoder, which keeps its memory; documents have some kilobytes
+	maxUnpacked = 256 << 20 // bytes; length of the longest document; a longer document is damaged
+	packS2      = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with this byte
+	packS2Long  = 2         // first byte of a document in s2 without the dictionary
 )
 
-// smallDict is the text that small documents share: a third of a small document is names of fields.
-// The dictionary is part of the file format: another dictionary needs another byte than packS2.
+// smallDict is the s2 dictionary: text that many small documents contain. Field names are a third of a
+// small document. The dictionary is part of the file format: a changed dictionary needs another first
+// byte than packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
@@ -32,8 +33,8 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which are most of the file. Uncompressed, a long session takes twice
-// the bytes of its transcript. The first use makes the encoder and the decoder. A packer is safe
+// packer compresses documents, which are most of the file. Without compression a long session takes
+// twice the bytes of its transcript. The first use makes the encoder and the decoder. A packer is safe
 // for concurrent use.
 type packer struct {
 	once sync.Once
@@ -56,7 +57,7 @@ func (p *packer) open() error {
 		p.enc, p.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(packWindow), zstd.WithLowerEncoderMem(true))
 		if p.err == nil {
-			p.dec, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(packedMost))
+			p.dec, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
 		}
 	})
 	return p.err
@@ -64,18 +65,18 @@ func (p *packer) open() error {
 
 // pack compresses a document if the result is smaller.
 func (p *packer) pack(doc []byte) ([]byte, error) {
-	if len(doc) < packFrom {
+	if len(doc) < minPacked {
 		return doc, nil
 	}
-	if len(doc) < packBetter {
-		var room [packBetter + packBetter/4]byte // the clone below has no spare capacity
-		room[0] = packS2
-		if n := 1 + len(p.small().Encode(room[1:], doc)); n < len(doc) {
-			return bytes.Clone(room[:n]), nil
+	if len(doc) < minZstd {
+		var buf [minZstd + minZstd/4]byte // on the stack; the clone below has no spare capacity
+		buf[0] = packS2
+		if n := 1 + len(p.small().Encode(buf[1:], doc)); n < len(doc) {
+			return bytes.Clone(buf[:n]), nil
 		}
 		return doc, nil
 	}
-	if len(doc) >= packLong {
+	if len(doc) >= minS2Long {
 		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
 		out[0] = packS2Long
 		if out = out[:1+len(s2.Encode(out[1:], doc))]; len(out) < len(doc) {
@@ -95,10 +96,10 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 // unpack reverses pack. JSON begins with a bracket, a zstd frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
-		return unpackS2(doc[1:], packBetter, p.small().Decode)
+		return unpackS2(doc[1:], minZstd, p.small().Decode)
 	}
 	if len(doc) > 0 && doc[0] == packS2Long {
-		return unpackS2(doc[1:], packedMost, s2.Decode)
+		return unpackS2(doc[1:], maxUnpacked, s2.Decode)
 	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
@@ -114,9 +115,9 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 }
 
 // unpackS2 decodes an s2 block of at most the given length.
-func unpackS2(doc []byte, most int, decode func(room, doc []byte) ([]byte, error)) (out []byte, err error) {
+func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, error)) (out []byte, err error) {
 	n, err := s2.DecodedLen(doc)
-	if err == nil && n > most {
+	if err == nil && n > maxBytes {
 		err = s2.ErrTooLarge
 	}
 	if err == nil {
@@ -130,7 +131,7 @@ func unpackS2(doc []byte, most int, decode func(room, doc []byte) ([]byte, error
 
 // close releases the decoder. A closed packer must not be used.
 func (p *packer) close() {
-	p.once.Do(func() {}) // waits for a running open
+	p.once.Do(func() {}) // waits for a call of open in progress
 	if p.dec != nil {
 		p.dec.Close()
 	}

@@ -22,7 +22,7 @@ func TestPackRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(packed) > len(doc) || (len(doc) < packFrom && !bytes.Equal(packed, doc)) {
+		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
 			t.Fatalf("%d bytes became %d", len(doc), len(packed))
 		}
 		back, err := p.unpack(packed)
@@ -30,10 +30,10 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatalf("%q came back as %q, %v", doc, back, err)
 		}
 	})
-	for _, size := range []int{packLong - 1, packLong, 20 * packLong} {
+	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
-		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= packLong) {
+		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2Long) {
 			t.Errorf("%d bytes became %d, %v", size, len(packed), err)
 		}
 		if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {

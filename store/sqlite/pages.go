@@ -15,19 +15,19 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads a page, releases the connection, and then calls fn. A slow reader of a long export
-// thus holds no snapshot, behind which the WAL would grow without bound, and only one page in
-// memory.
+// A walk reads a page, releases the connection, and then calls fn for the rows of the page. While fn
+// runs, the walk holds no snapshot: a snapshot would prevent checkpoints, and the WAL would grow without
+// bound during a slow export.
 const (
-	pageRows  = 256
-	pageBytes = 1 << 20
-	walkRows  = 8192 // rows that one step looks at, at most
+	pageRows  = 256     // most rows of a page
+	pageBytes = 1 << 20 // size of documents at which a page ends
+	walkRows  = 8192    // most rows that one step of a walk examines
 )
 
 // Exchanges lists the stored exchanges of a session by turn, then in the order of their arrival.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange) {
-		// SQLite would copy every document through its sorter; the list is sorted here.
+		// The query has no ORDER BY, because SQLite would copy every document through its sorter.
 		rids := map[string]int64{}
 		for r := range c.rows("SELECT rid, data, items FROM exchanges WHERE sid = ?", sid) {
 			var rid int64
@@ -60,11 +60,11 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any)
 	return len(doc)
 }
 
-// EachSample calls fn for the samples of a tenant ("" for all) with since <= CreatedAt < until (a
-// zero time does not bound), in the order of their first write. Samples that are written during the
-// walk may be included. An error of fn ends the walk and is returned.
+// EachSample calls fn for the samples of a tenant ("": all tenants) with since <= CreatedAt < until (a
+// zero time is no bound), in the order of their first write. Samples that are written during the walk
+// may be included. If fn returns an error, EachSample returns this error at once.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
+	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
 		WHERE m.rid > ?1 AND m.rid <= ?2 AND m.at >= ?3 AND m.at < ?4 AND (?5 = 0 OR m.tenant = ?5) ORDER BY m.rid LIMIT ?6`,
 		func(c *conn, r row) (m session.StoredSample, bytes int) {
@@ -76,8 +76,8 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 // sampleStream is the name of the stream of all samples.
 const sampleStream = "samples"
 
-// SampleStreams returns the position of the newest sample, which a reader continues after. Positions
-// grow with the order of the writes, also after deletions.
+// SampleStreams returns the position of the newest sample, by the name of the stream. A reader passes
+// the position to SamplesAfter. Positions grow in the order of the writes, also after deletions.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest, err := read(ctx, s, func(c *conn) int64 { return c.integer("SELECT max(rid) FROM samples") })
 	if err != nil || newest == 0 {
@@ -86,18 +86,19 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples behind a position ("": the beginning) up to the position
-// until ("": the end), and the position of the last of them. An unchanged position is the end.
+// SamplesAfter returns the next samples after a position ("": from the first) up to the position until
+// ("": to the last), and the position of the last returned sample. If last equals after, no sample
+// follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
-	for _, at := range []struct {
+	for _, bound := range []struct {
 		text string
 		to   *int64
 	}{{after, &from}, {until, &end}} {
-		if at.text == "" {
+		if bound.text == "" {
 			continue
 		}
-		if *at.to, err = strconv.ParseInt(at.text, 10, 64); err != nil || stream != sampleStream {
+		if *bound.to, err = strconv.ParseInt(bound.text, 10, 64); err != nil || stream != sampleStream {
 			return nil, "", fmt.Errorf("sqlite: samples of the stream %q after %q: %w", stream, after, session.ErrPlace)
 		}
 	}
@@ -106,7 +107,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 		last int64
 	}
 	found, err := read(ctx, s, func(c *conn) (r result) {
-		if ever := c.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > ever && from > c.integer("SELECT max(rid) FROM samples") {
+		if everStored := c.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > everStored && from > c.integer("SELECT max(rid) FROM samples") {
 			c.fail(fmt.Errorf("%w: the position %d is behind all samples; the store was replaced", session.ErrPlace, from))
 			return r
 		}
@@ -124,10 +125,10 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession calls fn for the sessions in the same way, by their start, each with its settled
-// state.
+// EachSession calls fn for the sessions of a tenant ("": all tenants) with since <= Started < until, each
+// with its settled state, in the order of their first mention. See EachSample.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return walk(ctx, s, span{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
+	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ?1 AND s.sid <= ?2 AND s.started >= ?3 AND s.started < ?4 AND (?5 = 0 OR s.tenant = ?5) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?6`,
 		func(_ *conn, r row) (v session.Listed, bytes int) {
@@ -143,15 +144,15 @@ func scanListed(r row, v *session.Listed) int {
 	return len(v.Row.Data) + len(v.Applied.Frozen)
 }
 
-// span is the range of a walk.
-type span struct {
+// walkRange is the range of a walk.
+type walkRange struct {
 	tenant       string
 	since, until time.Time
 	last         string // query for the last row number of the table
 }
 
 // bounds returns the times of the span as they are stored.
-func (p *span) bounds() (from, to int64) {
+func (p *walkRange) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !p.since.IsZero() {
 		from = micros(p.since)
@@ -162,27 +163,27 @@ func (p *span) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk pages through a table by its row number, the first column of the query. The arguments of the
-// query are the last row number, the highest row number of the step, the two times, the tenant and
-// the limit. A step looks at no more than walkRows rows, even if the query returns few of them.
-func walk[T any](ctx context.Context, s *Store, of span, query string, scan scanner[T], fn func(T) error) error {
+// walk reads the rows of a table in pages, by the row number, which is the first column of the query. The
+// arguments of the query are the last row number, the highest row number of the step, the two times, the
+// tenant and the limit. A step examines at most walkRows rows, also if the query selects few of them.
+func walk[T any](ctx context.Context, s *Store, rng walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
 		last int64 // row number
 		more bool
 	}
-	from, to := of.bounds()
-	for at := (step{more: true}); at.more; {
-		last := at.last // a copy: a read that hangs in the disk may outlive this step
+	from, to := rng.bounds()
+	for current := (step{more: true}); current.more; {
+		last := current.last // a copy: a read that hangs in the disk may outlive this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			n := int64(0)
-			if of.tenant != "" {
-				if n = s.tenant(c, of.tenant); n == 0 {
+			if rng.tenant != "" {
+				if n = s.tenant(c, rng.tenant); n == 0 {
 					return next
 				}
 			}
 			window := last + walkRows
-			end := c.integer(of.last)
+			end := c.integer(rng.last)
 			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
 			if more {
 				return step{list, next.last, true}
@@ -197,7 +198,7 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 				return err
 			}
 		}
-		at = next
+		current = next
 	}
 	return nil
 }
@@ -205,15 +206,15 @@ func walk[T any](ctx context.Context, s *Store, of span, query string, scan scan
 // scanner reads a row and returns the item and its size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until there are most of them, or pageBytes bytes, and reports whether the page
-// ended there. place receives the first columns of each row.
-func page[T any](c *conn, most int, scan scanner[T], place []any, query string, args ...any) (list []T, more bool) {
+// page reads at most maxRows rows, and ends early after pageBytes bytes. more reports that the page ended
+// at one of these limits. key receives the first columns of each row.
+func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.rows(query, args...) {
-		r.scan(place...)
-		v, bytes := scan(c, r.skip(len(place)))
+		r.scan(key...)
+		v, bytes := scan(c, r.skip(len(key)))
 		list = append(list, v)
-		if size += bytes; len(list) == most || size >= pageBytes {
+		if size += bytes; len(list) == maxRows || size >= pageBytes {
 			return list, true
 		}
 	}
@@ -226,12 +227,12 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 		id    session.ID
 		found bool
 	}
-	of, err := readOf(ctx, s, tenant, func(c *conn, n int64) (of result) {
-		of.found = c.row("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
-			key(sampleID), n).scan(&of.id)
-		return of
+	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
+		r.found = c.row("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
+			hashKey(sampleID), n).scan(&r.id)
+		return r
 	})
-	return of.id, of.found, err
+	return r.id, r.found, err
 }
 
 // unpack reverses the compression of a document.
@@ -252,17 +253,17 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w: a document in it does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
-// place is the position after the last entry of a page: its time and its row number.
-type place struct{ at, rid int64 }
+// position identifies the last entry of a page by its time and its row number.
+type position struct{ at, rid int64 }
 
-func (p place) String() string {
+func (p position) String() string {
 	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// placeOf parses a place; "" is the start of the list.
-func placeOf(text string) (p place, err error) {
+// parsePosition parses a place; "" is the start of the list.
+func parsePosition(text string) (p position, err error) {
 	if text == "" {
-		return place{math.MaxInt64, math.MaxInt64}, nil
+		return position{math.MaxInt64, math.MaxInt64}, nil
 	}
 	at, rid, ok := strings.Cut(text, ".")
 	if p.at, err = strconv.ParseInt(at, 36, 64); err == nil {
@@ -274,10 +275,10 @@ func placeOf(text string) (p place, err error) {
 	return p, nil
 }
 
-// Newest lists the sessions of a tenant by their start, the latest first. The index finds them: no
-// more rows are read than the page has.
-func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
-	return listed(ctx, s, tenant, of, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
+// Newest lists the sessions of a tenant by their start, the latest first. The query uses an index, and
+// reads no more rows than the page has.
+func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error) {
+	return listed(ctx, s, tenant, stretch, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) < (?, ?) AND s.data IS NOT NULL
 		ORDER BY s.started DESC, s.sid DESC LIMIT ?`,
@@ -288,9 +289,9 @@ func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (
 		})
 }
 
-// NewestSamples lists the samples of a tenant in the same way, by CreatedAt.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
-	return listed(ctx, s, tenant, of, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
+// NewestSamples lists the samples of a tenant by CreatedAt, the latest first.
+func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error) {
+	return listed(ctx, s, tenant, stretch, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
 		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
 		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,
 		func(c *conn, r row) (session.StoredSample, int) {
@@ -303,16 +304,16 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 // listed reads one page of a list. The arguments of the query are the tenant, the two times, the
 // time and row number from which the page starts, and the limit; the first two columns are time and
 // row number of an entry.
-func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
-	after, err := placeOf(of.After)
+func listed[T any](ctx context.Context, s *Store, tenant string, stretch session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
+	after, err := parsePosition(stretch.After)
 	if err != nil {
 		return session.Page[T]{}, err
 	}
-	most := min(max(of.Most, 1), pageRows)
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
-		from, to := (&span{since: of.Since, until: of.Until}).bounds()
-		var last place
-		list, more := page(c, most, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, most)
+	maxRows := min(max(stretch.Most, 1), pageRows)
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
+		from, to := (&walkRange{since: stretch.Since, until: stretch.Until}).bounds()
+		var last position
+		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, maxRows)
 		if p.List = list; more {
 			p.Next = last.String()
 		}

@@ -20,9 +20,9 @@ const (
 // migrations returns the scripts from each schema version to the next. A released script is never
 // edited: changes are a new script.
 //
-// All tables refer to sessions.sid, a small integer. The number keeps the rows of one session together
-// in every index, and the large B-trees grow at their end. A session that an early exchange, echo or
-// feedback names before its row was written has a row with data NULL.
+// All tables refer to sessions.sid, a small integer, so that the rows of one session are neighbours in
+// every index, and the large B-trees grow at their end. If an exchange, an echo or feedback names a
+// session before the session's row is written, the session has a row with data NULL.
 //
 // data is JSON. items holds the new list items of an exchange, a JSON array of the texts as the client
 // sent them: a copy of the items into data would need most of the time of encoding.
@@ -30,8 +30,8 @@ const (
 // k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since
 // 1970. state is 0 before the row was written, then 1 open, 2 closed, 3 open and set aside.
 // sessions_open holds only rows of state 1, and an update of seen and data changes no index. A session
-// that has exchanges and no row is open, too: the program may have died between the two writes, and
-// the exchanges become samples.
+// with exchanges and without a row is open, too, because the program may have died between the two
+// writes. The exchanges of such a session become samples.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -92,34 +92,34 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopen, newest, parkedOf, echoRows}
+`, reopenScript, newestIndexes, parkedOfScript, echoesTable}
 }
 
-// reopen opens sessions again that an older release closed without settling them, because the store
+// reopenScript opens sessions again that an older release closed without settling them, because the store
 // or the program failed in between. Imported sessions are closed and never settled.
-const reopen = `
+const reopenScript = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// late finds the sessions of an older schema with exchanges that arrived after their samples were
+// lateScript finds the sessions of an older schema with exchanges that arrived after their samples were
 // built. The time of a sample is the end of its last exchange, to the millisecond.
-const late = `
+const lateScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
   WHERE e.at > (SELECT coalesce(max(m.at), 0) + 1000 FROM samples m WHERE m.sid = e.sid) GROUP BY e.sid
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newest adds the indexes of lists, newest first. Both indexes grow at their end: neither the start of
+// newestIndexes adds the indexes of lists, newestIndexes first. Both indexes grow at their end: neither the start of
 // a session nor the time of a sample changes.
-const newest = `
+const newestIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
-// parkedOf counts the parked feedback of each tenant by triggers.
-const parkedOf = `
+// parkedOfScript counts the parked feedback of each tenant by triggers.
+const parkedOfScript = `
 CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
 CREATE TRIGGER parked_in AFTER INSERT ON parked BEGIN
@@ -131,8 +131,9 @@ CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
 END;
 `
 
-// echoRows is the table of echoes (see echoes.go). moveEchoes fills the table from the older ones.
-const echoRows = `
+// echoesTable creates the table of echoes (see echoes.go). moveEchoes fills the table from the tables of
+// schema 8.
+const echoesTable = `
 CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;
 `
@@ -147,14 +148,14 @@ func moveEchoes(c *conn) {
 		var echoes []byte
 		r.scan(&gen, &echoes)
 		for b := echoes; len(b) >= 24; b = b[24:] {
-			word := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
+			word := func(offset int) int64 { return int64(binary.LittleEndian.Uint64(b[offset:])) }
 			c.exec(putEcho, gen, word(0), word(16), word(8))
 		}
 	}
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// version returns the schema of the file, 0 for an empty file, and fails for the file of another
+// version returns the schema of the file; 0: the file is empty. version fails for the file of another
 // program or of a newer release.
 func version(c *conn) int {
 	app, v := c.integer("PRAGMA application_id"), c.integer("PRAGMA user_version")
@@ -169,14 +170,14 @@ func version(c *conn) int {
 	return int(v)
 }
 
-// migrate brings the schema up to date and returns the schema that it found. Each script and its
-// version number are one transaction. An empty file counts as up to date.
+// migrate runs the missing scripts, and returns the schema of the file before, or schemaVersion for an
+// empty file. Each script and its version number are one transaction.
 func migrate(c *conn) (from int) {
 	from = version(c)
 	for v := from + 1; v <= schemaVersion && c.alive(); v++ {
 		c.script("BEGIN IMMEDIATE;\n" + migrations()[v-1])
 		if v == reopenVersion && 0 < from && from < lateVersion {
-			c.script(late)
+			c.script(lateScript)
 		}
 		if v == echoVersion {
 			moveEchoes(c)

@@ -79,7 +79,7 @@ func at(t *testing.T, path string, schema int) {
 		INSERT INTO echo_runs VALUES(7, 20, x'', x'');
 		INSERT INTO echo_blocks VALUES(7 << 20, x'%x'), ((7 << 20) + 1, x'%x');
 		INSERT INTO echo_log(v) VALUES(x'%x');`,
-		applicationID, schema, key("x"), key("m"), key("f"), echoKey(1, 9), key("p"), blocks[0], blocks[1], blocks[2])
+		applicationID, schema, hashKey("x"), hashKey("m"), hashKey("f"), echoKey(1, 9), hashKey("p"), blocks[0], blocks[1], blocks[2])
 	if err := errors.Join(c.do(t.Context(), func() { c.script(script) }), c.close()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
 		report("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
 		report("when they went by", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
-		report("where it goes on", s.newest == generation{4, 2}, s.newest, nil)
+		report("where it goes on", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		of, ok, err := s.SampleSession(ctx, "t", "m")
 		report("sample", ok && of == id, of, err)
 		a, err := s.Applied(ctx, "t", id)

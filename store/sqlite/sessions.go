@@ -40,15 +40,15 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 		row   session.Row
 		found bool
 	}
-	of, err := readOf(ctx, s, tenant, func(c *conn, n int64) (of result) {
-		of.row.Tenant = tenant
-		of.found = c.row("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, n).scan(rowDest(&of.row)...)
-		return of
+	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
+		r.row.Tenant = tenant
+		r.found = c.row("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, n).scan(rowDest(&r.row)...)
+		return r
 	})
-	if !of.found {
+	if !r.found {
 		return session.Row{}, false, err
 	}
-	return of.row, true, err
+	return r.row, true, err
 }
 
 // Due lists at most limit open sessions that started before the given time, oldest first (ties by
@@ -67,21 +67,21 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 	})
 }
 
-// named is a session that a transaction has looked up.
-type named struct {
-	sid     int64
-	state   int64
-	settled bool // the session was settled; valid once asked is true
-	asked   bool
+// txSession is a session that a transaction has looked up.
+type txSession struct {
+	sid          int64
+	state        int64
+	settled      bool // the session was settled; valid if settledKnown
+	settledKnown bool
 }
 
-// named finds a session, or adds a row without data for a session that was not written yet. at is
-// the time of the first mention.
-func (t *tx) named(k sessionKey, at time.Time) *named {
+// findOrAdd returns a session. For a session without a row, findOrAdd adds a row without data, with the
+// time at as start.
+func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sids[k]; ok {
 		return n
 	}
-	n := &named{}
+	n := &txSession{}
 	if !t.db.row("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
 		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
 	}
@@ -96,7 +96,7 @@ func (c *conn) session(tenant int64, id session.ID) int64 {
 
 // readSession reads data of one session by its number. An unknown session has the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
-	return readOf(ctx, s, tenant, func(c *conn, n int64) (v T) {
+	return readTenant(ctx, s, tenant, func(c *conn, n int64) (v T) {
 		if sid := c.session(n, id); sid != 0 {
 			v = fn(c, sid)
 		}
@@ -104,10 +104,10 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// put writes the row of a session. Of two versions the newer Seen wins, so that a late or repeated
-// batch does not undo a newer one. Every other row replaces a stand-in. Closed is set and never
-// cleared.
-func (t *tx) put(r session.Row) {
+// putRow writes the row of a session, unless the stored row has a newer Seen: a late or repeated batch
+// does not replace a newer row. A regular row always replaces a stand-in, and a stand-in never replaces a
+// regular row. A closed session stays closed.
+func (t *tx) putRow(r session.Row) {
 	tenant := t.tenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL means that the row was not written
 	state := stateOpen
@@ -116,11 +116,11 @@ func (t *tx) put(r session.Row) {
 	}
 	var old struct {
 		sid, started, seen, state int64
-		has, standIn              bool
+		hasRow, standIn           bool
 	}
 	found := t.db.row("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
-		scan(&old.sid, &old.started, &old.seen, &old.state, &old.has, &old.standIn)
-	if !old.has {
+		scan(&old.sid, &old.started, &old.seen, &old.state, &old.hasRow, &old.standIn)
+	if !old.hasRow {
 		t.totals[totalSessions]++
 	}
 	if !found {
@@ -128,14 +128,14 @@ func (t *tx) put(r session.Row) {
 			tenant, started, seen, state, r.ID, data, r.StandIn)
 	}
 	state = max(state, old.state)
-	t.sids[sessionKey{tenant, r.ID}] = &named{sid: old.sid, state: state}
-	yields := seen < old.seen
+	t.sids[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
+	stale := seen < old.seen
 	if r.StandIn != old.standIn {
-		yields = r.StandIn
+		stale = r.StandIn
 	}
 	switch {
 	case !found:
-	case old.has && yields:
+	case old.hasRow && stale:
 		if state != old.state {
 			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
@@ -146,8 +146,7 @@ func (t *tx) put(r session.Row) {
 	}
 }
 
-// maxNames bounds the cached tenant numbers: tenancy by credential makes one tenant for each client
-// key.
+// maxNames bounds the cached tenant numbers. With tenancy by credential each client key is a tenant.
 const maxNames = 4096
 
 // tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number
@@ -190,8 +189,8 @@ func (s *Store) tenant(c *conn, name string) int64 {
 	return id
 }
 
-// readOf reads data of one tenant by its number. An unknown tenant has the zero value.
-func readOf[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
+// readTenant reads data of one tenant by its number. An unknown tenant has the zero value.
+func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
 		if n := s.tenant(c, tenant); n != 0 {
 			v = fn(c, n)
@@ -234,9 +233,9 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// key returns the integer that indexes a text id. 64 bits of SHA-256 within one session do not
-// collide by accident, and the ids of exchanges and samples are made by this program.
-func key(id string) int64 {
+// hashKey returns the integer key of a text id, 64 bits of its SHA-256. Within one session these bits do
+// not collide by accident, and this program makes the ids of exchanges and samples.
+func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
@@ -256,7 +255,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// outExchange in aside.out marks an exchange, which is not tried again.
+// outExchange is the value of aside.out for an exchange, whose step is not tried again.
 const outExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. Such a session is neither due
@@ -278,38 +277,38 @@ func (t *tx) setAside(a *session.DeadLetter) {
 		t.db.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
 	}
 	tenant := t.tenant(a.Tenant)
-	sid := t.named(sessionKey{tenant, a.ID}, a.At).sid
+	sid := t.findOrAdd(sessionKey{tenant, a.ID}, a.At).sid
 	out := 1
 	if a.Exchange != "" {
 		out = outExchange
 	}
 	t.db.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
 		ON CONFLICT(k) DO UPDATE SET out = excluded.out, tries = tries + 1, at = excluded.at, data = excluded.data`,
-		key(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
+		hashKey(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
 	if out != outExchange {
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
 	}
 }
 
-// Readmit returns sessions that were set aside fewer times than most to the normal lists, and
-// returns their number.
-func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
+// Readmit makes the sessions that were set aside fewer than maxTries times due again, and returns their
+// number.
+func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) {
-		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, most)
-		n = int(t.db.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", most))
+		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, maxTries)
+		n = int(t.db.exec("UPDATE aside SET out = 0 WHERE out = 1 AND tries < ?", maxTries))
 	})
 	return n, err
 }
 
-// DeadLetters lists at most limit items that are set aside, the latest first, and the number of all
-// of them.
+// DeadLetters returns at most limit sessions and exchanges that are set aside, the latest first, and the
+// number of all of them.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
 		list  []session.DeadLetter
 		total int
 	}
-	r, err := read(ctx, s, func(c *conn) (of result) {
-		of.total = int(c.integer("SELECT count(*) FROM aside"))
+	r, err := read(ctx, s, func(c *conn) (res result) {
+		res.total = int(c.integer("SELECT count(*) FROM aside"))
 		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
 			var a session.DeadLetter
@@ -317,15 +316,15 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 			r.scan(&doc)
 			c.decode(doc, &a)
 			r.skip(1).scan(&a.Tenant, &a.ID, &a.Tries, &a.At)
-			of.list = append(of.list, a)
+			res.list = append(res.list, a)
 		}
-		return of
+		return res
 	})
 	return r.list, r.total, err
 }
 
-// Unsampled counts the exchanges without a sample whose session was settled before they arrived, or
-// is set aside.
+// Unsampled returns the number of exchanges without a sample, because the exchange arrived after the
+// settlement of its session, or because its session is set aside.
 func (s *Store) Unsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.integer("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

@@ -14,7 +14,7 @@
 //	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, Unclaim (for the distiller)
 //	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //
-// Open makes or opens the file, and sets a damaged file aside. Lock claims a data directory for one
+// Open makes or opens the file, and renames a damaged file. Lock reserves a data directory for one
 // process.
 //
 // Every write is one transaction, which is atomic under kill -9. Every call ends when its context
@@ -63,7 +63,7 @@ type Options struct {
 	MaxFeedback int
 }
 
-// Store is the embedded store. It is safe for concurrent use.
+// Store is the embedded store. A Store is safe for concurrent use.
 type Store struct {
 	opt         Options
 	uri         string // address of the connections for reads
@@ -71,14 +71,14 @@ type Store struct {
 	foundSchema int           // schema that Open found
 	fileCheck   *fileIdentity // nil when read-only
 
-	write   chan *conn    // holds the connection for writes while no write runs
-	readers chan struct{} // holds one place for each read that may begin
-	idle    idleConns     // open connections for reads that are not in use
-	closed  chan struct{}
-	once    sync.Once // guards Close
-	tenants tenantNames
-	newest  generation // generation that new echoes go to
-	packer  packer
+	write     chan *conn    // holds the connection for writes while no write runs
+	readers   chan struct{} // holds one place for each read that may begin
+	idle      idleConns     // open connections for reads that are not in use
+	closed    chan struct{}
+	once      sync.Once // guards Close
+	tenants   tenantNames
+	newestGen generation // generation of new echoes; the holder of the connection for writes uses newestGen
+	packer    packer
 }
 
 // Open opens the store at o.Path, makes a missing file, and migrates an older schema.
@@ -112,16 +112,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error) {
 	aside, err := setAside(o.Path, o.Now())
 	if err != nil {
-		return nil, fmt.Errorf("%w; it could not be set aside: %w", damage, err)
+		return nil, fmt.Errorf("%w; the file could not be set aside: %w", damage, err)
 	}
 	s, err := openWriter(ctx, o)
 	if err == nil {
-		s.notice = fmt.Sprintf("%s: %v; it was set aside as %s and an empty store was begun", o.Path, damage, filepath.Base(aside))
+		s.notice = fmt.Sprintf("%s: %v; the file was renamed to %s, and an empty store was created", o.Path, damage, filepath.Base(aside))
 	}
 	return s, err
 }
 
-// Notice returns a message of the opening for the operator, "" when there is none.
+// Notice returns a message of Open for the operator; "": no message.
 func (s *Store) Notice() string { return s.notice }
 
 // Upgraded returns the schema that Open found and the schema of this release. An older release
@@ -203,7 +203,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 func (s *Store) prepare(c *conn) {
 	s.foundSchema = migrate(c)
 	probe(c)
-	s.newest = newestGeneration(c)
+	s.newestGen = newestGeneration(c)
 }
 
 // openReadOnly opens an existing store for reading.
@@ -249,13 +249,13 @@ func newStore(o Options, uri string) *Store {
 	return s
 }
 
-// explain adds the remedy to the errors that an operator meets at the start.
+// explain adds the remedy to an error of Open or Lock.
 func explain(err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, ErrReadOnly) && !readOnly:
 		return fmt.Errorf("%w: make the directory writable for the user that runs precept, or name another directory with --data-dir", err)
 	case errors.Is(err, session.ErrDiskFull):
-		return fmt.Errorf("%w: make room for it", err)
+		return fmt.Errorf("%w: free disk space", err)
 	case errors.Is(err, ErrBusy):
 		return fmt.Errorf("%w: close the program that has the file open", err)
 	case errors.Is(err, ErrCorrupt) && readOnly:

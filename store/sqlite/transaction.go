@@ -14,27 +14,26 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders bounds the connections for reads. A connection is opened when the open ones are in use;
-// some may wait for a disk that does not answer.
+// maxReaders bounds the connections for reads. Several connections are necessary, because a read may
+// wait for a disk that does not answer.
 const maxReaders = 8
 
-// read runs fn on a connection for reads, in a goroutine of its own, and returns at the latest when
-// ctx ends. SQLite is interrupted then, and the result of fn is dropped. A read that hangs in the
-// disk keeps its connection until the disk answers, and Close waits for the read. Until then fn may
-// run concurrently with its caller: fn reads only variables that nobody changes, and writes only
-// what fn returns.
+// read runs fn on a connection for reads, in a new goroutine, and returns the result of fn, or the error
+// of ctx when ctx ends. At the end of ctx SQLite is interrupted. A read that waits for the disk keeps its
+// connection until the disk answers, and Close waits for the read. fn may therefore still run after read
+// has returned: fn must not read variables that change, and must not write variables of the caller.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	var none T
-	place, err := take(ctx, s, s.readers)
+	slot, err := take(ctx, s, s.readers)
 	if err != nil {
 		return none, err
 	}
 	done := make(chan readResult[T], 1)
 	go func() {
 		r := runRead(ctx, s, fn)
-		s.readers <- place
+		s.readers <- slot
 		done <- r
 	}()
 	select {
@@ -93,8 +92,8 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// idleConns holds connections that are not in use. The connection that was used last is used next, so
-// that the caches of the other connections stay empty.
+// idleConns holds the open connections that are not in use. take returns the connection of the last put,
+// so that few connections fill their caches.
 type idleConns struct {
 	mu   sync.Mutex
 	list []*conn
@@ -149,19 +148,19 @@ func (s *Store) writer(ctx context.Context) (*conn, error) {
 
 // tx is a write transaction. Its caches become the caches of the store after the commit.
 type tx struct {
-	db      *conn
-	s       *Store
-	tenants map[string]int64
-	sids    map[sessionKey]*named
-	totals  map[string]int64
-	done    []func() // runs after the commit
+	db       *conn
+	s        *Store
+	tenants  map[string]int64
+	sids     map[sessionKey]*txSession
+	totals   map[string]int64
+	onCommit []func() // called after the commit
 
 	sampleRow int64 // row number of the next sample; 0: not read yet
 }
 
-// update runs fn in one write transaction, which stores all of fn or nothing. fn aborts the
-// transaction by fail. On a full disk a checkpoint may free the space of the WAL: fn then runs a
-// second time.
+// update runs fn in one write transaction: all changes of fn are stored, or none. fn aborts the
+// transaction with conn.fail. On a full disk update runs a checkpoint, which may free the space of the
+// WAL, and then fn a second time.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -192,7 +191,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 			err = cmp.Or(err, c.rollback())
 		}
 	}()
-	t := &tx{db: c, s: s, tenants: map[string]int64{}, sids: map[sessionKey]*named{}, totals: map[string]int64{}}
+	t := &tx{db: c, s: s, tenants: map[string]int64{}, sids: map[sessionKey]*txSession{}, totals: map[string]int64{}}
 	err = c.do(ctx, func() {
 		fn(t)
 		t.addTotals()
@@ -203,7 +202,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	}
 	committed = true
 	s.tenants.add(t.tenants)
-	for _, fn := range t.done {
+	for _, fn := range t.onCommit {
 		fn()
 	}
 	return nil
@@ -241,9 +240,9 @@ func (t *tx) addTotals() {
 	}
 }
 
-// checkpoint copies the WAL into the file and truncates the WAL. With wait, checkpoint waits for
-// readers of the WAL as long as for a lock. A checkpoint that readers prevent is not an error: a
-// later checkpoint completes it.
+// checkpoint copies the WAL into the file and truncates the WAL. If wait is true, checkpoint waits up to
+// BusyTimeout for readers of the WAL. If readers prevent the checkpoint, checkpoint returns nil: a later
+// checkpoint copies the rest.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.writer(ctx)
 	if err != nil {
@@ -253,7 +252,7 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	if err := s.fileCheck.check(); err != nil {
 		return err
 	}
-	fold := func() error {
+	truncate := func() error {
 		return c.do(ctx, func() {
 			if busy := c.integer("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
 				c.fail(errReading)
@@ -261,9 +260,9 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 		})
 	}
 	if wait {
-		err = s.retry(ctx, fold)
+		err = s.retry(ctx, truncate)
 	} else {
-		err = fold()
+		err = truncate()
 	}
 	if err != nil && !isBusy(err) {
 		return fmt.Errorf("sqlite: checkpoint: %w", classify(err))
@@ -271,8 +270,8 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// Sync makes all earlier writes survive a power cut. A caller that keeps a copy of its writes, such
-// as a write-ahead log, calls Sync before it deletes the copy.
+// Sync syncs the disk, so that all earlier writes survive a power cut. A caller with a copy of its
+// writes, such as the outbox, calls Sync before it deletes the copy.
 func (s *Store) Sync(ctx context.Context) error {
 	c, err := s.writer(ctx)
 	if err != nil {

@@ -8,36 +8,36 @@ import (
 	"precept/internal/session"
 )
 
-// Write stores the batch in one transaction and is safe to repeat: rows of a session yield to a
-// newer Seen, existing exchanges and echoes stay, and a sample replaces the sample with its id.
+// Write stores the batch in one transaction. A repetition of a batch changes nothing: a row does not
+// replace a row with a newer Seen, existing exchanges and echoes stay, and a sample replaces the sample
+// with its id.
 //
-// session.ErrInvalid means that a value of the batch can never be stored: the caller removes the
-// value.
+// The error session.ErrInvalid reports that some value of the batch can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := b.Documents() // before the writer is taken, because encoding is half of the work
-	var as packed
+	var packed packed
 	if err == nil {
-		as, err = s.pack(&docs)
+		packed, err = s.pack(&docs)
 	}
 	if err != nil {
 		return fmt.Errorf("sqlite: write: %w", err)
 	}
 	return s.update(ctx, "write", func(t *tx) {
 		for _, r := range b.Rows {
-			t.put(r)
+			t.putRow(r)
 		}
 		t.putEchoes(b.Echoes)
 		for i, e := range b.Exchanges {
-			t.putExchange(e, docs.Sessions[i], as.exchanges[i], as.items[i])
+			t.putExchange(e, docs.Sessions[i], packed.exchanges[i], packed.items[i])
 		}
 		for i, m := range b.Samples {
-			t.putSample(m, as.samples[i])
+			t.putSample(m, packed.samples[i])
 		}
 		t.dropStale(b)
 	})
 }
 
-// dropStale deletes older samples of the sessions in b.Whole that the batch does not contain.
+// dropStale deletes the samples of the sessions in b.Whole that the batch does not contain.
 func (t *tx) dropStale(b session.Batch) {
 	if len(b.Whole) == 0 {
 		return
@@ -48,16 +48,16 @@ func (t *tx) dropStale(b session.Batch) {
 	}
 	for i := range b.Samples {
 		m := &b.Samples[i]
-		if of := keep[session.Ref{Tenant: m.Tenant, ID: m.ID}]; of != nil {
-			of[key(m.Sample.ID)] = true
+		if keys := keep[session.Ref{Tenant: m.Tenant, ID: m.ID}]; keys != nil {
+			keys[hashKey(m.Sample.ID)] = true
 		}
 	}
-	for ref, of := range keep {
+	for ref, keys := range keep {
 		sid := t.db.session(t.tenantNumber(ref.Tenant), ref.ID)
 		var stale []int64
 		for r := range t.db.rows("SELECT k FROM samples WHERE sid = ?", sid) {
 			var k int64
-			if r.scan(&k); !of[k] {
+			if r.scan(&k); !keys[k] {
 				stale = append(stale, k)
 			}
 		}
@@ -90,43 +90,43 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.tenant(e.Tenant)
-	of := t.named(sessionKey{tenant, id}, e.At)
-	fresh := t.db.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		of.sid, key(e.ID), tenant, e.At, data, items)
-	if fresh == 0 {
+	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
+	added := t.db.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		ses.sid, hashKey(e.ID), tenant, e.At, data, items)
+	if added == 0 {
 		return
 	}
 	t.totals[totalExchanges]++
 	t.totals[totalExchangesEver]++
-	t.await(of)
+	t.expectSettlement(ses)
 }
 
-// await makes sure that a new exchange becomes a sample: its session will close, or is settled
-// again.
-func (t *tx) await(of *named) {
-	switch of.state {
+// expectSettlement ensures that a new exchange becomes a sample: the session without a row becomes open,
+// and the settled session becomes unsettled.
+func (t *tx) expectSettlement(ses *txSession) {
+	switch ses.state {
 	case stateNamed:
-		of.state = stateOpen
-		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, of.sid)
+		ses.state = stateOpen
+		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, ses.sid)
 	case stateClosed:
-		if !of.asked {
-			of.settled, of.asked = t.db.integer("SELECT 1 FROM settled WHERE sid = ?", of.sid) == 1, true
+		if !ses.settledKnown {
+			ses.settled, ses.settledKnown = t.db.integer("SELECT 1 FROM settled WHERE sid = ?", ses.sid) == 1, true
 		}
-		if of.settled { // an imported session has its samples and is not settled
-			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)
+		if ses.settled { // an imported session has its samples and is not settled
+			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", ses.sid)
 		}
 	}
 }
 
 func (t *tx) putSample(m session.StoredSample, data []byte) {
-	tenant, k := t.tenant(m.Tenant), key(m.Sample.ID)
-	sid := t.named(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
-	fresh := t.db.exec("INSERT INTO samples(rid, sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	tenant, k := t.tenant(m.Tenant), hashKey(m.Sample.ID)
+	sid := t.findOrAdd(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
+	added := t.db.exec("INSERT INTO samples(rid, sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		t.nextSample(), sid, k, tenant, m.Sample.CreatedAt, m.Agent, data)
-	t.sampleRow += fresh
-	t.totals[totalSamples] += fresh
-	t.totals[totalSamplesEver] += fresh
-	if fresh == 0 { // the sample was built again, with a later rating
+	t.sampleRow += added
+	t.totals[totalSamples] += added
+	t.totals[totalSamplesEver] += added
+	if added == 0 { // the sample was built again, with later feedback
 		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.Sample.CreatedAt, data, sid, k, data)
 	}
 }

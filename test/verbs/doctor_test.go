@@ -24,7 +24,7 @@ import (
 func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	box, err := outbox.Open(outbox.Options{Path: filepath.Join(dir, "outbox.db"), Quota: 1 << 30, Now: time.Now})
+	box, err := outbox.Open(outbox.Options{Path: filepath.Join(dir, "outbox.db"), QuotaBytes: 1 << 30, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
