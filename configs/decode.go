@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,6 +19,9 @@ type decoder struct {
 	lines   bool   // sources of the file carry a line
 	faults  Faults
 	sources map[string]string // source of each key's value
+	// secretFaults says for a variable why its value cannot be taken from the file that the variable with fileSuffix
+	// names.
+	secretFaults map[string]string
 }
 
 func (d *decoder) fault(path string, n ast.Node, value, problem string) {
@@ -214,7 +218,15 @@ func (d *decoder) text(
 	if isSecret(v.Type()) {
 		shown = ""
 	}
-	text, err := expand(written, d.env)
+	var secretFault string
+	text, err := expand(written, func(name string) (string, bool) {
+		value, ok := d.env(name)
+		secretFault = cmp.Or(secretFault, d.secretFaults[name])
+		return value, ok
+	})
+	if secretFault != "" {
+		err = errors.New(secretFault)
+	}
 	text = strings.Trim(text, "\r\n")
 	if isSecret(v.Type()) {
 		text = strings.TrimSpace(text)

@@ -52,11 +52,11 @@ func Parse(src Sources) (*Config, error) {
 		text, ok := src.Env(name)
 		if file, named := src.Env(name + fileSuffix); named && file != "" && strings.HasPrefix(name, envPrefix) {
 			used[name+fileSuffix] = true
-			text, ok = d.secretFile(&src, name, text, file)
+			text, ok = d.secretFile(&src, name, text, file) // the key that uses the variable gets the fault
 		}
 		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
 	}
-	d.env, d.sources = env, map[string]string{}
+	d.env, d.sources, d.secretFaults = env, map[string]string{}, map[string]string{}
 	d.lines = true
 	d.file(src.FileName, string(src.File), c)
 	d.lines = false
@@ -81,10 +81,11 @@ const (
 // secretFile returns the value of a variable from the file that the variable with fileSuffix names. text is the
 // value of the variable itself.
 func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
-	defer func(source string) { d.source = source }(d.source)
-	d.source = "environment"
+	fault := func(problem string) {
+		d.secretFaults[name] = "has a value by " + name + fileSuffix + ", which " + problem
+	}
 	if text != "" {
-		d.fault(name+fileSuffix, nil, "", "is set, and so is "+name+"; set only one of them")
+		fault("is set, and so is " + name + "; set only one of them")
 		return text, true
 	}
 	if src.ReadFile == nil {
@@ -96,9 +97,9 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 		if of, ok := errors.AsType[*fs.PathError](err); ok {
 			cause = of.Err
 		}
-		d.fault(name+fileSuffix, nil, "", "names a file that cannot be read: "+cause.Error())
+		fault("names a file that cannot be read: " + cause.Error())
 	} else if len(strings.TrimSpace(string(b))) == 0 {
-		d.fault(name+fileSuffix, nil, "", "names an empty file")
+		fault("names an empty file")
 	}
 	return string(b), err == nil
 }
@@ -154,8 +155,11 @@ func Reach(file []byte) (hosts []string, variables bool) {
 // variables reads PRECEPT_... for every key; an empty variable counts as not set.
 func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leafFields() {
-		if text, ok := env(envName(f.path)); ok && text != "" {
-			d.source = envName(f.path)
+		text, ok := env(envName(f.path))
+		d.source = envName(f.path)
+		if problem := d.secretFaults[d.source]; problem != "" {
+			d.fault(f.path, nil, "", problem)
+		} else if ok && text != "" {
 			d.outside(c, f, text)
 		}
 	}
@@ -208,7 +212,11 @@ func (d *decoder) outside(c *Config, f field, text string) {
 // the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and routes if only one
 // upstream exists.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
-	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
+	token, ok := env("PRECEPT_ADMIN_TOKEN")
+	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
+		d.source = "PRECEPT_ADMIN_TOKEN"
+		d.fault("admin.tokens", nil, "", problem)
+	} else if ok && token != "" {
 		var first Secret
 		d.source = "PRECEPT_ADMIN_TOKEN"
 		d.text("admin.tokens", reflect.ValueOf(&first).Elem(), "", nil, strings.ReplaceAll(token, "${", "$${"))

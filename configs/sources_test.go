@@ -244,6 +244,15 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)
 		}
 	}
+	lost := read(map[string]string{"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other", "PRECEPT_HOOK_FILE": "/run/secrets/other"})
+	lost.File = []byte("hooks: {github: {secret: '${PRECEPT_HOOK}'}}\n")
+	if faults := faultsOf(t, lost); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
+		t.Errorf("got %v, want one fault for each file", faults)
+	}
+	lost.Offline = true
+	if _, err := configs.Parse(lost); err != nil {
+		t.Errorf("got error %v for a verb without a server, want none", err)
+	}
 	for _, n := range configs.Names() {
 		if slices.ContainsFunc(configs.Names(), func(other configs.Name) bool { return other.Env == n.Env+"_FILE" }) {
 			t.Errorf("%s_FILE is a key, and could also name a file with the value of %s", n.Env, n.Env)

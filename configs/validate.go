@@ -66,9 +66,11 @@ func (v *validator) must(ok bool, path, value, problem string) {
 }
 
 // fault adds a fault, unless decoding has reported a fault of the same key or of an entry of its
-// list: one mistake gives one line.
+// list: one mistake gives one line. A list of one entry may be written without the list, so that decoding names the
+// entry without an index.
 func (v *validator) fault(path, value, problem string) {
-	reported := func(f Fault) bool { return f.Key == path || strings.HasPrefix(f.Key, path+"[") }
+	alone := strings.Replace(path, "[0]", "", 1)
+	reported := func(f Fault) bool { return f.Key == path || f.Key == alone || strings.HasPrefix(f.Key, path+"[") }
 	if !slices.ContainsFunc(v.decoded, reported) {
 		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
 	}

@@ -188,7 +188,7 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
 	// This look-up is first: if the backend does not answer, the erasure has no effect yet, and the memory still has
 	// the echo keys that connect posts with the sessions.
-	before, err := x.posts.latePostsOf(ctx, e.Tenant, len(e.IDs) == 0, selects)
+	before, last, err := x.posts.latePostsOf(ctx, 0, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -196,7 +196,7 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 		return found, n, err
 	}
 	// This look-up finds the posts that were written during the first. The tombstones cover later posts.
-	after, err := x.posts.latePostsOf(ctx, e.Tenant, len(e.IDs) == 0, selects)
+	after, _, err := x.posts.latePostsOf(ctx, last, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return found, n, err
 	}

@@ -278,17 +278,18 @@ func (f *poster) countLate(err error) {
 
 // latePostsOf returns the numbers of a tenant's late posts that name a selected session: by the session's
 // names, by a reply or a request of the session, or by a sample. If all is true, latePostsOf returns the
-// numbers of all late posts of the tenant. The caller is the shipper's goroutine, and must not hold
-// handoff.mu, because latePostsOf calls the backend.
-func (f *poster) latePostsOf(ctx context.Context, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, err error) {
+// numbers of all late posts of the tenant. latePostsOf reads the posts with numbers above after, and returns the
+// highest number that it read. The caller is the shipper's goroutine, and must not hold handoff.mu, because
+// latePostsOf calls the backend.
+func (f *poster) latePostsOf(ctx context.Context, after int64, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, last int64, err error) {
 	box := f.late.outbox
 	if box == nil || box.PostCount() == 0 {
-		return nil, nil
+		return nil, after, nil
 	}
-	for after := int64(0); ; {
+	for {
 		list, err := box.Posts(after, lateBytes)
 		if err != nil || len(list) == 0 {
-			return numbers, err
+			return numbers, after, err
 		}
 		for i := range list {
 			after = list[i].Number
@@ -296,12 +297,16 @@ func (f *poster) latePostsOf(ctx context.Context, tenant string, all bool, selec
 			if list[i].Tenant != tenant || json.Unmarshal(list[i].Document, &late) != nil {
 				continue
 			}
+			if all {
+				numbers = append(numbers, after)
+				continue
+			}
 			ids, err := f.ratedSession(ctx, tenant, &late.Subject)
 			if err != nil {
-				return numbers, err
+				return numbers, after, err
 			}
 			ids = slices.Concat(late.Subject.Candidates, late.Subject.Otherwise, ids)
-			if all || slices.ContainsFunc(ids, selects) {
+			if slices.ContainsFunc(ids, selects) {
 				numbers = append(numbers, after)
 			}
 		}

@@ -252,10 +252,24 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			r.backend.back()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
+			r.backend.mu.Lock()
+			r.backend.calls = nil
+			r.backend.mu.Unlock()
 			if _, err := r.store.ForgetSession(t.Context(), us, "s"); err != nil {
 				t.Fatal(err)
 			}
 			sameList(t, "files with the comment", r.spooled(word), nil)
+			r.backend.mu.Lock()
+			asked := 0
+			for _, op := range r.backend.calls {
+				if op == "echo" {
+					asked++
+				}
+			}
+			r.backend.mu.Unlock()
+			if most := map[bool]int{false: 1, true: 3}[known]; asked > most { // the erasure looks for the post once
+				t.Errorf("the erasure asked the backend %d times for keys, want at most %d", asked, most)
+			}
 		})
 	}
 }

@@ -173,7 +173,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 // readable. With an account or a server, an unreadable store is part of the answer and no error.
 func (d *diagnosis) balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
-	if err != nil && d.Ready == nil {
+	served := d.Ready != nil && d.Ready.answers // run.json alone may be of a server that was killed
+	if err != nil && !served {
 		return err
 	}
 	e, failed := tools.OpenWhole(ctx, cfg)
@@ -185,7 +186,7 @@ func (d *diagnosis) balance(ctx context.Context, tools server.Tools, cfg *config
 		}
 	}
 	err = errors.Join(err, failed)
-	if err != nil && (d.Admitted > 0 || d.Ready != nil) {
+	if err != nil && (d.Admitted > 0 || served) {
 		d.Trouble, err = err.Error(), nil
 	}
 	return err

@@ -24,6 +24,8 @@ type readiness struct {
 	Ready bool   `json:"ready"`
 	URL   string `json:"url"`
 	Says  string `json:"says"`
+
+	answers bool // a server answered
 }
 
 // readyVerb asks a running server whether the server accepts requests: the health check of an image
@@ -64,6 +66,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 		return r
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
+	r.answers = true
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
 	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(
 		strings.TrimSpace(string(text)),

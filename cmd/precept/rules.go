@@ -336,12 +336,14 @@ func readRules(path string) (string, error) {
 
 func (w *invocation) rulesList() *cobra.Command {
 	var asJSON bool
+	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the registered sections, and why a section needed --force",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r, err := w.tools.LearnedSections(c.Context(), cfg)
 		if err != nil {
@@ -354,8 +356,10 @@ func (w *invocation) rulesList() *cobra.Command {
 			fmt.Fprintln(w.out, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
 			return nil
 		}
-		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: "default"}})
+		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		none := "0/0"
 		if err != nil {
+			none = "-"
 			fmt.Fprintf(w.err, "precept: the numbers of sessions are unknown: %v\n", err)
 		}
 		rows := map[string]*report.Row{}
@@ -368,7 +372,7 @@ func (w *invocation) rulesList() *cobra.Command {
 		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
 		for i := range r.Sections {
 			s := &r.Sections[i]
-			sessions := "0/0"
+			sessions := none
 			if row := rows[string(s.Arm())]; row != nil {
 				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
 				if cost := prices.Section(row); cost != "" {

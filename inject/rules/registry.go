@@ -96,7 +96,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := dec.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s is not a list of sections: %w; restore the list, or remove it to measure nothing", name, err)
+		return nil, fmt.Errorf("%s is not a list of sections: %w; restore the list, or replace it with {} to measure nothing", name, err)
 	}
 	for i := range r.Sections {
 		s := &r.Sections[i]

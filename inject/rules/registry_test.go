@@ -158,3 +158,14 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 		t.Errorf("the section is %+v", a)
 	}
 }
+
+// The error of a damaged registry names a remedy that works in a file and in Redis: {} measures nothing.
+func TestEmptyObjectMeasuresNothing(t *testing.T) {
+	t.Parallel()
+	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
+		t.Errorf("got error %v, want the remedy", err)
+	}
+	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
+		t.Errorf("got %+v, error %v, want an empty registry", r, err)
+	}
+}

@@ -273,6 +273,9 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	if list := harness.MustVerb(t, append([]string{"rules", "list"}, shared...)...); !strings.Contains(list, "Half") {
 		t.Errorf("rules list prints %q, want the section Half", list)
 	}
+	if list := harness.MustVerb(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
+		t.Errorf("rules list of another tenant prints %q, want the section Half without sessions", list)
+	}
 
 	path, body := asked("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
 	next := strings.Replace(body, "]"+someTools, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+someTools, 1)

@@ -94,7 +94,9 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
 	conversation(t, p, "s", "Mend "+byPath)
-	p.Eventually("the sample", func() bool { return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), byPath) })
+	p.Eventually("the sample", func() bool {
+		return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), byPath)
+	})
 	damage(t, server)
 	conversation(t, p, "t", "Mend "+stays)
 	p.Eventually("the other sample", func() bool {

@@ -123,3 +123,20 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		t.Errorf("a server without a store reports that the store is available:\n%s", p.Log.String())
 	}
 }
+
+// A run.json of a server that was killed does not excuse an outbox that cannot be read: the process id may belong to
+// another program by now.
+func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
+	dir := t.TempDir()
+	p := harness.Begins(t, dir, harness.Parrot(t, harness.Said("r", "hello")).URL)
+	p.Stops()
+	run := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1"}`, os.Getpid())
+	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("no database ", 1000)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(complaints, "outbox") {
+		t.Errorf("got exit code %d, complaints %q and %s, want a failure that names the outbox", code, complaints, out)
+	}
+}

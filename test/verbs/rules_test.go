@@ -3,9 +3,11 @@ package verbs
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"precept/store/storetest"
 	"precept/test/harness"
 )
 
@@ -54,4 +56,30 @@ func TestRulesToLessonsWritesAQuarantinedLessonWithATrigger(t *testing.T) {
 			t.Errorf("to-lessons %q prints %q, want an error", flags, out)
 		}
 	}
+}
+
+// Without a store the numbers of sessions are unknown, and not zero.
+func TestRulesListShowsUnknownNumbers(t *testing.T) {
+	file, at := filepath.Join(t.TempDir(), "AGENTS.md"), []string{"--lessons", t.TempDir(), "--data-dir", t.TempDir()}
+	if err := os.WriteFile(file, []byte("## Style\n\nUse tabs.\n\n## Names\n\nName things well.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.MustVerb(t, append([]string{"rules", "measure", file}, at...)...)
+	out, complaints, code := harness.Verb(t, "", append([]string{"rules", "list"}, at...)...)
+	if code != harness.ExitDone || strings.Contains(out, "0/0") || !regexp.MustCompile(`\s-\s`).MatchString(out) || !strings.Contains(complaints, "unknown") {
+		t.Errorf("got exit code %d, %q and %q, want a dash for the unknown numbers", code, out, complaints)
+	}
+}
+
+// A registry of sections in a file has no effect beside the registry in Redis, and the log says so.
+func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
+	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
+	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := harness.Begins(t, dir, harness.Parrot(t, harness.Said("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
+	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
+		t.Errorf("got %d warnings, want 1: %s", n, p.Log.String())
+	}
+	p.Stops()
 }

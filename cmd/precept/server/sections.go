@@ -27,6 +27,8 @@ import (
 type Sections struct {
 	path  string
 	fleet *redis.Bank // nil: the sections are in the file path
+	// unused are places of a registry in files, which has no effect beside a registry in Redis.
+	unused []string
 }
 
 // OpenSections opens the storage of the registered sections. The returned function closes the storage.
@@ -43,7 +45,11 @@ func (w *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
 }
 
 func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
-	return &Sections{path: rules.Path(cfg.Lessons), fleet: fleet}
+	s := &Sections{path: rules.Path(cfg.Lessons), fleet: fleet}
+	if fleet != nil {
+		s.unused = []string{rules.Path(cfg.DataDir), rules.Path(configs.Default().Lessons)}
+	}
+	return s
 }
 
 // LearnedSections returns the registered sections of a configuration, for a verb that reads the store.
@@ -117,6 +123,11 @@ type sections struct {
 
 // open reads the registry. An unreadable registry measures nothing.
 func (s *sections) open(ctx context.Context) {
+	for _, path := range s.place.unused {
+		if _, err := os.Stat(path); err == nil {
+			s.log.Warn("a file of registered sections has no effect, because the lessons are in Redis; register its sections again with precept rules measure, and remove the file", "file", path)
+		}
+	}
 	s.list.Store(&rules.Registry{})
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
@@ -167,7 +178,7 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	case bytes.Equal(text, s.text):
 		return nil, nil
 	case text == nil:
-		return nil, errors.New("Redis has lost the registered sections; the sections of this process stay in effect, register the sections again with precept rules measure")
+		return nil, errors.New("Redis has lost the registered sections; the sections of this process stay in effect; register the sections again with precept rules measure, or write {} as the list to measure nothing")
 	}
 	read, err := rules.Parse("the registry in Redis", text)
 	if err != nil {
