@@ -22,8 +22,8 @@ const (
 // the newest call in a budget only. The count ends where streak ends. budgets reports whether the budgets
 // differ, and warned whether one of the calls has a warning.
 func attempts(steps func(int) *step) (count int, budgets, warned bool) {
-	now := steps(0)
-	if now.loose() == 0 {
+	newest := steps(0)
+	if newest.loose() == 0 {
 		return 0, false, false
 	}
 	count = 1
@@ -32,16 +32,16 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 		switch {
 		case s == nil || s.person:
 			return count, budgets, warned
-		case s.loose() != now.loose():
+		case s.loose() != newest.loose():
 			if s.reopens() {
 				return count, budgets, warned
 			}
-		case s.batch == now.batch:
-		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result():
+		case s.batch == newest.batch:
+		case s.outcome().Outcome != newest.outcome().Outcome || s.result() != newest.result():
 			return count, budgets, warned
 		default:
 			count++
-			budgets = budgets || s.identity() != now.identity()
+			budgets = budgets || s.identity() != newest.identity()
 			warned = warned || s.warned
 		}
 	}
@@ -50,14 +50,14 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 // manyAttempts reports whether the newest call completes a loop of attempts.
 func manyAttempts(steps func(int) *step) bool {
 	count, budgets, warned := attempts(steps)
-	now := steps(0)
+	newest := steps(0)
 	switch {
 	case !budgets || warned:
 		return false
-	case now.outcome().Outcome == Error:
-		return count > minFailedAttempts || count == minFailedAttempts && !now.passes()
+	case newest.outcome().Outcome == Error:
+		return count > minFailedAttempts || count == minFailedAttempts && !newest.passes()
 	}
-	return now.outcome().Outcome == OK && !now.memo.call.mayChange && count >= minSuccessAttempts
+	return newest.outcome().Outcome == OK && !newest.memo.call.mayChange && count >= minSuccessAttempts
 }
 
 // looseKey returns the identity of a call without its budgets, 0 for a call without a budget.
@@ -130,9 +130,9 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	for i, w := range words {
 		flag, value, ok := strings.Cut(w, "=")
 		switch {
-		case ok && isBudget(value) && p.is("budget-option", flag):
+		case ok && isBudget(value) && p.inList("budget-option", flag):
 			words[i] = flag + "=0"
-		case i > 0 && isBudget(w) && p.is("budget-option", words[i-1]),
+		case i > 0 && isBudget(w) && p.inList("budget-option", words[i-1]),
 			strings.HasPrefix(w, "-") && isNumber(w[1:]):
 			words[i] = "0"
 		case isLineRange(strings.Trim(w, `'"`)):
@@ -171,20 +171,20 @@ const maxUndo = 32
 // turn, each version twice. An agent may undo a repair on purpose to see a test fail. So if the results of
 // a command between the edits differ, undoesAgain waits for one more round.
 func undoesAgain(steps func(int) *step) bool {
-	now := steps(0)
-	call := now.toolCall()
-	if call.kind != kindEdit || now.outcome().Outcome != OK {
+	newest := steps(0)
+	call := newest.toolCall()
+	if call.kind != kindEdit || newest.outcome().Outcome != OK {
 		return false
 	}
-	inverse := invertedKey(now.call.result.tool, now.call.result.args)
-	if inverse == now.identity() || call.path() == "" {
+	inverse := invertedKey(newest.call.result.tool, newest.call.result.args)
+	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
 	round := 4 // versions of the file in the first round of a loop
 	if inverse != 0 {
 		round = 3
 	}
-	versions := []uint64{now.identity()} // of the file, the newest first
+	versions := []uint64{newest.identity()} // of the file, the newest first
 	var checks checkedVersions
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
@@ -198,7 +198,7 @@ func undoesAgain(steps func(int) *step) bool {
 			continue
 		}
 		version := s.identity()
-		if s.memo.where != now.memo.where { // another file
+		if s.memo.where != newest.memo.where { // another file
 			continue
 		}
 		versions = append(versions, version)

@@ -142,7 +142,7 @@ func (c *toolCall) commandText() string {
 		}
 		parts = append(parts, e.text())
 	}
-	if len(parts) > 1 && c.phrases.is("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
+	if len(parts) > 1 && c.phrases.inList("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
 		return parts[len(parts)-1]
 	}
 	if strings.EqualFold(c.args.keys[0], "commands") {

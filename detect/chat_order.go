@@ -24,18 +24,18 @@ func (p *phrases) chatOrder(low string) string {
 // splitChat returns the text before a quoted conversation and the last paragraph after the
 // conversation. ok is true if the text quotes a conversation: in tags, or with lines of both speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
-	first, end, at := -1, 0, 0
+	first, end, offset := -1, 0, 0
 	tagged, asks, answers := false, false, false
 	for line := range strings.Lines(low) {
 		tag, asked, answered := p.quoteLine(line)
 		if tag || asked || answered {
 			if first < 0 {
-				first = at
+				first = offset
 			}
-			end = at + len(line)
+			end = offset + len(line)
 		}
 		tagged, asks, answers = tagged || tag, asks || asked, answers || answered
-		at += len(line)
+		offset += len(line)
 	}
 	if !tagged && !(asks && answers) {
 		return "", "", false
@@ -53,14 +53,14 @@ func (p *phrases) quoteLine(line string) (tag, asks, answers bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
 		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")
-		return closed && p.is("side-tag", name), false, false
+		return closed && p.inList("side-tag", name), false, false
 	}
 	if strings.HasPrefix(line, "role\"") { // a list of messages as JSON
 		return false, strings.Contains(line, `"user"`), strings.Contains(line, `"assistant"`)
 	}
 	speaker, _, ok := strings.Cut(cutText(line, 32), ":")
 	speaker = strings.TrimRight(speaker, " *_\"")
-	return false, ok && p.is("side-asks", speaker), ok && p.is("side-answers", speaker)
+	return false, ok && p.inList("side-asks", speaker), ok && p.inList("side-answers", speaker)
 }
 
 // firstInstruction returns the kind of housekeeping that the first instruction of a text asks for, "" for none.

@@ -156,7 +156,7 @@ func execJudgement(text string, call *toolCall) Judgement {
 // hides the exit code.
 func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.code == 1 && r.empty && call.phrases.is("program quiet", call.shell.last):
+	case r.code == 1 && r.empty && call.phrases.inList("program quiet", call.shell.last):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
@@ -213,7 +213,7 @@ func (p *phrases) isTimeOut(line string) bool {
 	for _, lead := range []string{"error>", "error: "} {
 		low = strings.TrimPrefix(low, lead)
 	}
-	return hasPrefixOf(low, p.lists["time-of"]) && hasWord(low, p.lists["time-up"]...)
+	return hasPrefixOf(low, p.lists["time-of"]) && containsAny(low, p.lists["time-up"]...)
 }
 
 // isTag reports whether a line is one tag: "</shell_metadata>".
@@ -260,7 +260,7 @@ func (p *phrases) readJudgement(text string) Judgement {
 func (p *phrases) editJudgement(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
-	if hasWord(low, p.lists["edited"]...) && !hasWord(low, p.lists["not-edited"]...) {
+	if containsAny(low, p.lists["edited"]...) && !containsAny(low, p.lists["not-edited"]...) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
 	rule, bad := p.statement(text)
@@ -273,7 +273,7 @@ func (p *phrases) editJudgement(text string) Judgement {
 	if hasPrefixOf(low, p.lists["edit-shown"]) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
-	if len(first) < 300 && hasWord(low, p.lists["edit-failed"]...) {
+	if len(first) < 300 && containsAny(low, p.lists["edit-failed"]...) {
 		return Judgement{Outcome: Error, Rule: "text:edit"}
 	}
 	return Judgement{Outcome: OK}

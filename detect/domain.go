@@ -20,11 +20,11 @@ func (c *toolCall) isContent(rule, text string) bool {
 	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
 		return hasPrefixOf(low, c.phrases.lists["word-class"])
 	}
-	if phrase(low, c.phrases.lists["about-call"]...) {
+	if hasPhrase(low, c.phrases.lists["about-call"]...) {
 		return false
 	}
 	return !slices.ContainsFunc(c.words, func(w string) bool {
-		return len(w) > 2 && phrase(low, w+" not found", "no "+w, w+" does not exist", "failed to "+w, "unable to "+w)
+		return len(w) > 2 && hasPhrase(low, w+" not found", "no "+w, w+" does not exist", "failed to "+w, "unable to "+w)
 	})
 }
 
@@ -46,21 +46,21 @@ func (c *toolCall) domainFails(text string) string {
 		sentence = low[:i]
 	}
 	switch {
-	case phrase(sentence, c.phrases.lists["service-fails"]...), hasWord(low, "try again later"):
+	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
 		return "service"
-	case startsWord(sentence, "no", "there is no") && c.has("get", "read", "show", "retrieve") && phrase(sentence, "with", "exists"):
+	case startsWord(sentence, "no", "there is no") && c.has("get", "read", "show", "retrieve") && hasPhrase(sentence, "with", "exists"):
 		return "no-such"
 	case !c.changesState():
 		return ""
 	}
 	clause := firstClause(sentence)
-	if phrase(clause, c.phrases.lists["no-complaint"]...) && !phrase(clause, "not", "no", "cannot", "failed") {
+	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
 		return ""
 	}
 	for _, word := range c.phrases.lists["action-fails"] {
 		// For a tool that rejects claims, "Claim rejected" is a success.
 		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		if !named && phrase(clause, word) {
+		if !named && hasPhrase(clause, word) {
 			return "not-done"
 		}
 	}
@@ -70,10 +70,10 @@ func (c *toolCall) domainFails(text string) string {
 // changesState reports whether a tool of a domain changes something: the first verb of the name decides.
 func (c *toolCall) changesState() bool {
 	for _, w := range c.words {
-		if c.phrases.is("verb looks", w) {
+		if c.phrases.inList("verb looks", w) {
 			return false
 		}
-		if c.phrases.is("verb changes", w) {
+		if c.phrases.inList("verb changes", w) {
 			return true
 		}
 	}
@@ -106,10 +106,10 @@ func withoutQuotes(low string) string {
 // endsInFailure returns the rule of a failure that follows a few lines of progress: "Uploading...",
 // "[2/3] Building", "40%".
 func (p *phrases) endsInFailure(text string) string {
-	const most = 12
+	const maxLines = 12
 	text = strings.TrimSpace(text)
 	i := strings.LastIndexByte(text, '\n')
-	if i < 0 || len(text) > 2000 || strings.Count(text, "\n") > most {
+	if i < 0 || len(text) > 2000 || strings.Count(text, "\n") > maxLines {
 		return ""
 	}
 	for line := range strings.SplitSeq(text[:i], "\n") {
@@ -127,7 +127,7 @@ func (p *phrases) endsInFailure(text string) string {
 // isProgress reports whether a line reports the progress of a task.
 func isProgress(t string) bool {
 	step, _, _ := strings.Cut(t, " ")
-	at, of, ok := strings.Cut(strings.Trim(step, "[]()"), "/")
+	done, total, ok := strings.Cut(strings.Trim(step, "[]()"), "/")
 	return strings.HasSuffix(t, "...") || strings.HasSuffix(t, "…") || strings.HasSuffix(t, "%") ||
-		ok && isNumber(at) && isNumber(of) || withoutSigns(t) != t
+		ok && isNumber(done) && isNumber(total) || withoutSigns(t) != t
 }

@@ -101,13 +101,13 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	}
 	_, streams := v.get("stdout", "stderr")
 	if _, output := v.get("output", "out"); streams || output && call.kind == kindExec && len(v.keys) <= 4 {
-		if up, _ := v.get("timed_out", "timedOut", "timeout"); up.kind == boolValue && up.yes {
+		if timedOut, _ := v.get("timed_out", "timedOut", "timeout"); timedOut.kind == boolValue && timedOut.yes {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
 		if killed, _ := v.get("killed"); killed.kind == boolValue && killed.yes {
 			return Judgement{Outcome: Error, Rule: "json:killed"}, true
 		}
-		if state, _ := v.get("status", "state"); call.phrases.is("timed-out", strings.ToLower(state.raw)) {
+		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
 		if !ok { // next to an output, code and status are the exit code
@@ -149,7 +149,7 @@ func (p *phrases) errorField(v lenientValue) string {
 		return "json:success"
 	}
 	e, _ := v.get(p.lists["key error"]...)
-	if !e.empty() && !p.is("no-error", strings.ToLower(e.raw)) {
+	if !e.empty() && !p.inList("no-error", strings.ToLower(e.raw)) {
 		return "json:error"
 	}
 	if e, _ := v.get(p.lists["key error-code"]...); e.num != 0 {
@@ -211,7 +211,7 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 func (p *phrases) unfinishedField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
-	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))
+	return task && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
 // onlyErrorMessage reports whether an answer consists of an error message: {"message":"Not Found"},

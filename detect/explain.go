@@ -43,18 +43,18 @@ const maxExplained = 300
 // evidence returns the first line for which same is true, or the first line of the text. same reports
 // whether the judgement of a line equals the judgement of the whole text.
 func evidence(text string, same func(line string) bool) (e Explanation) {
-	at, n, found := 0, 0, false
+	offset, n, found := 0, 0, false
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
 		n++
 		t := strings.TrimSpace(line)
 		if t != "" && (e.Line == 0 || !found && same(t)) {
 			found = e.Line > 0 || same(t)
-			e.Text, e.Line, e.Byte = cutRunes(t, maxExplained), n, at
+			e.Text, e.Line, e.Byte = cutRunes(t, maxExplained), n, offset
 		}
 		if found {
 			return e
 		}
-		at += len(line)
+		offset += len(line)
 	}
 	return e
 }

@@ -33,7 +33,7 @@ func (p *phrases) unframe(text string) shellResult {
 		r.readTail()
 	}
 	trimmed := strings.TrimSpace(r.body)
-	r.empty = trimmed == "" || p.is("empty", trimmed)
+	r.empty = trimmed == "" || p.inList("empty", trimmed)
 	return r
 }
 
@@ -142,7 +142,7 @@ func (r *shellResult) readCodeSentence(t string) bool {
 			return true
 		}
 	}
-	return hasWord(low, " by signal ") && r.set("137")
+	return containsAny(low, " by signal ") && r.set("137")
 }
 
 // readCodeLine reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
@@ -171,12 +171,12 @@ func (r *shellResult) readCodeLine(t string) bool {
 // isCodeLabel reports whether the letters before a number name an exit code. Scripts print "exit 1"
 // and go run prints "exit status 1": only between brackets do these forms belong to a harness.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
-	if p.is("code", key) || marked && p.is("code-marked", key) {
+	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
 	}
 	return slices.ContainsFunc(p.lists["code-of"], func(who string) bool {
 		rest, ok := strings.CutPrefix(key, strings.ReplaceAll(who, " ", ""))
-		return ok && p.is("code-behind", rest)
+		return ok && p.inList("code-behind", rest)
 	})
 }
 

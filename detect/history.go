@@ -24,8 +24,8 @@ type history struct {
 	recall   func(string) (wire.Call, bool)
 }
 
-// at returns the i-th step back; nil before the first step and at the end of the budget.
-func (h *history) at(i int) *step {
+// stepBack returns the i-th step back; nil before the first step and at the end of the budget.
+func (h *history) stepBack(i int) *step {
 	if h.visits--; h.visits < 0 {
 		return nil
 	}

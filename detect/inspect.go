@@ -172,22 +172,22 @@ func (t *transcript) user(i int) error {
 
 // explainLoop returns the first line of the repeated result, the call, and the item of the earlier result.
 func (t *transcript) explainLoop(l Loop) Explanation {
-	var now *step
+	var newest *step
 	for _, s := range slices.Backward(t.steps) {
 		switch {
 		case s.person:
-		case now == nil:
+		case newest == nil:
 			if s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args {
-				now = s
+				newest = s
 			}
-		case s.batch != now.batch && (sameCall(now, s) || now.loose() != 0 && s.loose() == now.loose()):
-			e := explainResult(now)
+		case s.batch != newest.batch && (sameCall(newest, s) || newest.loose() != 0 && s.loose() == newest.loose()):
+			e := explainResult(newest)
 			e.Before = &s.item
 			return e
 		}
 	}
-	if now == nil {
+	if newest == nil {
 		return Explanation{Args: cutRunes(l.Args, maxExplained)}
 	}
-	return explainResult(now)
+	return explainResult(newest)
 }

@@ -98,7 +98,7 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		at := fmt.Sprintf("kinds.tsv:%d", n)
+		place := fmt.Sprintf("kinds.tsv:%d", n)
 		f := strings.Split(line, "\t")
 		switch {
 		case len(f) == 4 && slices.Contains([]string{"kind", "also", "rest"}, f[0]):
@@ -106,13 +106,13 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), Kind(strings.TrimPrefix(f[2], "-")), f[3], f[0] == "also", f[0] == "rest"})
 			continue
 		case len(f) != 3 || slices.Contains(f, ""):
-			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", at)
+			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", place)
 		}
 		kind, ok := numbers[f[0]]
 		if !ok {
-			return nil, nil, fmt.Errorf("%s: the kind %s has no line", at, f[0])
+			return nil, nil, fmt.Errorf("%s: the kind %s has no line", place, f[0])
 		}
-		rows = append(rows, kindRow{kind, f[1], f[2], at})
+		rows = append(rows, kindRow{kind, f[1], f[2], place})
 	}
 	for _, k := range t.kinds {
 		if _, ok := numbers[string(k.Broader)]; k.Broader != "" && !ok {

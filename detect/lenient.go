@@ -8,8 +8,8 @@ import (
 )
 
 // Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of
-// both kinds. One tolerant reader takes all three and keeps little: strings are slices of the text,
-// and arrays keep their first elements.
+// both kinds. lenientParser reads all three: a string is a slice of the text, and only the first
+// maxElements elements of an array are read.
 const (
 	maxDepth    = 6       // deeper values are skipped
 	maxNesting  = 200     // a text with deeper nesting is not read, because the reader is recursive
@@ -94,10 +94,10 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 }
 
 type lenientParser struct {
-	s    string
-	i    int
-	drop int  // above 0: values are not kept
-	bad  bool // the text is not JSON; truncated JSON is not bad
+	s         string
+	i         int
+	skipDepth int  // above 0: values are not kept
+	bad       bool // the text is not JSON; truncated JSON is not bad
 
 	lossy bool // the value lacks a part of the text
 }
@@ -125,7 +125,7 @@ func (p *lenientParser) value(depth int) lenientValue {
 	case '"', '\'':
 		return lenientValue{kind: stringValue, raw: p.str()}
 	default:
-		return p.word()
+		return p.literal()
 	}
 }
 
@@ -147,18 +147,18 @@ func (p *lenientParser) object(depth int) lenientValue {
 			continue
 		case '"', '\'':
 		default:
-			p.bad = !p.cut()
+			p.bad = !p.atTruncation()
 			return v
 		}
 		key := p.str()
 		p.space()
 		if p.i < len(p.s) && p.s[p.i] != ':' {
-			p.bad = !p.cut()
+			p.bad = !p.atTruncation()
 			return v
 		}
 		p.i++
 		val := p.value(depth + 1)
-		if depth < maxDepth && p.drop == 0 {
+		if depth < maxDepth && p.skipDepth == 0 {
 			if v.keys == nil { // most arguments have no more keys
 				v.keys, v.vals = make([]string, 0, 2), make([]lenientValue, 0, 2)
 			}
@@ -188,12 +188,12 @@ func (p *lenientParser) array(depth int) lenientValue {
 			continue
 		}
 		if depth >= maxDepth || len(v.vals) >= maxElements {
-			p.drop, p.lossy = p.drop+1, true
+			p.skipDepth, p.lossy = p.skipDepth+1, true
 			p.value(depth + 1)
-			p.drop--
+			p.skipDepth--
 			continue
 		}
-		if val := p.value(depth + 1); p.drop == 0 {
+		if val := p.value(depth + 1); p.skipDepth == 0 {
 			v.vals = append(v.vals, val)
 		}
 	}
@@ -227,7 +227,7 @@ func (p *lenientParser) str() string {
 	return p.s[start:]
 }
 
-func (p *lenientParser) word() lenientValue {
+func (p *lenientParser) literal() lenientValue {
 	start := p.i
 	for p.i < len(p.s) && strings.IndexByte(",]})\n\t :", p.s[p.i]) < 0 {
 		p.i++
@@ -244,16 +244,16 @@ func (p *lenientParser) word() lenientValue {
 	if n, err := strconv.ParseFloat(w, 64); err == nil {
 		return lenientValue{kind: numberValue, num: n, raw: w}
 	}
-	p.bad = !p.cut()
+	p.bad = !p.atTruncation()
 	return lenientValue{}
 }
 
-// cut reports whether the reader is at a mark of truncation ("...", "[...]", "<truncated>"). The
+// atTruncation reports whether the reader is at a mark of truncation ("...", "[...]", "<truncated>"). The
 // values before the mark are good, and nothing after the mark is read.
-func (p *lenientParser) cut() bool {
+func (p *lenientParser) atTruncation() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
-	if hasWord(near, "...", "…", "truncated") || p.i >= len(p.s) {
+	if containsAny(near, "...", "…", "truncated") || p.i >= len(p.s) {
 		p.i, p.lossy = len(p.s), true
 		return true
 	}

@@ -68,7 +68,7 @@ func buildFailed(t string) string {
 			return "linter"
 		case strings.HasPrefix(t, "✖ ") && countsAny(t, " error"):
 			return "eslint"
-		case strings.HasPrefix(t, "webpack ") && hasWord(t, " compiled with ") && countsAny(t, " error"):
+		case strings.HasPrefix(t, "webpack ") && containsAny(t, " compiled with ") && countsAny(t, " error"):
 			return "build"
 		case strings.Contains(t, ": parser error : ") && fileBefore(t, ":") != "": // xmllint
 			return "command"
@@ -99,7 +99,7 @@ func toolFailed(t string) string {
 		t[0] == '!' && strings.Contains(t, "==> Fatal error occurred"),          // TeX
 		t[0] == '-' && strings.Contains(t, ": Plugin failed with status code "), // protoc
 		isDigit(t[0]) && strings.Contains(t, " FAILED -- saving rejects "),      // patch
-		strings.HasPrefix(t, "husky - ") && hasWord(t, "failed", "exited with code"):
+		strings.HasPrefix(t, "husky - ") && containsAny(t, "failed", "exited with code"):
 		return "command"
 	}
 	return ""
@@ -116,7 +116,7 @@ func (p *phrases) reportedErrorRule(t string) string {
 		return "exception"
 	case p.isShellError(t):
 		return "shell"
-	case p.line.command.match(t), hasWord(t, p.lists["command-anywhere"]...),
+	case p.line.command.match(t), containsAny(t, p.lists["command-anywhere"]...),
 		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
 		return "command"
 	case isDigit(t[0]) && strings.Contains(t, " ERROR 4"): // wget
@@ -160,7 +160,7 @@ func fileBefore(t, sign string) string {
 func failureCount(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
-		return countsAny(t, " failure") && hasWord(t, " example", " test")
+		return countsAny(t, " failure") && containsAny(t, " example", " test")
 	case strings.HasSuffix(t, " fail") || strings.HasSuffix(t, " issues:"):
 		return t[0] != '0' && strings.Count(t, " ") == 1
 	}
@@ -284,7 +284,7 @@ func (p *phrases) isShellError(t string) bool {
 			return true
 		}
 	}
-	return hasWord(low, p.lists["shell-anywhere"]...)
+	return containsAny(low, p.lists["shell-anywhere"]...)
 }
 
 // pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".

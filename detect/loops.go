@@ -28,22 +28,22 @@ const (
 // judgeStep decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
 // before the first step.
 func judgeStep(steps func(int) *step) (Loop, bool) {
-	now := steps(0)
-	if now == nil {
+	newest := steps(0)
+	if newest == nil {
 		return Loop{}, false
 	}
-	v := now.outcome()
-	if now.memo.call.repeats {
+	v := newest.outcome()
+	if newest.memo.call.repeats {
 		return Loop{}, false
 	}
-	count, warnings, since := streak(steps)
-	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.call.result.tool, Args: now.call.result.args}
+	count, warnings, sinceWarning := streak(steps)
+	loop := Loop{Index: newest.item, CallID: newest.callID, Tool: newest.call.result.tool, Args: newest.call.result.args}
 	switch {
-	case warnings > 1 || warnings == 1 && since < minAfterWarning:
+	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
 		return Loop{}, false
-	case v.Outcome == Error && count >= minFailed && (count > minFailed || !now.passes()):
+	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.passes()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (now.memo.silent && count >= minSilent || count >= minSuccess):
+	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && cycle(steps):
 		loop.Rule = "cycle"
@@ -62,34 +62,34 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 // since the newest warning. The count ends where the state may have changed: at a call with side
 // effects, at a wait, at a turn of a person, at another result of the same call. Two results with the
 // same exit code and different texts are not equal.
-func streak(steps func(int) *step) (count, warnings, since int) {
-	now, crossed := steps(0), false
-	count, since = 1, 1
+func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
+	newest, crossed := steps(0), false
+	count, sinceWarning = 1, 1
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
 		case s == nil:
-			return count, warnings, since
+			return count, warnings, sinceWarning
 		case s.person:
-			if !keepsStreak(now, s) {
-				return count, warnings, since
+			if !keepsStreak(newest, s) {
+				return count, warnings, sinceWarning
 			}
 			crossed = true
-		case !sameCall(now, s):
+		case !sameCall(newest, s):
 			if s.reopens() {
-				return count, warnings, since
+				return count, warnings, sinceWarning
 			}
-		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case s.outcome().Outcome != now.outcome().Outcome || s.result() != now.result(),
-			!sameCode(s.outcome().Code, now.outcome().Code):
-			return count, warnings, since
+		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
+		case s.outcome().Outcome != newest.outcome().Outcome || s.result() != newest.result(),
+			!sameCode(s.outcome().Code, newest.outcome().Code):
+			return count, warnings, sinceWarning
 		default:
 			count++
 			switch {
 			case s.warned && !crossed:
 				warnings++
 			case warnings == 0:
-				since++
+				sinceWarning++
 			}
 		}
 	}
@@ -122,9 +122,9 @@ func repeatsLast(steps func(int) *step, n, rounds int) bool {
 // failures. For a tool on the person's machine the streak ends, because the person may have repaired the
 // machine. Words that report a change end every streak. An API that refused a call by its rules refuses
 // the same call again.
-func keepsStreak(now, person *step) bool {
-	v := now.outcome()
-	return v.Outcome == Error && now.toolCall().kind == kindOther && !person.reportsChange() && !now.passes()
+func keepsStreak(newest, person *step) bool {
+	v := newest.outcome()
+	return v.Outcome == Error && newest.toolCall().kind == kindOther && !person.reportsChange() && !newest.passes()
 }
 
 // findLoops judges the first n of the steps, the oldest first, and returns at most maxLoops loops. A
@@ -133,7 +133,7 @@ func (h *history) findLoops(n int, hasEarlier func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
 	for i := n - 1; i >= 0 && len(loops) < maxLoops; i-- {
-		loop, ok := finder.judge(h.steps[i], hasEarlier, func(back int) *step { return h.at(i + back) })
+		loop, ok := finder.judge(h.steps[i], hasEarlier, func(back int) *step { return h.stepBack(i + back) })
 		if ok {
 			loops = append(loops, loop)
 		}

@@ -144,7 +144,7 @@ func (c *shellCommand) onlyOwnErrors(body string) bool {
 	if strings.Count(body, "\n") < 12 && (errs || c.calls(first) && c.phrases.isOwnError(first)) {
 		return true
 	}
-	filters := c.phrases.is("program filters", c.last)
+	filters := c.phrases.inList("program filters", c.last)
 	return all(body, func(t string) bool {
 		return c.phrases.isShellError(t) && c.calls(t) || !filters && c.phrases.line.command.match(t)
 	})
@@ -172,7 +172,7 @@ func (c *shellCommand) hasOwnError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
 	}
-	git := !c.phrases.is("program filters", c.last) &&
+	git := !c.phrases.inList("program filters", c.last) &&
 		slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
@@ -194,19 +194,19 @@ func (c *shellCommand) hasOwnError(body string) bool {
 func (p *phrases) isOwnError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
-	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.is("program shell", name) {
+	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.inList("program shell", name) {
 		return false // a shell writes its error on the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {
 		words[i] = strings.TrimRight(w, ":;,.!)")
 	}
-	if len(words) == 0 || p.is("own-note", words[0]) {
+	if len(words) == 0 || p.inList("own-note", words[0]) {
 		return false
 	}
 	for i, w := range words {
 		switch {
-		case p.is("own-failure", w),
+		case p.inList("own-failure", w),
 			w == "not" && name != "cp" && name != "mv", // "not replacing" follows an option
 			w == "no" && (name != "go" || i+1 < len(words) && words[i+1] == "such"):
 			return true
@@ -220,7 +220,7 @@ func (c *shellCommand) calls(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")
 	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")
-	if name == "(eval)" || c.phrases.is("program shell", name) {
+	if name == "(eval)" || c.phrases.inList("program shell", name) {
 		return true
 	}
 	return slices.ContainsFunc(c.parts, func(p shellPart) bool {

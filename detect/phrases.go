@@ -60,11 +60,11 @@ type linePhrases struct {
 	command, errorLine, shell, strong, weak prefixes
 }
 
-// is reports whether a word is in a list.
-func (p *phrases) is(list, word string) bool { return p.sets[list][word] }
+// inList reports whether a word is in a list.
+func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
 // isKey reports whether the name of an argument or a field is in a list of keys.
-func (p *phrases) isKey(list, key string) bool { return p.is("key "+list, strings.ToLower(key)) }
+func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
 // areKeys reports whether all names are in a list of keys.
 func (p *phrases) areKeys(list string, keys []string) bool {
@@ -81,8 +81,8 @@ func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], meaning{rule, phrase})
 }
 
-// of returns the phrases with the first byte of s.
-func (p *prefixes) of(s string) []meaning {
+// byFirstByte returns the phrases with the first byte of s.
+func (p *prefixes) byFirstByte(s string) []meaning {
 	if s == "" {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (p *prefixes) match(s string) bool { return p.rule(s) != "" }
 
 // rule returns the rule of the first phrase at the start of s, "" for none.
 func (p *prefixes) rule(s string) string {
-	for _, m := range p.of(s) {
+	for _, m := range p.byFirstByte(s) {
 		if strings.HasPrefix(s, m.text) {
 			return m.rule
 		}
@@ -130,19 +130,19 @@ func readList(file, text string) ([]listLine, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		at := fmt.Sprintf("%s:%d", file, n)
+		place := fmt.Sprintf("%s:%d", file, n)
 		fields := strings.Split(line, "\t")
 		if len(fields) != 4 || slices.Contains(fields, "") {
-			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", at)
+			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", place)
 		}
 		phrase := fields[2]
 		if phrase[0] == '"' {
 			var err error
 			if phrase, err = strconv.Unquote(phrase); err != nil {
-				return nil, fmt.Errorf("%s: the phrase: %w", at, err)
+				return nil, fmt.Errorf("%s: the phrase: %w", place, err)
 			}
 		}
-		out = append(out, listLine{fields[0], phrase, unescape.Replace(fields[3]), at})
+		out = append(out, listLine{fields[0], phrase, unescape.Replace(fields[3]), place})
 	}
 	return out, nil
 }

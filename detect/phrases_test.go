@@ -92,7 +92,7 @@ func hears(p *phrases, class, phrase, text string) string {
 		loose, _ := p.looseCommand(text)
 		return loose
 	case "agent":
-		return fmt.Sprint(p.is(class, text))
+		return fmt.Sprint(p.inList(class, text))
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return knows(p, class, phrase, text)
 	}

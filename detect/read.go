@@ -270,15 +270,15 @@ func (r *reading) fault(line int, which string, err error) {
 
 // listLines names lines with faults, the first of them by number.
 func listLines(lines []int) string {
-	const most = 100
+	const limit = 100
 	var b strings.Builder
-	for i := 0; i < len(lines) && i < most; i++ {
+	for i := 0; i < len(lines) && i < limit; i++ {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(strconv.Itoa(lines[i]))
 	}
-	if n := len(lines) - most; n > 0 {
+	if n := len(lines) - limit; n > 0 {
 		fmt.Fprintf(&b, " and %d more", n)
 	}
 	return "these lines cannot be read either: " + b.String()

@@ -90,7 +90,7 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 		}
 		prog, _ := x[0].(string)
 		option, _ := x[1].(string)
-		if line, ok := x[2].(string); ok && p.is("program shell", path.Base(prog)) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
+		if line, ok := x[2].(string); ok && p.inList("program shell", path.Base(prog)) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
 			return p.canonicalCommand(line, spell)
 		}
 	}
@@ -112,19 +112,19 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 
 // longest returns the three longest runs of plain letters and digits. Every JSON spelling of a text
 // holds these runs unchanged.
-func longest(have []string, s string) []string {
+func longest(runs []string, s string) []string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
 	}
 	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !plain(r) }) {
-		if len(word) < 3 || len(have) == 3 && len(word) <= len(have[2]) || slices.Contains(have, word) {
+		if len(word) < 3 || len(runs) == 3 && len(word) <= len(runs[2]) || slices.Contains(runs, word) {
 			continue
 		}
-		have = append(have, word)
-		slices.SortStableFunc(have, func(a, b string) int { return len(b) - len(a) })
-		have = have[:min(3, len(have))]
+		runs = append(runs, word)
+		slices.SortStableFunc(runs, func(a, b string) int { return len(b) - len(a) })
+		runs = runs[:min(3, len(runs))]
 	}
-	return have
+	return runs
 }
 
 // literals returns values that every spelling of the arguments holds literally, with any budget. A text without the
@@ -153,18 +153,18 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-func (v lenientValue) literals(have []string) []string {
+func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:
-		return longest(have, v.text())
+		return longest(runs, v.text())
 	case numberValue: // a number keeps its spelling
-		return longest(have, v.raw)
+		return longest(runs, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {
-		have = v.vals[i].literals(have)
+		runs = v.vals[i].literals(runs)
 	}
-	return have
+	return runs
 }
 
 // callKey returns the identity of a call: a hash of tool and arguments. Calls with the same canonical
@@ -217,7 +217,7 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 		}
 		return sum
 	case arrayValue:
-		if len(v.vals) == 3 && isShellKey(key) && c.phrases.is("program shell", path.Base(v.vals[0].text())) &&
+		if len(v.vals) == 3 && isShellKey(key) && c.phrases.inList("program shell", path.Base(v.vals[0].text())) &&
 			strings.HasPrefix(v.vals[1].text(), "-") && strings.HasSuffix(v.vals[1].text(), "c") {
 			return c.valueKey(key, v.vals[2])
 		}

@@ -50,7 +50,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		c.last = prog
 		switch command.After {
 		case "|":
-			c.masked = c.masked || p.is("program filters", prog)
+			c.masked = c.masked || p.inList("program filters", prog)
 		case "||", ";":
 			c.masked = c.masked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
@@ -69,7 +69,7 @@ func (p *phrases) program(words []string) (string, []string) {
 		w := words[0]
 		words = words[1:]
 		switch {
-		case p.is("program before", w):
+		case p.inList("program before", w):
 			for len(words) > 1 && strings.Contains(words[0], "=") { // env NAME=VALUE
 				words = words[1:]
 			}
@@ -99,7 +99,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	switch prog {
 	case "find":
 		return !hasAny(args, "-delete", "-exec", "-execdir", "-ok") ||
-			slices.ContainsFunc(args, func(a string) bool { return p.is("program finds", a) })
+			slices.ContainsFunc(args, func(a string) bool { return p.inList("program finds", a) })
 	case "xargs":
 		run := slices.IndexFunc(args, func(a string) bool {
 			return !strings.HasPrefix(a, "-") && p.isReadOnly(a, nil)
@@ -112,12 +112,12 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	case "gh": // the object comes first
 		args = args[min(1, len(args)):]
 	}
-	if p.is("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
-		len(args) == 1 && p.is("program tells", args[0]) {
+	if p.inList("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
+		len(args) == 1 && p.inList("program tells", args[0]) {
 		return true
 	}
 	for n := range min(3, len(args)+1) {
-		if p.is("program looks", strings.Join(append([]string{prog}, args[:n]...), " ")) {
+		if p.inList("program looks", strings.Join(append([]string{prog}, args[:n]...), " ")) {
 			return true
 		}
 	}

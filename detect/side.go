@@ -96,18 +96,18 @@ func (p *phrases) knownSide(user, system string) (string, bool) {
 
 // titleWords reports whether a text asks for a title.
 func (p *phrases) titleWords(low string) bool {
-	return hasWord(low, "title") && hasWord(low, p.lists["side-title"]...) &&
-		hasWord(low, p.lists["side-title-of"]...)
+	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
+		containsAny(low, p.lists["side-title-of"]...)
 }
 
 func (p *phrases) summaryWords(low string) bool {
-	return hasWord(low, p.lists["side-summary"]...)
+	return containsAny(low, p.lists["side-summary"]...)
 }
 
 // commitWords reports whether a system prompt asks for a commit message and nothing else. A person
 // who wants a commit message asks in a user message instead.
 func (p *phrases) commitWords(low string) bool {
-	return hasWord(low, p.lists["side-commit"]...) && hasWord(low, p.lists["side-commit-of"]...)
+	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
 // hasPrefixFold reports whether s begins with the ASCII text low, without regard to case. The first
@@ -148,5 +148,5 @@ func bothEnds(text string) string {
 // that a request without tools is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain) do
 // not count: an app on an SDK may be a plain chat.
 func WorksWithTools(product string) bool {
-	return wording().is("agent", strings.ToLower(product))
+	return wording().inList("agent", strings.ToLower(product))
 }

@@ -78,7 +78,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 			filters = 0
 		}
 		words := append([]string{p.programSpelling(name)}, args...)
-		words = slices.DeleteFunc(words, func(w string) bool { return p.is("program wordy", w) })
+		words = slices.DeleteFunc(words, func(w string) bool { return p.inList("program wordy", w) })
 		for i, w := range words {
 			if len(w) > 1 && !strings.Contains(w, "://") { // a folder
 				words[i] = strings.TrimSuffix(w, "/")
@@ -94,7 +94,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 
 // programSpelling returns the name of a program without the version of an interpreter: python3.12.
 func (p *phrases) programSpelling(name string) string {
-	if base := strings.TrimRight(name, "0123456789."); base != name && p.is("program interprets", base) {
+	if base := strings.TrimRight(name, "0123456789."); base != name && p.inList("program interprets", base) {
 		return base
 	}
 	return name

@@ -47,13 +47,13 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
 	}
-	for _, m := range p.message.errorEnds.of(low) {
+	for _, m := range p.message.errorEnds.byFirstByte(low) {
 		rest, ok := strings.CutPrefix(low, m.text)
 		if ok && (endsClause(rest) || short && !letterAt(rest, 0)) {
 			return true
 		}
 	}
-	for _, m := range p.message.errorAlone.of(low) {
+	for _, m := range p.message.errorAlone.byFirstByte(low) {
 		if rest, ok := strings.CutPrefix(low, m.text); ok && endsClause(rest) {
 			return true
 		}
@@ -84,7 +84,7 @@ func endsClause(rest string) bool { return rest == "" || strings.IndexByte(":.!(
 // startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
 // a verb in lower case. Titles have a capital ("Failed States").
 func (p *phrases) startsWithUnable(low, first string) bool {
-	for _, m := range p.message.unable.of(low) {
+	for _, m := range p.message.unable.byFirstByte(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
 			c := first[len(m.text)]
 			return c >= 'a' && c <= 'z' || c == '\'' || c == '"' || c == '`' || c == '['
@@ -117,7 +117,7 @@ func (p *phrases) endsWithMissing(low string) bool {
 // missingAt reports whether a text starts with a phrase for a missing object. A full stop at the
 // end of the phrase may be missing at the end of the text.
 func (p *phrases) missingAt(text string) bool {
-	return slices.ContainsFunc(p.message.missing.of(text), func(m meaning) bool {
+	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m meaning) bool {
 		return strings.HasPrefix(text, m.text) || text+"." == m.text
 	})
 }
@@ -146,7 +146,7 @@ func (p *phrases) httpLine(low string, short bool) bool {
 		}
 	}
 	return first && len(low) > 4 && len(low) < 60 && (low[3] == ' ' || low[3] == ':') &&
-		hasWord(low, p.lists["status-word"]...)
+		containsAny(low, p.lists["status-word"]...)
 }
 
 // failStatus reports whether a text begins with a number of three digits from 400 to 599.
@@ -159,13 +159,13 @@ func failStatus(s string) bool {
 // no other field, so weaker words suffice than in free text.
 func (p *phrases) isErrorMessage(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
-	if low == "" || hasWord(low, p.lists["no-complaint"]...) {
+	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
 		return false
 	}
 	if _, ok := p.statement(message); ok {
 		return true
 	}
-	return hasWord(low, p.lists["complaint"]...)
+	return containsAny(low, p.lists["complaint"]...)
 }
 
 // pageHead is the number of bytes of a page that are searched for the title and an error page of
@@ -185,7 +185,7 @@ func (p *phrases) errorTitle(head string) bool {
 	if len(low) >= 3 && failStatus(low) && len(low) < 60 {
 		return true
 	}
-	return hasPrefixOf(low, []string{"error 4", "error 5"}) || hasWord(low, p.lists["page-title"]...)
+	return hasPrefixOf(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
 // pageFails returns the rule of an error page. On a page, an error on a line of its own counts,
@@ -193,8 +193,8 @@ func (p *phrases) errorTitle(head string) bool {
 func (p *phrases) pageFails(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
-	case hasWord(head, "](chrome-error://", "(about:neterror"),
-		hasWord(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):
+	case containsAny(head, "](chrome-error://", "(about:neterror"),
+		containsAny(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):
 		return "unreachable", true
 	case p.errorTitle(head):
 		return "http", true

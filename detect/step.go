@@ -218,18 +218,18 @@ func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
 	return len(text) <= short && strings.Count(text, "\n") < lines &&
-		phrase(strings.ToLower(text), p.lists["unfinished"]...)
+		hasPhrase(strings.ToLower(text), p.lists["unfinished"]...)
 }
 
 // mentionsChange reports whether the person says that something changed, or asks for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
-	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
+	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
 // pressesKey reports whether a call presses a key or scrolls. A second equal call has a further effect.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
-	return c.nameMatches("key") || action.kind == stringValue && c.phrases.is("tool key", strings.ToLower(action.raw))
+	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
 
 // showsNoScreen reports whether a result only confirms a key press. A screen would show whether the key had
@@ -248,7 +248,7 @@ func (c *toolCall) mayChange() bool {
 		return true
 	case kindExec:
 		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
-			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.is("program sets", part.prog) })
+			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.inList("program sets", part.prog) })
 		}
 		if k := c.verifies(); k == "test" || k == "lint" {
 			return c.writesFixes()
@@ -262,8 +262,8 @@ func (c *toolCall) mayChange() bool {
 		// Tools that get, list or search change nothing; tools that update, book or send change state. A
 		// tool whose name has no such verb counts as read-only: if the call fails again in the same way,
 		// nothing has changed.
-		return len(c.words) > 0 && !c.phrases.is("verb looks", c.words[0]) &&
-			slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.is("verb changes", w) })
+		return len(c.words) > 0 && !c.phrases.inList("verb looks", c.words[0]) &&
+			slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.inList("verb changes", w) })
 	}
 	return false
 }

@@ -89,7 +89,7 @@ func cutText(s string, n int) string {
 	return s
 }
 
-func hasWord(s string, words ...string) bool {
+func containsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
@@ -100,8 +100,8 @@ func startsWord(s string, phrases ...string) bool {
 	})
 }
 
-// phrase reports whether one of the phrases is in s on word boundaries.
-func phrase(s string, phrases ...string) bool {
+// hasPhrase reports whether one of the phrases is in s on word boundaries.
+func hasPhrase(s string, phrases ...string) bool {
 	for _, p := range phrases {
 		for from := 0; ; {
 			i := strings.Index(s[from:], p)
@@ -196,12 +196,12 @@ func (s *personText) mayHold(p string) bool {
 	return true
 }
 
-// phrase reports whether one of the phrases is in the text on word boundaries.
-func (s *personText) phrase(phrases ...string) bool {
-	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && phrase(s.text, p) })
+// hasPhrase reports whether one of the phrases is in the text on word boundaries.
+func (s *personText) hasPhrase(phrases ...string) bool {
+	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && hasPhrase(s.text, p) })
 }
 
-// hasWord reports whether one of the words is in the text, also inside of a word.
-func (s *personText) hasWord(words ...string) bool {
+// containsAny reports whether one of the words is in the text, also inside of a word.
+func (s *personText) containsAny(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
 }

@@ -88,23 +88,23 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	}
 	opening, turn := p.opener(low), newPersonText(low)
 	switch {
-	case pasted && len(low) < 400 && !turn.hasWord("example", "add a test"):
+	case pasted && len(low) < 400 && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case turn.phrase(p.lists["disapproval"]...), turn.hasWord(p.lists["disapproval-anywhere"]...):
+	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
 	case asksQuestion(previous) && p.chooses(opening, turn):
 		return Neutral, "choice"
-	case turn.phrase(p.lists["new-goal"]...):
+	case turn.hasPhrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):
-		if turn.phrase(p.lists["thanks"]...) {
+		if turn.hasPhrase(p.lists["thanks"]...) {
 			return Thanks, "no-more"
 		}
 		return Neutral, "no-more"
 	case asksQuestion(previous) && startsWord(opening, p.lists["choice"]...):
 		return Neutral, "choice"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
-		if p.asksAnother(turn) || turn.phrase(p.lists["wish"]...) {
+		if p.asksAnother(turn) || turn.hasPhrase(p.lists["wish"]...) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
@@ -112,8 +112,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Correction, "dont"
 	case p.praises(turn) && !p.asksAnother(turn):
 		return Approval, "praise"
-	case turn.phrase(p.lists["thanks"]...), turn.hasWord(p.lists["thanks-anywhere"]...):
-		if turn.phrase(p.lists["contrast"]...) {
+	case turn.hasPhrase(p.lists["thanks"]...), turn.containsAny(p.lists["thanks-anywhere"]...):
+		if turn.hasPhrase(p.lists["contrast"]...) {
 			return Correction, "thanks-but"
 		}
 		if p.agrees(opening) && p.endsWithQuestion(previous) {
@@ -134,8 +134,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 
 // chooses reports whether a turn that answers a question states a wish or a fact, even if the turn begins
 // with "no". Words about the agent or about its answer are an opinion, not a choice.
-func (p *phrases) chooses(opening string, said *personText) bool {
-	if said.phrase(p.lists["about-answer"]...) {
+func (p *phrases) chooses(opening string, turn *personText) bool {
+	if turn.hasPhrase(p.lists["about-answer"]...) {
 		return false
 	}
 	rest := opening
@@ -152,7 +152,7 @@ func (p *phrases) declines(opening, previous string) bool {
 	rest = strings.Trim(rest, " .,!-")
 	switch {
 	case rest == "":
-		return phrase(strings.ToLower(tail(previous)), "anything else", "something else", "any other", "else")
+		return hasPhrase(strings.ToLower(tail(previous)), "anything else", "something else", "any other", "else")
 	case startsWord(rest, p.lists["no-more"]...):
 		return len(strings.Fields(rest)) < 16
 	}
@@ -166,27 +166,27 @@ func asksQuestion(previous string) bool { return strings.Contains(tail(previous)
 func tail(text string) string { return text[max(0, len(text)-200):] }
 
 // begins reports whether a turn begins with one of the phrases and with none of the exceptions.
-func begins(opening string, phrases, but []string) bool {
-	return startsWord(opening, phrases...) && !startsWord(opening, but...)
+func begins(opening string, phrases, exceptions []string) bool {
+	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
 }
 
 // asksAnother reports whether the person asks for another way.
-func (p *phrases) asksAnother(said *personText) bool {
-	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) ||
-		said.hasWord(p.lists["another-way-anywhere"]...)
+func (p *phrases) asksAnother(turn *personText) bool {
+	return turn.hasPhrase(p.lists["another-way"]...) || p.tweaks(turn) ||
+		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
 // tweaks reports whether the person asks for a little more or a little less.
-func (p *phrases) tweaks(said *personText) bool {
-	return said.phrase(p.lists["tweak"]...) && !strings.HasSuffix(said.text, "thanks")
+func (p *phrases) tweaks(turn *personText) bool {
+	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
 
 // praises reports whether the person approves of the work.
-func (p *phrases) praises(said *personText) bool {
-	if said.phrase(p.lists["praise"]...) {
-		return !said.hasWord(p.lists["no-praise"]...)
+func (p *phrases) praises(turn *personText) bool {
+	if turn.hasPhrase(p.lists["praise"]...) {
+		return !turn.containsAny(p.lists["no-praise"]...)
 	}
-	return said.hasWord(p.lists["praise-anywhere"]...)
+	return turn.containsAny(p.lists["praise-anywhere"]...)
 }
 
 // agrees reports whether the turn begins with a yes.
@@ -197,21 +197,21 @@ func (p *phrases) agrees(opening string) bool {
 
 // readApproval reads a turn that begins with a yes. "ok" is an approval only as the answer to a question, and
 // not before another order.
-func (p *phrases) readApproval(opening string, said *personText, previous string) (Feeling, string) {
+func (p *phrases) readApproval(opening string, turn *personText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
-	rest := len(strings.Fields(said.text))
+	rest := len(strings.Fields(turn.text))
 	switch {
-	case said.phrase(p.lists["contrast"]...) && p.asksAnother(said), p.tweaks(said):
+	case turn.hasPhrase(p.lists["contrast"]...) && p.asksAnother(turn), p.tweaks(turn):
 		return Correction, "yes-but"
 	case yes && (p.endsWithQuestion(previous) || rest <= 8):
 		return Approval, "yes"
-	case yes && rest <= 40 && !strings.HasSuffix(said.text, "?"):
+	case yes && rest <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
-	case strings.HasSuffix(said.text, "?"):
-	case rest <= 3, p.endsWithQuestion(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...):
+	case strings.HasSuffix(turn.text, "?"):
+	case rest <= 3, p.endsWithQuestion(previous) && rest <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
-	if p.asksAnother(said) {
+	if p.asksAnother(turn) {
 		return Correction, "another-way"
 	}
 	return Neutral, ""
@@ -264,5 +264,5 @@ func (p *phrases) opener(low string) string {
 
 func (p *phrases) endsWithQuestion(previous string) bool {
 	const end = 600 // bytes: a question is at the end
-	return phrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
+	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -45,7 +45,7 @@ func (c *toolCall) verifies() string {
 // verifies returns the first kind of run with one of the words in its list.
 func (p *phrases) verifies(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
-		if slices.ContainsFunc(words, func(w string) bool { return p.is(lists+" "+kind, w) }) {
+		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
 			return kind
 		}
 	}
@@ -58,15 +58,15 @@ func (p *phrases) verifier(prog string, args []string) string {
 		return kind
 	}
 	switch {
-	case p.is("program scripts", prog):
+	case p.inList("program scripts", prog):
 		return p.scriptVerifier(args)
-	case p.is("program goals", prog):
+	case p.inList("program goals", prog):
 		return p.goalVerifier(prog, args)
-	case p.is("program formats", prog):
-		if slices.ContainsFunc(args, func(a string) bool { return p.is("program only-checks", a) }) {
+	case p.inList("program formats", prog):
+		if slices.ContainsFunc(args, func(a string) bool { return p.inList("program only-checks", a) }) {
 			return "lint"
 		}
-	case p.is("program python", prog):
+	case p.inList("program python", prog):
 		return p.moduleVerifier(args)
 	}
 	return ""

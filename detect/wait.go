@@ -53,12 +53,12 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 		return false, true
 	case depth == 0 || len(args) == 0:
 		return false, false
-	case p.is("program shell", prog) && !strings.HasPrefix(args[0], "-"): // a script
+	case p.inList("program shell", prog) && !strings.HasPrefix(args[0], "-"): // a script
 		return p.waiting(args[0][strings.LastIndexByte(args[0], '/')+1:], args[1:], depth-1)
-	case p.is("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
+	case p.inList("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
 		inner := p.analyse(args[1], depth-1)
 		return inner.waits, inner.polls
-	case p.is("program scripts", prog), p.carriers.has(prog, args):
+	case p.inList("program scripts", prog), p.carriers.has(prog, args):
 		for i := range min(len(args), maxCarried) {
 			if i == len(args)-1 && strings.Contains(args[i], " ") { // ssh host "sleep 5; ls"
 				inner := p.analyse(args[i], depth-1)
@@ -66,7 +66,7 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 			}
 			name, rest := p.program(args[i:])
 			deeper := 0 // the loop itself tests the arguments of a nested carrier
-			if p.is("program shell", name) {
+			if p.inList("program shell", name) {
 				deeper = depth - 1
 			}
 			if waits, polls = p.waiting(name, rest, deeper); waits || polls {
@@ -79,29 +79,29 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 
 // sleepsInCode reports whether an interpreter runs a text that sleeps: python -c "time.sleep(5)".
 func (p *phrases) sleepsInCode(prog string, args []string) bool {
-	return p.is("program interprets", strings.TrimRight(prog, "0123456789.")) &&
+	return p.inList("program interprets", strings.TrimRight(prog, "0123456789.")) &&
 		slices.ContainsFunc(args, p.sleeps)
 }
 
 // sleeps reports whether the text of a program calls a function that sleeps.
 func (p *phrases) sleeps(code string) bool {
-	return hasWord(strings.ToLower(code), p.lists["sleeps"]...)
+	return containsAny(strings.ToLower(code), p.lists["sleeps"]...)
 }
 
 // asksHealth reports whether a command fetches the address of a health check: curl
 // localhost:3000/healthz.
 func (p *phrases) asksHealth(prog string, args []string) bool {
-	return p.is("program fetches", strings.ToLower(prog)) && slices.ContainsFunc(args, func(a string) bool {
+	return p.inList("program fetches", strings.ToLower(prog)) && slices.ContainsFunc(args, func(a string) bool {
 		a, _, _ = strings.Cut(a, "?")
 		_, last, ok := strings.Cut(strings.TrimRight(a, "/"), "/")
-		return ok && p.is("path health", strings.ToLower(last[strings.LastIndexByte(last, '/')+1:]))
+		return ok && p.inList("path health", strings.ToLower(last[strings.LastIndexByte(last, '/')+1:]))
 	})
 }
 
 // namesWait reports whether a tool of many actions gets the action to wait: {"action":"wait"}.
 func (c *toolCall) namesWait() bool {
 	action, _ := c.args.get("action", "type")
-	return action.kind == stringValue && c.phrases.is("tool wait", strings.ToLower(action.raw))
+	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
 }
 
 // isTransient reports whether a failure may pass without a change: a busy service, a time-out, a reset
@@ -112,7 +112,7 @@ func (p *phrases) isTransient(v Judgement, text string) bool {
 	}
 	_, picked := p.headline(text)
 	low := strings.ToLower(joinLines(dropRepeats(picked)))
-	return hasWord(low, p.lists["passing"]...) || p.namesPassingStatus(low)
+	return containsAny(low, p.lists["passing"]...) || p.namesPassingStatus(low)
 }
 
 // timeoutExit is the exit code of timeout(1) for a command whose time was up.
