@@ -21,7 +21,7 @@ import (
 type nearby struct{ bare }
 
 func (nearby) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
-	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of it occurs`}}, nil
+	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
 // worked is a store with sessions of two agents, with the lesson "read-the-log" and a refused
@@ -71,7 +71,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		"why a lesson was not injected": {
 			"",
 			[]string{sessions, ".list th.name a"},
-			`document.querySelector(".fates .not_matched").textContent.includes('only "database" of it occurs')`,
+			`document.querySelector(".fates .not_matched").textContent.includes('only "database" of the phrase occurs')`,
 		},
 		"compare two agents": {
 			"",

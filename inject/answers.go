@@ -13,7 +13,7 @@ func (w *work) answers() {
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
 		return
 	}
-	at, ok := w.top()
+	at, ok := w.answerSpot()
 	if !ok {
 		return
 	}
@@ -26,16 +26,16 @@ func (w *work) answers() {
 	}
 	w.rec.Mailbox.Answers, w.rec.Mailbox.Offered, w.rec.State.Dirty = nil, w.rec.Mailbox.Offered || advertise, true
 	w.plan.Answered = true
-	w.put(at, session.Block{Text: text})
+	w.addBlock(at, session.Block{Text: text})
 }
 
-// top returns the position at which an answer to commands is inserted.
-func (w *work) top() (spot, bool) {
-	if at, ok := w.newest(false); ok {
+// answerSpot returns the position at which an answer to commands is inserted.
+func (w *work) answerSpot() (spot, bool) {
+	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true
 	}
 	for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
-		if at, ok := w.firstResult(i); ok {
+		if at, ok := w.firstResultSpot(i); ok {
 			return at, true
 		}
 	}

@@ -46,6 +46,6 @@ func family(model string) string {
 
 // short limits the length of a counter's name.
 func short(s string) string {
-	const most = 48
-	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+	const limit = 48
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
 }

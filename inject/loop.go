@@ -57,8 +57,8 @@ func (w *work) findLoops() (fresh int64) {
 func (w *work) warn() {
 	for _, l := range w.found {
 		text := Warning(l.Loop)
-		if w.warns(tokens(len(text)), l.first) {
-			w.put(l.at, session.Block{Text: text, Loop: true})
+		if w.flipsWarning(tokens(len(text)), l.first) {
+			w.addBlock(l.at, session.Block{Text: text, Loop: true})
 		}
 	}
 }
@@ -87,20 +87,20 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	}
 	for _, r := range w.input.Request.Item(l.Index).Results {
 		if r.CallID == l.CallID {
-			at, ok = w.result(l.Index, r.Block, r.CallID)
+			at, ok = w.resultSpot(l.Index, r.Block, r.CallID)
 			return at, strings.Contains(r.Lead, "[LOOP DETECTED]"), ok
 		}
 	}
 	return spot{}, false, false
 }
 
-// warns reports the session's coin of the warning. The first loop flips the coin, which also holds for
+// flipsWarning reports the session's coin of the warning. The first loop flips the coin, which also holds for
 // the second warning of a loop.
-func (w *work) warns(size int, first bool) bool {
+func (w *work) flipsWarning(size int, first bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick
 	var ok bool
-	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
+	w.withCoins(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
 	if ok && (!first || w.input.Unit == nil) {
 		return pick.Injected
 	}

@@ -45,22 +45,22 @@ func (w *work) lessons() {
 		return
 	}
 	var all []found
-	var there map[string]bool
+	var inserted map[string]bool
 	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
 	hits = append(hits, w.meant(&q, hits, spots)...)
 	for i, h := range hits {
 		if i == 0 {
-			there = elsewhere(w.input.Request)
+			inserted = insertedElsewhere(w.input.Request)
 		}
-		if there[h.Lesson.Slug] {
+		if inserted[h.Lesson.Slug] {
 			continue
 		}
 		if h.Like != nil && !(w.in.cfg.Like && h.Lesson.Trigger.Like) {
 			continue
 		}
 		at, ok := spots[h.CallID]
-		if !ok || w.matched(&h) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
+		if !ok || w.wasMatched(&h) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
 			continue
 		}
 		shown := w.present(h.Lesson)
@@ -78,7 +78,7 @@ func (w *work) lessons() {
 		f := &all[i]
 		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, f.action.Slug)
 		w.plan.Matched = append(w.plan.Matched, f.action.Slug)
-		f.action.Size = f.line.whole()
+		f.action.Size = f.line.fullSize()
 		f.action.Tokens = tokens(f.action.Size)
 		actions = append(actions, f.action)
 	}
@@ -91,13 +91,13 @@ func (w *work) lessons() {
 const meaningSpot = "\x00meaning"
 
 // meant returns the lessons that match earlier words of the session by meaning, without the lessons that
-// matched in another way. Their block is
-// inserted before the user's words, or at the top of the first tool result.
+// matched in another way. Their block is inserted before the user's words, or at the top of the first
+// tool result.
 func (w *work) meant(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.Meaning) == 0 || q.Spent {
 		return nil
 	}
-	at, ok := w.top()
+	at, ok := w.answerSpot()
 	if !ok {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (w *work) meant(q *lesson.Query, matched []lesson.Hit, spots map[string]spo
 	return hits
 }
 
-// matched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness,
-// or was picked in the other way in another session of the run.
-func (w *work) matched(h *lesson.Hit) (yes bool) {
+// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by
+// likeness, or was picked in the other way in another session of the run.
+func (w *work) wasMatched(h *lesson.Hit) (was bool) {
 	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {
 		return true
@@ -121,12 +121,12 @@ func (w *work) matched(h *lesson.Hit) (yes bool) {
 	if h.Like != nil {
 		other = slug
 	}
-	w.drawn(func(u *session.Record) { _, yes = u.Assignment.Pick(other) })
-	return yes
+	w.withCoins(func(u *session.Record) { _, was = u.Assignment.Pick(other) })
+	return was
 }
 
-// elsewhere returns the lessons that another precept on the path has inserted into the request.
-func elsewhere(req *wire.Request) map[string]bool {
+// insertedElsewhere returns the lessons that another precept on the path has inserted into the request.
+func insertedElsewhere(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools, Now: w.input.Now,
 	}
 	spots := make(map[string]spot)
-	if at, ok := w.words(); ok {
+	if at, ok := w.wordsSpot(); ok {
 		spots[""] = at
 		for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
 			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.input.Request, i) {
@@ -187,7 +187,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		if v.Outcome != detect.Error {
 			continue
 		}
-		if at, ok := w.result(found.Item, r.Block, r.CallID); ok {
+		if at, ok := w.resultSpot(found.Item, r.Block, r.CallID); ok {
 			spots[r.CallID] = at
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: w.input.Results.Kinds(call, r)})
 		}
@@ -251,7 +251,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
 	var picks []trial.Pick
-	w.drawn(func(u *session.Record) {
+	w.withCoins(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
 			w.watch(u, picks, actions)
@@ -282,7 +282,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 		if !ok {
 			continue
 		}
-		w.rec.Lessons.BlockBytes += f.line.whole()
+		w.rec.Lessons.BlockBytes += f.line.fullSize()
 		if !charged[f.spot] {
 			charged[f.spot] = true
 			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frame()
@@ -303,7 +303,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 		if at.item == wire.System { // after the prompt, not before the user's words
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
-		w.put(at, session.Block{Slugs: slugs[at], Text: text})
+		w.addBlock(at, session.Block{Slugs: slugs[at], Text: text})
 	}
 }
 
@@ -318,7 +318,7 @@ func pickOf(picks []trial.Pick, slug string) (trial.Pick, bool) {
 // report records the state of each lesson that matched in this turn.
 func (w *work) report(all []found, picks []trial.Pick) {
 	control := false
-	w.drawn(func(u *session.Record) { control = u.Assignment.Control })
+	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })
 	for i := range all {
 		c := &all[i].action
 		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}

@@ -32,7 +32,7 @@ func (w *work) observe() {
 			recurred = w.recurred(watched, errors)
 		}
 	}
-	w.drawn(func(u *session.Record) {
+	w.withCoins(func(u *session.Record) {
 		seen.Turns = 1
 		u.Observe(seen)
 		for i := range u.Assignment.Picks {
@@ -46,7 +46,7 @@ func (w *work) observe() {
 
 // watched returns the slugs of the picks whose outcomes are measured.
 func (w *work) watched() (slugs []string) {
-	w.drawn(func(u *session.Record) {
+	w.withCoins(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; p.Watch.Outcomes != 0 {
 				slugs = append(slugs, p.Slug)
@@ -117,7 +117,7 @@ func (w *work) recurred(slugs []string, errors []lesson.ErrorText) (out []string
 
 // watcher returns the measurement of a pick from the outcomes of closed sessions.
 type watcher interface {
-	Watch(k trial.Arm, eps float64, of trial.OutcomeSet, from trial.Tally) trial.Watch
+	Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Tally) trial.Watch
 }
 
 // watch starts the measurement of new picks. The numbers of a measurement follow from closed sessions
@@ -141,15 +141,15 @@ func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Act
 // outcomes returns the outcomes that are measured for a lesson. A lesson about an error has a
 // recurrence.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
-	of := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
+	set := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoops {
-		of |= trial.SetOf(trial.Loops)
+		set |= trial.SetOf(trial.Loops)
 	}
 	if w.input.Book == nil {
-		return of
+		return set
 	}
 	if l, ok := w.input.Book.Get(trial.LessonSlug(slug)); ok && l.AboutError() {
-		of |= trial.SetOf(trial.Recurrence)
+		set |= trial.SetOf(trial.Recurrence)
 	}
-	return of
+	return set
 }

@@ -86,9 +86,9 @@ type Input struct {
 func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
 	w := work{in: in, rec: rec, input: t, plan: &p}
-	w.open()
+	w.freezeFacts()
 	w.observe()
-	if p.Skip = w.idle(); p.Skip != "" {
+	if p.Skip = w.idleReason(); p.Skip != "" {
 		if p.Kind == session.NewTurn {
 			rec.Mark(t.Request)
 		}
@@ -111,13 +111,13 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	return p
 }
 
-// idle returns the reason for inserting nothing at all, old or new. A session outside of the
+// idleReason returns the reason for inserting nothing at all, old or new. A session outside of the
 // experiment gets no new lessons, and keeps the blocks that are known.
-func (w *work) idle() string {
+func (w *work) idleReason() string {
 	switch {
 	case w.rec.State.Refused:
 		return SkipRefused
-	case w.bare() && !w.loses():
+	case w.bare() && !w.losesSection():
 		return SkipExcluded
 	case w.input.Claim.InjectOff:
 		return SkipOff
@@ -128,18 +128,18 @@ func (w *work) idle() string {
 // bare reports whether the session is excluded and has no blocks.
 func (w *work) bare() bool { return len(w.rec.Lessons.Blocks) == 0 && w.excluded() }
 
-// loses reports whether a coin of the unit cuts a section.
-func (w *work) loses() (yes bool) {
-	w.drawn(func(u *session.Record) {
+// losesSection reports whether a coin of the unit cuts a section.
+func (w *work) losesSection() (yes bool) {
+	w.withCoins(func(u *session.Record) {
 		yes = slices.ContainsFunc(u.Assignment.Picks, func(p trial.Pick) bool { return p.Arm.IsRule() && !p.Injected })
 	})
 	return yes
 }
 
-// open freezes the facts of a session before anything random; for a unit, the facts of its first
+// freezeFacts freezes the facts of a session before anything random; for a unit, the facts of its first
 // session.
-func (w *work) open() {
-	w.drawn(func(u *session.Record) {
+func (w *work) freezeFacts() {
+	w.withCoins(func(u *session.Record) {
 		first := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
 		if u != w.rec {
 			first = u.Assignment.Category == "" && !u.Assignment.Decided
@@ -153,8 +153,8 @@ func (w *work) open() {
 	})
 }
 
-// drawn calls use with the locked record of the session's coins.
-func (w *work) drawn(use func(u *session.Record)) {
+// withCoins calls use with the locked record of the session's coins.
+func (w *work) withCoins(use func(u *session.Record)) {
 	if w.input.Unit == nil || w.input.Unit == w.rec {
 		use(w.rec)
 		return
@@ -166,7 +166,7 @@ func (w *work) drawn(use func(u *session.Record)) {
 
 // excluded reports whether the session or its unit is outside of the experiment.
 func (w *work) excluded() (yes bool) {
-	w.drawn(func(u *session.Record) { yes = u.Assignment.Excluded })
+	w.withCoins(func(u *session.Record) { yes = u.Assignment.Excluded })
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
 }
 
@@ -198,8 +198,8 @@ type work struct {
 	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }
 
-// put inserts a block, now and from now on.
-func (w *work) put(at spot, b session.Block) {
+// addBlock inserts a block, now and from now on.
+func (w *work) addBlock(at spot, b session.Block) {
 	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.input.Request.Delta
 	w.rec.Lessons.Blocks = append(w.rec.Lessons.Blocks, b)
 	w.insert(at.item, at.block, &b)
@@ -222,12 +222,12 @@ func (w *work) finish() {
 	case w.bare():
 		w.plan.Skip = SkipExcluded
 	default:
-		w.drawn(func(u *session.Record) { w.plan.Skip = w.absence(u) })
+		w.withCoins(func(u *session.Record) { w.plan.Skip = w.skipReason(u) })
 	}
 }
 
-// absence returns the reason for a request without any block, of a session that draws through u.
-func (w *work) absence(u *session.Record) string {
+// skipReason returns the reason for a request without any block, of a session that draws through u.
+func (w *work) skipReason(u *session.Record) string {
 	a := &u.Assignment
 	if a.Control && a.Decided {
 		return SkipControl

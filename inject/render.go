@@ -31,8 +31,8 @@ type line struct {
 	cut     int // bytes of the advice that are shown
 }
 
-// whole returns the bytes of the lesson in a block.
-func (l *line) whole() int { return l.size(l.cut) }
+// fullSize returns the bytes of the lesson in a block.
+func (l *line) fullSize() int { return l.size(l.cut) }
 
 // frame returns the size of a block without lessons.
 func (s Style) frame() int {

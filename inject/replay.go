@@ -34,7 +34,7 @@ func (w *work) replay() {
 func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: t, plan: &p}
-	if p.Skip = w.idle(); p.Skip != "" {
+	if p.Skip = w.idleReason(); p.Skip != "" {
 		return p
 	}
 	w.sections()
@@ -95,7 +95,7 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 		moved := !w.rec.InPlace(req)
 		w.moved = &moved
 	}
-	at, ok := w.wordsOf(i)
+	at, ok := w.wordsSpotOf(i)
 	if *w.moved || !ok {
 		return 0, 0, false
 	}
@@ -125,28 +125,28 @@ func (w *work) reapply() {
 			again++
 		}
 	}
-	gone := func(slug string) bool { return !w.live[slug] }
+	isMissing := func(slug string) bool { return !w.live[slug] }
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !b.Gone || b.Moved || b.Loop || !slices.ContainsFunc(b.Slugs, gone) || again >= maxReapplied {
+		if !b.Gone || b.Moved || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReapplied {
 			continue
 		}
-		at, ok := w.words()
+		at, ok := w.wordsSpot()
 		if !ok {
 			return
 		}
 		b.Moved = true
-		w.put(at, session.Block{Text: b.Text, Slugs: b.Slugs, Again: true})
+		w.addBlock(at, session.Block{Text: b.Text, Slugs: b.Slugs, Again: true})
 		again++
 	}
 }
 
-// words returns the place for lessons that the user's words triggered.
-func (w *work) words() (spot, bool) { return w.newest(w.in.cfg.Placement == InSystem) }
+// wordsSpot returns the place for lessons that the user's words triggered.
+func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Placement == InSystem) }
 
-// newest returns the newest user message if the message is new and can hold a block, or the end of
-// the system prompt for that placement.
-func (w *work) newest(inSystem bool) (spot, bool) {
+// newestMessageSpot returns the newest user message if the message is new and can hold a block; with
+// inSystem, the end of the system prompt.
+func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	item := w.input.Request.LastUser()
 	if item < 0 || !w.rec.Fresh(w.input.Request, item) {
 		return spot{}, false
@@ -154,27 +154,27 @@ func (w *work) newest(inSystem bool) (spot, bool) {
 	if inSystem {
 		item = wire.System
 	}
-	return w.wordsOf(item)
+	return w.wordsSpotOf(item)
 }
 
-// wordsOf returns the position before the words of an item, or at the end of the system prompt.
-func (w *work) wordsOf(item int) (spot, bool) {
+// wordsSpotOf returns the position before the words of an item, or at the end of the system prompt.
+func (w *work) wordsSpotOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }
 
-// firstResult returns the top of an item's first new result that can hold a text.
-func (w *work) firstResult(item int) (spot, bool) {
+// firstResultSpot returns the top of an item's first new result that can hold a text.
+func (w *work) firstResultSpot(item int) (spot, bool) {
 	for _, r := range w.input.Request.Item(item).Results {
-		if at, ok := w.result(item, r.Block, r.CallID); ok {
+		if at, ok := w.resultSpot(item, r.Block, r.CallID); ok {
 			return at, true
 		}
 	}
 	return spot{}, false
 }
 
-// result returns the position at the top of a new tool result.
-func (w *work) result(item, block int, callID string) (spot, bool) {
+// resultSpot returns the position at the top of a new tool result.
+func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	if callID == "" || !w.rec.FreshResult(w.input.Request, item, callID) {
 		return spot{}, false
 	}

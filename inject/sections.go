@@ -11,12 +11,12 @@ import (
 	"precept/internal/wire"
 )
 
-// standing is a registered section in the head of the request.
-type standing struct {
+// headSection is a registered section in the head of the request.
+type headSection struct {
 	section *rules.Registered
 	lines   []string
 	passage int // index in the head
-	at      rules.Span
+	span    rules.Span
 	cut     bool // the coin of the unit cuts the section; false: the unit has no coin yet
 }
 
@@ -25,11 +25,11 @@ type standing struct {
 // the measurement; every later request repeats the decision. A section that the request does not contain
 // exactly once is left alone, and so is every section of a head above rules.MaxHead.
 func (w *work) sections() {
-	of := w.input.Rules
-	if of == nil || len(of.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.Uncut {
+	registry := w.input.Rules
+	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.Uncut {
 		return
 	}
-	found := w.relevant(of)
+	found := w.relevant(registry)
 	if len(found) == 0 {
 		return
 	}
@@ -42,28 +42,28 @@ func (w *work) sections() {
 		w.plan.Spent = true
 		return
 	}
-	there := found[:0]
+	located := found[:0]
 	for _, s := range found {
 		if s.locate(head) {
-			there = append(there, s)
+			located = append(located, s)
 		}
 	}
-	there = cuttable(there, head)
-	w.flipSections(there)
-	w.cut(there, head)
+	located = cuttable(located, head)
+	w.flipSections(located)
+	w.cut(located, head)
 }
 
 // relevant returns the sections that the request may lose: with a coin that cuts, or without a coin.
-func (w *work) relevant(of *rules.Registry) (found []standing) {
+func (w *work) relevant(registry *rules.Registry) (found []headSection) {
 	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.excluded()
-	w.drawn(func(u *session.Record) {
-		for i := range of.Sections {
-			s := &of.Sections[i]
+	w.withCoins(func(u *session.Record) {
+		for i := range registry.Sections {
+			s := &registry.Sections[i]
 			switch p, ok := u.Assignment.PickOf(s.Arm()); {
 			case ok && !p.Injected:
-				found = append(found, standing{section: s, lines: of.Lines(i), cut: true})
-			case !ok && draws && of.Measures(i, u.Identity.Started) && mayDraw(&u.Assignment):
-				found = append(found, standing{section: s, lines: of.Lines(i)})
+				found = append(found, headSection{section: s, lines: registry.Lines(i), cut: true})
+			case !ok && draws && registry.Measures(i, u.Identity.Started) && mayDraw(&u.Assignment):
+				found = append(found, headSection{section: s, lines: registry.Lines(i)})
 			}
 		}
 	})
@@ -75,24 +75,24 @@ func (w *work) relevant(of *rules.Registry) (found []standing) {
 func mayDraw(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
 
 // cuttable returns the sections that leave no part of a message empty, even if all of them are cut.
-func cuttable(found []standing, head []wire.Passage) []standing {
+func cuttable(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {
 		var all []rules.Span
 		for k := range found {
 			if found[k].passage == i {
-				all = append(all, found[k].at)
+				all = append(all, found[k].span)
 			}
 		}
 		empties[i] = len(all) > 0 && rules.Empties(head[i].Text, head[i].Joints, rules.Widen(head[i].Text, all))
 	}
-	return slices.DeleteFunc(found, func(s standing) bool { return empties[s.passage] })
+	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
 // locate finds the section in the head. locate reports whether the head contains the section exactly once.
 // The words of a user may quote a section, so a place in a user message is accepted only in the frame of a
 // rules file.
-func (s *standing) locate(head []wire.Passage) bool {
+func (s *headSection) locate(head []wire.Passage) bool {
 	n := 0
 	for i := range head {
 		places := rules.Locate(head[i].Text, s.lines, head[i].Joints...)
@@ -100,7 +100,7 @@ func (s *standing) locate(head []wire.Passage) bool {
 			places = rules.LocateFramed(head[i].Text, s.lines, head[i].Joints...)
 		}
 		for _, at := range places {
-			s.passage, s.at = i, at
+			s.passage, s.span = i, at
 			n++
 		}
 	}
@@ -108,7 +108,7 @@ func (s *standing) locate(head []wire.Passage) bool {
 }
 
 // flipSections flips the coins of the sections without one.
-func (w *work) flipSections(found []standing) {
+func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
 		if s := found[i].section; !found[i].cut {
@@ -121,7 +121,7 @@ func (w *work) flipSections(found []standing) {
 		return
 	}
 	var earlier []trial.Pick // coins that another session of the unit flipped since the check
-	w.drawn(func(u *session.Record) {
+	w.withCoins(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
 			a.Rules = true
@@ -167,13 +167,13 @@ func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
 
 // cut plans the deletions, with the headings that lose all their content. Nothing is cut from a passage
 // that the cuts would leave with an empty part.
-func (w *work) cut(found []standing, head []wire.Passage) {
+func (w *work) cut(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span
 		var slugs []string
 		for k := range found {
 			if s := &found[k]; s.cut && s.passage == i {
-				cuts, slugs = append(cuts, s.at), append(slugs, s.section.Slug())
+				cuts, slugs = append(cuts, s.span), append(slugs, s.section.Slug())
 			}
 		}
 		if len(cuts) == 0 {

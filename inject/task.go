@@ -30,7 +30,7 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 		return
 	}
 	if _, ok := spots[""]; !ok {
-		at, ok := w.anywhere()
+		at, ok := w.anySpot()
 		if !ok {
 			return
 		}
@@ -40,10 +40,10 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 }
 
 // wordless reports whether no person wrote the new words.
-func (w *work) wordless(words []string) bool { return !slices.ContainsFunc(words, personal) }
+func (w *work) wordless(words []string) bool { return !slices.ContainsFunc(words, isFromPerson) }
 
-// personal reports whether a person wrote the words.
-func personal(words string) bool {
+// isFromPerson reports whether a person wrote the words.
+func isFromPerson(words string) bool {
 	_, synthetic := detect.Synthetic(words)
 	return words != "" && !synthetic
 }
@@ -54,7 +54,7 @@ func (w *work) earlier() string {
 		if w.input.Request.Role(i) != wire.RoleUser {
 			continue
 		}
-		if words := w.input.Request.Item(i).Words; personal(words) {
+		if words := w.input.Request.Item(i).Words; isFromPerson(words) {
 			return words
 		}
 	}
@@ -64,15 +64,15 @@ func (w *work) earlier() string {
 // maxEarlier is the number of items before the new content that are searched for the task.
 const maxEarlier = 64
 
-// anywhere returns a place for words without a place: the top of a new result or, in a list with
+// anySpot returns a place for words without a place: the top of a new result or, in a list with
 // only a system prompt, the end of the prompt.
-func (w *work) anywhere() (spot, bool) {
+func (w *work) anySpot() (spot, bool) {
 	for i := w.input.Request.New(); i < w.input.Request.End(); i++ {
-		if at, ok := w.firstResult(i); ok {
+		if at, ok := w.firstResultSpot(i); ok {
 			return at, true
 		}
 		if it := w.input.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
-			if at, ok := w.wordsOf(i); ok {
+			if at, ok := w.wordsSpotOf(i); ok {
 				return at, true
 			}
 		}
@@ -82,7 +82,7 @@ func (w *work) anywhere() (spot, bool) {
 			return spot{}, false
 		}
 	}
-	return w.wordsOf(wire.System)
+	return w.wordsSpotOf(wire.System)
 }
 
 // readsSystem reports whether the operator wants the system prompts of the agent to be searched.

@@ -95,23 +95,23 @@ type Run struct {
 
 // tally counts sessions, and sums the rewards of rewarded sessions.
 type tally struct {
-	count, told int
-	rewards     float64
+	count, rewarded int
+	rewards         float64
 }
 
 func (t *tally) add(s *Session) {
 	t.count++
 	if s.Rewarded {
-		t.told++
+		t.rewarded++
 		t.rewards += s.Reward
 	}
 }
 
 func (t *tally) mean() *float64 {
-	if t.told == 0 {
+	if t.rewarded == 0 {
 		return nil
 	}
-	return new(t.rewards / float64(t.told))
+	return new(t.rewards / float64(t.rewarded))
 }
 
 // found holds the sessions of one kind, with the words found in them.
@@ -122,10 +122,10 @@ type found struct {
 }
 
 // add adds a session. New words are counted while there are fewer than most.
-func (f *found) add(s *Session, words map[string]bool, most int) {
+func (f *found) add(s *Session, words map[string]bool, limit int) {
 	f.sessions.add(s)
 	for w := range words {
-		if _, known := f.words[w]; known || len(f.words) < most {
+		if _, known := f.words[w]; known || len(f.words) < limit {
 			f.words[w]++
 		}
 	}
@@ -184,8 +184,8 @@ func (r *Run) Add(s *Session) {
 			}
 		}
 	}
-	r.missed(queries, fired, s)
-	r.resembled(queries, fired, s)
+	r.countNearMisses(queries, fired, s)
+	r.countResemblances(queries, fired, s)
 	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
 		all := r.seen[tenant]
 		all.add(s)
@@ -196,21 +196,21 @@ func (r *Run) Add(s *Session) {
 	}
 }
 
-// Of returns the result of one lesson.
-func (r *Run) Of(slug string) Result {
+// ResultOf returns the result of one lesson.
+func (r *Run) ResultOf(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
 		return Result{Slug: slug}
 	}
 	all := r.seen[c.lesson.Scope.Tenant]
-	rest := tally{told: all.told - c.fired.sessions.told, rewards: all.rewards - c.fired.sessions.rewards}
+	rest := tally{rewarded: all.rewarded - c.fired.sessions.rewarded, rewards: all.rewards - c.fired.sessions.rewards}
 	like := c.like
 	like.Captured, like.Examples = r.like.sessions, append([]LikeExample{}, like.Examples...)
 	out := Result{
 		Like: like,
 		Slug: slug, Sessions: all.count, Silent: []string{},
 		Fired: c.fired.sessions.count, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
-		Rewards: MeanRewards{c.fired.sessions.mean(), c.fired.sessions.told, rest.mean(), rest.told},
+		Rewards: MeanRewards{c.fired.sessions.mean(), c.fired.sessions.rewarded, rest.mean(), rest.rewarded},
 		Near:    Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
@@ -236,7 +236,7 @@ func byNumber(counts map[string]int) []Word {
 func (r *Run) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
-		out = append(out, r.Of(slug))
+		out = append(out, r.ResultOf(slug))
 	}
 	return out
 }
@@ -247,6 +247,6 @@ func (r *Run) Sessions() int { return r.seen[""].count }
 // Checks implements lesson.Checks.Backtest: the number of sessions in which a lesson matched, and
 // the number of sessions.
 func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {
-	o := r.Of(l.Slug)
+	o := r.ResultOf(l.Slug)
 	return o.Fired, o.Sessions
 }

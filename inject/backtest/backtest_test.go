@@ -34,17 +34,17 @@ func TestRun(t *testing.T) {
 		}
 		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Rewarded: i%2 == 0, Reward: reward})
 	}
-	r := run.Of("a-b")
+	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
 		t.Errorf(`got %+v, want Fired = 10, Sessions = 40, 10 entries in Examples, Words = []backtest.Word{{Word: "load more", Sessions: 10}} and Silent = []string{"never"}`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("got %+v, want *w.Fired = 1, ToldFired = 10, *w.Rest = 0.5 and ToldRest = 10", w)
 	}
-	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
+	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
 		t.Errorf("got %+v, want Fired = 5 and Sessions = 20", r)
 	}
-	if r := run.Of("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
+	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
 		t.Errorf("got %+v, want Fired = 0 and Worth.Fired nil", r)
 	}
 }
@@ -62,7 +62,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	} {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}})
 	}
-	r := run.Of("a-b")
+	r := run.ResultOf("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
 		t.Errorf(`got %+v, want Fired = 2, Near.Sessions = 4 and Near.Examples = []string{"1", "2", "3", "5"}`, r)
 	}
@@ -83,7 +83,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	for range 2 {
 		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
 	}
-	r = run.Of("a-b")
+	r = run.ResultOf("a-b")
 	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
 		t.Errorf("%d reasons in %d sessions", len(r.Near.Why), r.Near.Sessions)
 	}
@@ -132,7 +132,7 @@ func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 	for range 2000 {
 		run.Add(&s)
 	}
-	if r := run.Of("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
+	if r := run.ResultOf("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
 		t.Errorf("got %+v, want Fired = 2001 and 10 entries in Examples", r)
 	}
 }
@@ -153,7 +153,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		l := keyworded("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
-		if got := run.Of("a-b"); got.Fired != c.want || got.Sessions != 1 {
+		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
 			t.Errorf("%s: matched in %d of %d sessions, want %d", name, got.Fired, got.Sessions, c.want)
 		}
 	}
@@ -167,7 +167,7 @@ func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 		l.Form = form
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{said("chat", "It was killed at 120 seconds.")}})
-		if got := run.Of("a-b").Fired; got != want {
+		if got := run.ResultOf("a-b").Fired; got != want {
 			t.Errorf("%s: fires in %d sessions, want %d", form, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ func ExampleRun() {
 		message := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, words))
 		run.Add(&backtest.Session{Name: name, Exchanges: []sample.Exchange{{Dialect: "chat", New: []json.RawMessage{message}}}})
 	}
-	r := run.Of("verify-page-id")
+	r := run.ResultOf("verify-page-id")
 	fmt.Printf("would have fired in %d of %d sessions, by %v; never by %q\n", r.Fired, r.Sessions, r.Words, r.Silent)
 	// Output: would have fired in 2 of 3 sessions, by [{load more 2}]; never by ["next page"]
 }

@@ -26,25 +26,25 @@ type likeness struct {
 
 // Resemble counts matches by likeness as well, in the sessions that are added later. With too few
 // captured sessions there are no such matches.
-func (r *Run) Resemble(by Likeness) {
-	all := make([]*lesson.Lesson, 0, len(by.Others)+len(r.counts))
+func (r *Run) Resemble(config Likeness) {
+	all := make([]*lesson.Lesson, 0, len(config.Others)+len(r.counts))
 	for _, c := range r.counts {
 		all = append(all, stripped(c.lesson))
-		c.like.Injected = by.On && c.lesson.Trigger.Like
+		c.like.Injected = config.On && c.lesson.Trigger.Like
 	}
-	for _, l := range by.Others {
+	for _, l := range config.Others {
 		if r.counts[l.Slug] == nil && l.State.Fires() {
 			all = append(all, stripped(l))
 		}
 	}
-	r.like.sessions = by.Traffic.Sessions()
-	if by.Traffic.Enough() {
-		r.like.book = lesson.NewBook(all).WithLikeness(by.Traffic, by.Rate)
+	r.like.sessions = config.Traffic.Sessions()
+	if config.Traffic.Enough() {
+		r.like.book = lesson.NewBook(all).WithLikeness(config.Traffic, config.Rate)
 	}
 }
 
-// resembled counts a session for the lessons that match by likeness only.
-func (r *Run) resembled(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+// countResemblances counts a session for the lessons that match by likeness only.
+func (r *Run) countResemblances(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	if r.like.book == nil {
 		return
 	}

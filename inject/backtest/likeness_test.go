@@ -40,7 +40,7 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 }
 
 func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
-	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").Of("keep-old-endpoints")
+	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
 	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
 		t.Fatalf("got %+v, want one exact match and one match by likeness", r)
 	}
@@ -56,7 +56,7 @@ func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
-	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).Of("keep-old-endpoints"); r.Like.Sessions != 0 {
+	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
 		t.Errorf("the sentence resembles another lesson more, and counts: %+v", r.Like)
 	}
 }
@@ -65,7 +65,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 	for _, c := range []struct{ asks, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
 		l.Trigger.Like = c.asks
-		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).Of(l.Slug); r.Like.Injected != c.injected {
+		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
 			t.Errorf("asks %v, setting %v: injected is %v", c.asks, c.on, r.Like.Injected)
 		}
 	}
@@ -78,7 +78,7 @@ func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
 	traffic.Add(backtest.Queries(s.Exchanges))
 	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
-	if r := run.Of("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
+	if r := run.ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
 		t.Errorf("got %+v, want no match and one captured session", r.Like)
 	}
 }

@@ -21,7 +21,7 @@ func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Resu
 	for i, w := range words {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", w)}})
 	}
-	return run.Of(l.Slug)
+	return run.ResultOf(l.Slug)
 }
 
 // A captured session names only its agent: a target by role or skill is assumed to match, and one
@@ -90,7 +90,7 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 		for _, xs := range [][]sample.Exchange{{first, second}, {second, first}} {
 			run := backtest.New([]*lesson.Lesson{l}, nil)
 			run.Add(&backtest.Session{Tenant: "default", Exchanges: xs})
-			if r := run.Of("a-b"); r.Fired != want {
+			if r := run.ResultOf("a-b"); r.Fired != want {
 				t.Errorf("%s: matched in %d sessions", tool, r.Fired)
 			}
 		}
@@ -101,11 +101,11 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
-	if r := run.Of("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
+	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
 		t.Errorf("before there is a session: %+v", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
-	r := run.Of("a-b")
+	r := run.ResultOf("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
 		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = []string{"never said"}`, r, want)
 	}

@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// nearMost is the number of different reasons of near misses that are counted for a lesson.
-const nearMost = 20
+// maxNearReasons is the number of different reasons of near misses that are counted for a lesson.
+const maxNearReasons = 20
 
 // scattered is a keyword of several words. A text may hold all of them, and not as this phrase.
 type scattered struct {
@@ -28,9 +28,9 @@ func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	return out
 }
 
-// missed counts a near miss of a session for a lesson: a trigger is present and another condition
+// countNearMisses counts a near miss of a session for a lesson: a trigger is present and another condition
 // fails, or all words of a keyword are present without forming the phrase.
-func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	note := func(slug, why string) {
 		if near[slug] == nil {
@@ -54,7 +54,7 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, s
 	}
 	for slug, whys := range near {
 		if fired[slug] == nil {
-			r.counts[slug].near.add(s, whys, nearMost)
+			r.counts[slug].near.add(s, whys, maxNearReasons)
 		}
 	}
 }
@@ -67,9 +67,9 @@ func wordsOf(text string) []string {
 }
 
 // holdsAll reports whether among contains all words; both are sorted.
-func holdsAll(among, words []string) bool {
+func holdsAll(sorted, words []string) bool {
 	for _, w := range words {
-		if _, ok := slices.BinarySearch(among, w); !ok {
+		if _, ok := slices.BinarySearch(sorted, w); !ok {
 			return false
 		}
 	}

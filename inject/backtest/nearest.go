@@ -11,8 +11,8 @@ import (
 	"precept/internal/sample"
 )
 
-// nearestMost is the number of lessons that Nearest returns.
-const nearestMost = 12
+// maxNearest is the number of lessons that Nearest returns.
+const maxNearest = 12
 
 // nearestQueries is the number of the newest queries of a session that Nearest reads.
 const nearestQueries = 20
@@ -39,7 +39,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			found[slug] = &Miss{slug, why, score}
 		}
 	}
-	others := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
+	isForeign := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
 	queries := Queries(exchanges)
 	queries = queries[max(0, len(queries)-nearestQueries):]
 	var text strings.Builder
@@ -49,11 +49,11 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		tagger.Tag(q)
 		for _, e := range book.Explain(q) {
 			switch {
-			case others(e.Lesson):
+			case isForeign(e.Lesson):
 			case len(e.Not) > 0:
 				note(e.Lesson.Slug, e.Not[0], 2)
 			case e.Fires:
-				note(e.Lesson.Slug, "its trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
+				note(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
 			}
 		}
 		text.WriteString(strings.Join(q.Words, " ") + " ")
@@ -66,7 +66,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		if ctx.Err() != nil {
 			break
 		}
-		if !l.State.Fires() || others(l) {
+		if !l.State.Fires() || isForeign(l) {
 			continue
 		}
 		for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
@@ -80,26 +80,26 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		out = append(out, *m)
 	}
 	slices.SortFunc(out, func(x, y Miss) int { return cmp.Or(cmp.Compare(y.score, x.score), strings.Compare(x.Slug, y.Slug)) })
-	return out[:min(len(out), nearestMost)]
+	return out[:min(len(out), maxNearest)]
 }
 
 // sharedWords returns the share of the words of a phrase that a sorted list of words contains, with a
 // description.
 func sharedWords(phrase string, sorted []string) (why string, share float64) {
 	words := wordsOf(phrase)
-	var there []string
+	var present []string
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(sorted, w); ok {
-			there = append(there, w)
+			present = append(present, w)
 		}
 	}
-	return nearestPhrase(phrase, words, there), float64(len(there)) / float64(max(len(words), 1))
+	return nearestPhrase(phrase, words, present), float64(len(present)) / float64(max(len(words), 1))
 }
 
 // nearestPhrase says which words of a phrase are in the session.
-func nearestPhrase(phrase string, words, there []string) string {
-	if len(there) == len(words) {
+func nearestPhrase(phrase string, words, present []string) string {
+	if len(present) == len(words) {
 		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)
 	}
-	return fmt.Sprintf("nearest phrase %q: only %q of it occurs", phrase, strings.Join(there, " "))
+	return fmt.Sprintf("nearest phrase %q: only %q of the phrase occurs", phrase, strings.Join(present, " "))
 }

@@ -46,17 +46,17 @@ type Captured struct {
 
 // NearMisses returns the sentences that resemble a lesson in texts without its phrases, the most similar
 // first, each once. The book has the lesson and the thresholds of the captured sessions.
-func NearMisses(book *lesson.Book, one *lesson.Lesson, sessions []Captured) []lesson.Resemblance {
-	exact := lesson.NewBook([]*lesson.Lesson{stripped(one)})
+func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []Captured) []lesson.Resemblance {
+	exact := lesson.NewBook([]*lesson.Lesson{stripped(target)})
 	var out []lesson.Resemblance
 	seen := map[string]bool{}
 	for i := range sessions {
 		for j := range sessions[i].Queries {
 			q := &sessions[i].Queries[j]
-			if t := one.Scope.Tenant; t != "" && q.Tenant != t || len(exact.Match(q)) > 0 {
+			if t := target.Scope.Tenant; t != "" && q.Tenant != t || len(exact.Match(q)) > 0 {
 				continue
 			}
-			for _, r := range book.Likeness(q, one.Slug, nearShare) {
+			for _, r := range book.Likeness(q, target.Slug, nearShare) {
 				if !seen[r.Window] {
 					seen[r.Window] = true
 					out = append(out, r)
@@ -169,6 +169,6 @@ func excerpt(q *lesson.Query, phrase string) string {
 }
 
 // firstBytes returns at most the first most bytes of a text, without a cut character.
-func firstBytes(text string, most int) string {
-	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), most)], ""))
+func firstBytes(text string, limit int) string {
+	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

@@ -44,7 +44,7 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) 
 		return q, false
 	}
 	for _, words := range req.NewWords() {
-		q.Words = append(q.Words, ends(words))
+		q.Words = append(q.Words, bothEnds(words))
 	}
 	for _, found := range req.NewResults() {
 		r := found.Result
@@ -61,7 +61,7 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) 
 	return q, len(q.Words)+len(q.Errors) > 0
 }
 
-func ends(s string) string {
+func bothEnds(s string) string {
 	if len(s) <= maxWords {
 		return s
 	}

@@ -65,14 +65,14 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			c.Edits = []Edit{{Name: back, New: []byte(r.Lesson.Raw)}, {Name: name, Old: s.texts[name]}}
 			c.Log[0].From = old.State
 		}
-		c.Log = append(c.Log, s.superseded(r.Lesson, d.By)...)
+		c.Log = append(c.Log, s.supersedeEvents(r.Lesson, d.By)...)
 		return c, nil
 	})
 	return r, err
 }
 
-// superseded returns the events of the lessons that the activation of l supersedes.
-func (s *snapshot) superseded(l *lesson.Lesson, by string) []lesson.Event {
+// supersedeEvents returns the events of the lessons that the activation of l supersedes.
+func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	if !l.State.Fires() {
 		return nil
 	}
@@ -243,16 +243,16 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 // retire returns the change that moves the file of a lesson into the archive. The slug is the name in
 // the archive, so that no later lesson of another file name takes the place.
 func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
-	to := Archive + path.Join(path.Dir(name), l.Slug+".md")
-	if _, there := s.texts[to]; there {
-		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
+	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
+	if _, exists := s.texts[archiveName]; exists {
+		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", archiveName)
 	}
 	e.From, e.To = l.Former, l.State
 	if from, ok := s.book.StateAt(l.Slug, s.now); ok {
 		e.From = from
 	}
-	l.Path = s.where + "/" + to
-	return Change{Edits: []Edit{{Name: to, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
+	l.Path = s.placeName + "/" + archiveName
+	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
 // fromArchive returns an archived lesson, as a lesson of its former place, and the name in the archive.
@@ -262,7 +262,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 		if !archived || path.Base(name) != slug+".md" {
 			continue
 		}
-		l, err := lesson.Parse(s.where+"/"+back, text)
+		l, err := lesson.Parse(s.placeName+"/"+back, text)
 		if err != nil {
 			return nil, "", refusal(err)
 		}
@@ -275,7 +275,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 // file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		l, err := lesson.Parse(s.where+"/"+name, text)
+		l, err := lesson.Parse(s.placeName+"/"+name, text)
 		if err != nil {
 			return Change{}, refusal(err)
 		}

@@ -44,7 +44,7 @@ type Limits struct {
 	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0: no limit
 }
 
-func (l Limits) orUsual() Limits {
+func (l Limits) orDefaults() Limits {
 	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500), l.Tenant}
 }
 
@@ -65,21 +65,21 @@ type Bank struct {
 	queue   sync.Mutex // guards waiting; a leaf
 	waiting []*write   // writes that the next holder of mu commits in one step
 
-	mu    sync.Mutex    // serialises the commits of this process; guards texts and past
-	texts *lesson.Texts // active texts, parsed
-	past  *lesson.Texts // archived texts, parsed
+	mu            sync.Mutex    // serialises the commits of this process; guards texts and past
+	texts         *lesson.Texts // active texts, parsed
+	archivedTexts *lesson.Texts // archived texts, parsed
 }
 
 // New returns a bank without accessing its place.
 func New(o Options) *Bank {
-	o.Limits = o.Limits.orUsual()
+	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.Secrets
 	if o.Keys != nil {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
 		o: o, texts: lesson.NewTexts(o.Place.Name(), secrets...),
-		past: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
+		archivedTexts: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
 	}
 }
 
@@ -106,7 +106,7 @@ func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem
 	return book.Lessons(), problems, nil
 }
 
-// archived parses the archived texts of a bank. Hold mu.
+// archived parses the archived texts of a bank. The caller holds mu.
 func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem) {
 	old := map[string][]byte{}
 	for name, text := range texts {
@@ -114,7 +114,7 @@ func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem
 			old[name] = text
 		}
 	}
-	book, problems, _ := b.past.Load(old)
+	book, problems, _ := b.archivedTexts.Load(old)
 	return book, problems
 }
 
@@ -123,15 +123,15 @@ func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return 
 
 // snapshot is the bank as read for one commit, with the changes of earlier writes of the commit.
 type snapshot struct {
-	bank     *Bank
-	now      time.Time
-	where    string
-	texts    map[string][]byte // including archived texts
-	book     *lesson.Book
-	problems []lesson.Problem
-	version  string
-	left     *quota               // writes that programs have left; nil before the first use
-	numbers  map[lesson.Scope]int // highest number of a scope's lessons; nil before the first use
+	bank      *Bank
+	now       time.Time
+	placeName string
+	texts     map[string][]byte // including archived texts
+	book      *lesson.Book
+	problems  []lesson.Problem
+	version   string
+	remaining *quota               // writes that programs have left; nil before the first use
+	numbers   map[lesson.Scope]int // highest number of a scope's lessons; nil before the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
@@ -141,12 +141,12 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}
 	book, more, _ := b.texts.Load(r.Texts)
 	return &snapshot{
-		bank: b, now: b.o.Now().UTC(), where: b.o.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+		bank: b, now: b.o.Now().UTC(), placeName: b.o.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
 	}, nil
 }
 
 // name returns the file name of a lesson.
-func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.where+"/") }
+func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.placeName+"/") }
 
 // get returns a lesson and its name.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {

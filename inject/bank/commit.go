@@ -154,7 +154,7 @@ func (s *snapshot) follow(c Change) bool {
 		if whole = whole && e.New != nil && !strings.HasPrefix(e.Name, Archive); !whole {
 			continue
 		}
-		l, err := lesson.Parse(s.where+"/"+e.Name, e.New)
+		l, err := lesson.Parse(s.placeName+"/"+e.Name, e.New)
 		if err != nil {
 			whole = false
 			continue

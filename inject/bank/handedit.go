@@ -42,7 +42,7 @@ func (b *Bank) RecordEdits(
 	for _, h := range found[:min(len(found), maxHandEdits)] {
 		var text []byte
 		if h.action != actionRemove {
-			text = s.texts[strings.TrimPrefix(h.path, s.where+"/")] // empty for an unread file
+			text = s.texts[strings.TrimPrefix(h.path, s.placeName+"/")] // empty for an unread file
 		}
 		origins[h] = origin(ctx, h.path, text)
 	}
@@ -121,7 +121,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 			out = append(out, h)
 		}
 	}
-	if len(events) < newest/2 && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
+	if len(events) < recentEvents/2 && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
 		out = append(out, unlogged...)
 	}
 	if before != nil {

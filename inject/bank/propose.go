@@ -72,18 +72,18 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 		return c, r, nil //nolint:nilerr // the error of the proposal is in the result
 	}
 	r = b.admit(s, &p)
-	c.Log = []lesson.Event{s.proposed(&p, &r)}
+	c.Log = []lesson.Event{s.proposalEvent(&p, &r)}
 	if r.Err == nil {
-		q.holds(r.Lesson)
+		q.addLesson(r.Lesson)
 		c.Edits = []Edit{{Name: s.name(r.Lesson), New: []byte(r.Lesson.Raw)}}
 		s.add(r.Lesson)
 	}
 	return c, r, nil
 }
 
-// proposed returns the event of a proposal. The event of a refused proposal contains author and
+// proposalEvent returns the event of a proposal. The event of a refused proposal contains author and
 // reason only, because the text may be anything.
-func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
+func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
 		e.To = r.Lesson.State
@@ -101,9 +101,9 @@ func (s *snapshot) proposed(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highest returns the highest number of a scope's lessons, archived lessons included, so that a
+// highestNumber returns the highest number of a scope's lessons, archived lessons included, so that a
 // number never names two lessons.
-func (s *snapshot) highest(scope lesson.Scope) int {
+func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
 		archived, _ := s.bank.archived(s.texts)
@@ -147,7 +147,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 // draft returns the proposed lesson without claims that an author may not make.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
-		return nil, refuse(lesson.CodeInternal, "", "a proposal names its source, and its own agent where it is for that one")
+		return nil, refuse(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
 	}
 	in := p.Lesson
 	if p.Text != nil {
@@ -178,7 +178,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
 	if l.Number = 0; p.Scope.Agent != "" {
-		l.Number = s.highest(p.Scope) + 1
+		l.Number = s.highestNumber(p.Scope) + 1
 	}
 	if l.Slug == "" {
 		l.Slug = Slug(l.Title, p.Scope)
@@ -189,7 +189,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if s.isSlugUsed(l.Slug) {
 		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
 	}
-	l.Path = s.where + "/" + p.Source + "/" + l.Slug + ".md"
+	l.Path = s.placeName + "/" + p.Source + "/" + l.Slug + ".md"
 	if !IsName(s.name(l)) {
 		return nil, refuse(lesson.CodeInternal, "", "%q is not a source", p.Source)
 	}

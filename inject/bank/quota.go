@@ -14,20 +14,20 @@ type quota struct {
 	agents  map[lesson.Scope]int // number of writes within the last hour
 	tenants map[string]int
 	waiting map[string]int // lessons in the approval queue, by tenant
-	own     map[string]int // lessons, by tenant
+	lessons map[string]int // lessons, by tenant
 }
 
-// newest is the number of events of the audit log that are read. More writes within an hour exceed
+// recentEvents is the number of events of the audit log that are read. More writes within an hour exceed
 // every limit.
-const newest = 4000
+const recentEvents = 4000
 
 // quota counts the recent writes of programs in the audit log, which all replicas of a fleet share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
-	if s.left != nil {
-		return s.left, nil
+	if s.remaining != nil {
+		return s.remaining, nil
 	}
 	q := &quota{s.bank.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
-	events, err := s.bank.o.Place.Tail(ctx, newest)
+	events, err := s.bank.o.Place.Tail(ctx, recentEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 		q.count(lesson.Scope{Tenant: e.Tenant, Agent: e.Agent})
 	}
 	for _, l := range s.book.Lessons() {
-		q.holds(l)
+		q.addLesson(l)
 	}
-	s.left = q
+	s.remaining = q
 	return q, nil
 }
 
@@ -60,16 +60,16 @@ func (q *quota) spend(s lesson.Scope) error {
 	if q.agents[s] >= q.limits.AgentHour && s.Agent != "" || q.tenants[s.Tenant] >= q.limits.TenantHour || q.waiting[s.Tenant] >= q.limits.Waiting {
 		return ErrTooMany
 	}
-	if most := q.limits.Tenant; most > 0 && s.Tenant != "" && q.own[s.Tenant] >= most {
+	if limit := q.limits.Tenant; limit > 0 && s.Tenant != "" && q.lessons[s.Tenant] >= limit {
 		return ErrTenantLessons
 	}
 	q.count(s)
 	return nil
 }
 
-// holds counts a lesson of the bank, and a program's lesson that waits for a decision.
-func (q *quota) holds(l *lesson.Lesson) {
-	q.own[l.Scope.Tenant]++
+// addLesson counts a lesson of the bank, and a program's lesson that waits for a decision.
+func (q *quota) addLesson(l *lesson.Lesson) {
+	q.lessons[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {
 		q.waiting[l.Scope.Tenant]++
 	}

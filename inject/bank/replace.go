@@ -17,20 +17,20 @@ const maxLessons = 50_000
 // nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
-		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
+		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
 	}
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		var problems []lesson.Problem
-		next.book, problems, _ = lesson.NewTexts(s.where).Load(withArchive(texts, s.texts))
+		next.book, problems, _ = lesson.NewTexts(s.placeName).Load(withArchive(texts, s.texts))
 		if len(problems) > 0 {
-			return Change{}, &Refused{named(problems)}
+			return Change{}, &Refused{withPaths(problems)}
 		}
 		findings = b.checks(s).Book(next.book)
 		if faults := lesson.Refusal(findings); faults != nil {
 			return Change{}, &Refused{faults}
 		}
-		c := s.toward(&next, texts, by)
+		c := s.changeTo(&next, texts, by)
 		changed = c.Log
 		return c, nil
 	})
@@ -44,7 +44,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		next := *s
 		all := maps.Clone(s.texts)
 		maps.Copy(all, texts)
-		next.book, _, _ = lesson.NewTexts(s.where).Load(all)
+		next.book, _, _ = lesson.NewTexts(s.placeName).Load(all)
 		n = 0
 		for name := range texts {
 			if !IsName(name) {
@@ -54,7 +54,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 				n++
 			}
 		}
-		return s.toward(&next, all, by), nil
+		return s.changeTo(&next, all, by), nil
 	})
 	return n, err
 }
@@ -70,8 +70,8 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// named adds the file name to the faults of files.
-func named(problems []lesson.Problem) (out lesson.Faults) {
+// withPaths adds the file name to the faults of files.
+func withPaths(problems []lesson.Problem) (out lesson.Faults) {
 	for _, p := range problems {
 		for _, f := range p.Faults {
 			f.Message = p.Path + ": " + f.Message
@@ -81,10 +81,10 @@ func named(problems []lesson.Problem) (out lesson.Faults) {
 	return out
 }
 
-// toward returns the change from one snapshot to another.
-func (s *snapshot) toward(next *snapshot, texts map[string][]byte, by string) (c Change) {
+// changeTo returns the change from one snapshot to another.
+func (s *snapshot) changeTo(next *snapshot, texts map[string][]byte, by string) (c Change) {
 	for name, text := range texts {
-		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {
+		if old, exists := s.texts[name]; !exists || !bytes.Equal(old, text) {
 			c.Edits = append(c.Edits, Edit{Name: name, Old: old, New: text})
 		}
 	}

@@ -63,14 +63,14 @@ func (r *reading) cargoTest(i int, name string) {
 		}
 		if m := rustPanic.FindStringSubmatch(text); m != nil {
 			file = m[1]
-			var said []string
+			var messageLines []string
 			for _, below := range r.block(i + n + 2) {
 				if strings.HasPrefix(below, "note: ") || strings.HasPrefix(below, "stack backtrace:") {
 					break
 				}
-				said = append(said, below)
+				messageLines = append(messageLines, below)
 			}
-			message = strings.Join(said, " ")
+			message = strings.Join(messageLines, " ")
 			break
 		}
 	}

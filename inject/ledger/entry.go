@@ -122,7 +122,7 @@ func members(raw []byte) ([]member, error) {
 // number of characters.
 type field struct {
 	name, label string
-	most        int
+	maxChars    int
 	text        *string
 }
 
@@ -155,8 +155,8 @@ func (e *Entry) Validate() error {
 		switch n := utf8.RuneCountInString(*f.text); {
 		case line(*f.text) == "":
 			faults = append(faults, fmt.Errorf("%s is missing; every field of an entry is needed", f.name))
-		case n > f.most:
-			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.most))
+		case n > f.maxChars:
+			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.maxChars))
 		}
 	}
 	if e.Type != "" && !slices.Contains([]string{TypeLint, TypeTest, TypeAnalysis}, e.Type) {

@@ -110,8 +110,8 @@ func (r *reading) block(i int) []string {
 }
 
 // failedTest returns the failure of a test.
-func failedTest(tool, file, test, said string) Failure {
-	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, said)}
+func failedTest(tool, file, test, message string) Failure {
+	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, message)}
 }
 
 // titled returns the subject of a failure, followed by the message.
@@ -152,16 +152,16 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 // output are the error.
 func Unread(command []string, code int, text string) Failure {
 	lines := strings.Split(plain(text), "\n")
-	var said []string
+	var lastLines []string
 	size := 0
-	for i := len(lines) - 1; i >= 0 && size < MaxSummary && len(said) < 5; i-- {
+	for i := len(lines) - 1; i >= 0 && size < MaxSummary && len(lastLines) < 5; i-- {
 		if t := line(lines[i]); t != "" {
-			said, size = append([]string{t}, said...), size+len(t)
+			lastLines, size = append([]string{t}, lastLines...), size+len(t)
 		}
 	}
-	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: stable(strings.Join(said, " "))}
+	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: stable(strings.Join(lastLines, " "))}
 	if f.Error == "" {
-		f.Error = fmt.Sprintf("exit status %d without a word", code)
+		f.Error = fmt.Sprintf("exit status %d without output", code)
 	}
 	words := strings.ToLower(strings.Join(command, " "))
 	has := func(part string) bool { return strings.Contains(words, part) }

@@ -57,14 +57,14 @@ func (r *reading) gotest() {
 
 // goPackage is the state of reading the test run of a package.
 type goPackage struct {
-	r      *reading
-	test   string // test that writes the current lines
-	order  []string
-	failed map[string]int // line number by test
-	said   map[string]goMessage
-	panics string // panic that ended the process
-	stack  string // first file of the project in the stack of the panic
-	last   string // last line with a text
+	r        *reading
+	test     string // test that writes the current lines
+	order    []string
+	failed   map[string]int // line number by test
+	messages map[string]goMessage
+	panics   string // panic that ended the process
+	stack    string // first file of the project in the stack of the panic
+	last     string // last line with a text
 }
 
 // wordless is the error of a test that printed no message.
@@ -75,7 +75,7 @@ const wordless = "the test failed without a message"
 type goMessage struct{ file, text string }
 
 func (r *reading) goPackage() *goPackage {
-	return &goPackage{r: r, failed: map[string]int{}, said: map[string]goMessage{}}
+	return &goPackage{r: r, failed: map[string]int{}, messages: map[string]goMessage{}}
 }
 
 func (p *goPackage) line(at int, text string) {
@@ -103,8 +103,8 @@ func (p *goPackage) line(at int, text string) {
 			p.stack = s[1]
 		}
 	case m != nil:
-		if _, more := p.said[p.test]; !more { // later messages follow from the first one
-			p.said[p.test] = goMessage{m[1], m[2]}
+		if _, more := p.messages[p.test]; !more { // later messages follow from the first one
+			p.messages[p.test] = goMessage{m[1], m[2]}
 		}
 	default:
 		p.below(strings.TrimSpace(text))
@@ -117,7 +117,7 @@ func (p *goPackage) line(at int, text string) {
 // below reads a message that begins on the line below the place, the form of assertion libraries:
 // "Error: Not equal:", followed by expected and actual value.
 func (p *goPackage) below(text string) {
-	output, ok := p.said[p.test]
+	output, ok := p.messages[p.test]
 	switch {
 	case !ok || text == "" || strings.HasPrefix(text, "Error Trace:"):
 		return
@@ -126,7 +126,7 @@ func (p *goPackage) below(text string) {
 	case strings.HasSuffix(output.text, ":"), strings.HasPrefix(text, "actual") && strings.HasPrefix(output.text, "Not equal:"):
 		output.text += " " + text
 	}
-	p.said[p.test] = output
+	p.messages[p.test] = output
 }
 
 // end adds the failures of a package and resets the state.
@@ -136,7 +136,7 @@ func (p *goPackage) end(at int, name, outcome string) {
 		if p.hasFailedPart(test) {
 			continue
 		}
-		output := p.said[test]
+		output := p.messages[test]
 		switch {
 		case output.text != "":
 			output.file = path.Join(dir, output.file)

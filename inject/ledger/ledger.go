@@ -101,12 +101,12 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 		return err
 	}
 	s, eol, at := find(text), lineEnd(text), l.Now()
-	there := text[s.start:s.end]
+	current := text[s.start:s.end]
 	var bullets strings.Builder
 	for i := range results {
 		e := &results[i].Entry
 		results[i].Status = Duplicate
-		if has(there, e) || strings.Contains(bullets.String(), e.key(eol)) {
+		if has(current, e) || strings.Contains(bullets.String(), e.key(eol)) {
 			continue
 		}
 		results[i].Status = Recorded
@@ -119,27 +119,27 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	return replace(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// has reports whether a section has an entry, with either kind of line end.
-func has(there []byte, e *Entry) bool {
-	return bytes.Contains(there, []byte(e.key("\n"))) || bytes.Contains(there, []byte(e.key("\r\n")))
+// has reports whether the text of a section has an entry, with either kind of line end.
+func has(sectionText []byte, e *Entry) bool {
+	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
 
 // target follows links to the file to write. The file may be absent.
 func target(path string) (string, error) {
-	to, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		return to, nil
+		return resolved, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("follow %s: %w", path, err)
 	}
-	if to, err = os.Readlink(path); err != nil {
+	if resolved, err = os.Readlink(path); err != nil {
 		return path, nil //nolint:nilerr // nothing is there
 	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(path), to)
+	if !filepath.IsAbs(resolved) {
+		resolved = filepath.Join(filepath.Dir(path), resolved)
 	}
-	return target(to)
+	return target(resolved)
 }
 
 // replace writes a file in one step and keeps the mode. A reader sees the old or the new bytes,

@@ -48,7 +48,7 @@ func (r *reading) pytest() {
 				break
 			}
 		}
-		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], "it cannot be collected")))
+		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], "the test cannot be collected")))
 	}
 	if found {
 		return

@@ -72,7 +72,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"cargo test | test | . | a: the test failed without a message\ncargo test | test | src/cart.rs | b: no",
 		},
 		{"pytest's summary", "FAILED tests/test_cart.py::test_total - assert 3 == 4\n", "pytest | test | tests/test_cart.py | test_total: assert 3 == 4"},
-		{"a summary without a message", "ERROR tests/test_cart.py\n", "pytest | test | tests/test_cart.py | it cannot be collected"},
+		{"a summary without a message", "ERROR tests/test_cart.py\n", "pytest | test | tests/test_cart.py | the test cannot be collected"},
 		{
 			"a section and its summary", "____ test_total ____\n\nE   assert 3 == 4\nE   more\n\ntests/test_cart.py:9: AssertionError\n==== short test summary info ====\n" +
 				"FAILED tests/test_cart.py::test_total - assert 3...\n",

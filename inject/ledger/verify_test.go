@@ -102,7 +102,7 @@ func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 		{"make BUILD", "x\n", ledger.TypeAnalysis, "x"},
 		{"npx tsc", "x\n", ledger.TypeAnalysis, "x"},
 		{"./smoke.sh", "\x1b[31mno answer\x1b[0m at 0xc000012345\n", ledger.TypeTest, "no answer at 0x..."},
-		{"./smoke.sh", "\n \n", ledger.TypeTest, "exit status 3 without a word"},
+		{"./smoke.sh", "\n \n", ledger.TypeTest, "exit status 3 without output"},
 		{"./smoke.sh", "first\n" + strings.Repeat("x", ledger.MaxSummary) + "\n", ledger.TypeTest, strings.Repeat("x", ledger.MaxSummary)},
 	} {
 		got := ledger.Unread(strings.Fields(c.command), 3, c.text)

@@ -116,13 +116,13 @@ func wordEnds(text []byte, at int) bool {
 
 // koreanEnding reports whether a run of syllables follows a noun: at most the given number of
 // particles and endings, the last of which may be a verb that makes a verb of the noun ("배포했어요").
-func koreanEnding(s string, most int) bool {
+func koreanEnding(s string, particles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true
 	}
-	return most > 0 && slices.ContainsFunc(koreanParticles(), func(p string) bool {
+	return particles > 0 && slices.ContainsFunc(koreanParticles(), func(p string) bool {
 		rest, ok := strings.CutPrefix(s, p)
-		return ok && koreanEnding(rest, most-1)
+		return ok && koreanEnding(rest, particles-1)
 	})
 }
 

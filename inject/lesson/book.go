@@ -15,11 +15,11 @@ import (
 
 // Book is the immutable set of lessons in effect. A reload replaces the whole book.
 type Book struct {
-	lessons  []*Lesson
-	bySlug   map[string]*Lesson
-	above    map[string][]*Lesson // lessons that supersede a slug, directly or through others
-	hash     func() string        // computed at the first use
-	archived map[string]bool      // slugs of archived lessons, which other lessons may refer to
+	lessons     []*Lesson
+	bySlug      map[string]*Lesson
+	superseders map[string][]*Lesson // lessons that supersede a slug, directly or through others
+	hash        func() string        // computed at the first use
+	archived    map[string]bool      // slugs of archived lessons, which other lessons may refer to
 
 	compiled []compiled // active lessons, by slug
 	tags     map[string][]int32
@@ -34,8 +34,8 @@ type Book struct {
 
 // compiled is the matcher's form of a lesson.
 type compiled struct {
-	lesson *Lesson
-	above  []*Lesson
+	lesson      *Lesson
+	superseders []*Lesson
 }
 
 // ownedPhrase is a phrase with its lessons.
@@ -94,7 +94,7 @@ func newBook(lessons []*Lesson) *Book {
 		b.bySlug[l.Slug] = l
 		b.lessons = append(b.lessons, l)
 	}
-	b.above = supersession(b.lessons, b.bySlug)
+	b.superseders = supersession(b.lessons, b.bySlug)
 	b.hash = sync.OnceValue(func() string { return hashBook(b.lessons) })
 	b.overlaps = sync.OnceValue(func() overlaps { return newOverlaps(b.lessons) })
 	return b
@@ -109,7 +109,7 @@ func (b *Book) compile() {
 			continue
 		}
 		u := int32(len(b.compiled)) //nolint:gosec // a lesson count
-		b.compiled = append(b.compiled, compiled{lesson: l, above: b.above[l.Slug]})
+		b.compiled = append(b.compiled, compiled{lesson: l, superseders: b.superseders[l.Slug]})
 		for _, tag := range l.Trigger.Tags {
 			key := tagKey(tag)
 			b.tags[key] = append(b.tags[key], u)
@@ -117,10 +117,10 @@ func (b *Book) compile() {
 		for _, kind := range l.Trigger.ErrorKinds {
 			b.kinds[kind] = append(b.kinds[kind], u)
 		}
-		b.own(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
-		b.own(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})
-		b.own(numbers, l.Form, l.Trigger.ErrorPatterns, owner{u, roleError})
-		b.own(numbers, l.Form, l.Trigger.NotKeywords, owner{u, roleVeto})
+		b.addPhrases(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, owner{u, roleError})
+		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, owner{u, roleVeto})
 	}
 	words := make([]word, len(b.phrases))
 	for i := range b.phrases {
@@ -132,8 +132,8 @@ func (b *Book) compile() {
 	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), foundIn: make([]int32, len(b.phrases))} }}
 }
 
-// own records the owner of the phrases.
-func (b *Book) own(numbers map[string]int, form Form, phrases []string, o owner) {
+// addPhrases records the owner of the phrases.
+func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o owner) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
 		if !p.fires() {
@@ -187,7 +187,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 		return l.State, true
 	case l.ExpiredAt(now):
 		return Expired, true
-	case inForce(b.above[slug], now):
+	case inForce(b.superseders[slug], now):
 		return Superseded, true
 	default:
 		return l.State, true
@@ -196,7 +196,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 
 // Heirs returns the active lessons that supersede the slug, directly or through others, by slug.
 func (b *Book) Heirs(slug string, now time.Time) []*Lesson {
-	return slices.DeleteFunc(slices.Clone(b.above[slug]), func(l *Lesson) bool { return !l.InForce(now) })
+	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.InForce(now) })
 }
 
 func inForce(lessons []*Lesson, now time.Time) bool {

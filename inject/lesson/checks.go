@@ -80,7 +80,7 @@ func (c Checks) Book(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
 	for _, l := range b.lessons {
-		out = append(out, c.alone(l, b)...)
+		out = append(out, c.checkAlone(l, b)...)
 		for _, other := range idx.opposed(l) {
 			if l.Slug < other.Slug { // each pair once
 				out = append(out, contradiction(l, other))
@@ -92,7 +92,7 @@ func (c Checks) Book(b *Book) []Finding {
 
 // Lesson checks a lesson that is to join a book, or to replace the lesson with its path.
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
-	out := c.alone(l, b)
+	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
 		out = append(out, finding(l, Error, CodeCollision, "slug",
 			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
@@ -125,15 +125,15 @@ func finding(l *Lesson, s Severity, code Code, field, format string, args ...any
 	}
 }
 
-// soft returns the severity of an act that is permitted to people only.
-func soft(l *Lesson) Severity {
+// severityFor returns the severity of an act that is permitted to people only.
+func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
 	}
 	return Error
 }
 
-func (c Checks) alone(l *Lesson, b *Book) []Finding {
+func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unread(l), broad(l)...)
 	out = append(out, unknownKinds(l)...)
 	out = append(out, c.backtest(l)...)
@@ -154,7 +154,7 @@ func (c Checks) alone(l *Lesson, b *Book) []Finding {
 // reason.
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
-		return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
+		return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
 			"there is no tag, no keyword, no error pattern and no error kind, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
@@ -162,10 +162,10 @@ func broad(l *Lesson) []Finding {
 		read := readPhrase(p.text, l.Form)
 		switch {
 		case isStopWord(read.key):
-			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
+			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
 		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\x00")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
-			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
+			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
 	}
@@ -177,7 +177,7 @@ func unknownKinds(l *Lesson) []Finding {
 	var out []Finding
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
-			out = append(out, finding(l, soft(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
+			out = append(out, finding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
 				"%q is no kind of error, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
@@ -215,7 +215,7 @@ func (c Checks) backtest(l *Lesson) []Finding {
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil
 	}
-	return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
+	return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
 		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrower())}
 }
 
@@ -236,7 +236,7 @@ func (c Checks) evidence(l *Lesson) []Finding {
 	if c.Resolve == nil || l.Form == FormGptme || slices.ContainsFunc(l.Evidence, c.Resolve) {
 		return nil
 	}
-	return []Finding{finding(l, soft(l), CodeEvidence, "evidence",
+	return []Finding{finding(l, severityFor(l), CodeEvidence, "evidence",
 		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
 }
 

@@ -153,7 +153,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	p := &m.keys[i]
 	end := ed.end(m, i, stop)
 	switch {
-	case len(path) == 1 || lonely(&p.val, path[1:]):
+	case len(path) == 1 || isOnlyPath(&p.val, path[1:]):
 		ed.replace(p.line, end, nil)
 	case isBlock(&p.val, p.line):
 		ed.remove(&p.val, path[1:], end)
@@ -164,19 +164,19 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// lonely reports whether m is empty without path.
-func lonely(m *node, path []string) bool {
+// isOnlyPath reports whether m is empty without path.
+func isOnlyPath(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false
 	}
-	return len(path) == 1 || lonely(&m.keys[0].val, path[1:])
+	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
 func prune(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {
 	case i < 0:
-	case len(path) == 1 || lonely(&m.keys[i].val, path[1:]):
+	case len(path) == 1 || isOnlyPath(&m.keys[i].val, path[1:]):
 		m.keys = slices.Delete(slices.Clone(m.keys), i, i+1)
 	default:
 		prune(&m.keys[i].val, path[1:])

@@ -65,9 +65,9 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// saw notes an event. A folder that is removed or renamed loses its watch: the name may belong to
+// record notes an event. A folder that is removed or renamed loses its watch: the name may belong to
 // another folder at the next walk.
-func (e *events) saw(event fsnotify.Event) {
+func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
 		e.dirty = true

@@ -128,45 +128,45 @@ func (q *Query) folded() *foldedQuery {
 // phraseMatchesAny reports whether one of the folded texts contains the phrase.
 func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	p := readPhrase(phrase, form)
-	return p.fires() && slices.ContainsFunc(texts, p.in)
+	return p.fires() && slices.ContainsFunc(texts, p.isIn)
 }
 
 // obstacles returns the reasons against a match of a lesson with a present trigger.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.Fires() {
-		say("it is %s; only lessons in trial, active or caution fire", l.State)
+		add("it is %s; only lessons in trial, active or caution fire", l.State)
 	}
 	if l.ExpiredAt(q.query.Now) {
-		say("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
+		add("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
-	for _, heir := range b.above[l.Slug] {
+	for _, heir := range b.superseders[l.Slug] {
 		if heir.InForce(q.query.Now) && heir.Scope.admits(q.query) {
-			say("%s supersedes it", heir.Slug)
+			add("%s supersedes it", heir.Slug)
 		}
 	}
 	if !l.Scope.admits(q.query) {
-		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
+		add("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
 		if phraseMatchesAny(veto, l.Form, q.words) || phraseMatchesAny(veto, l.Form, q.errors) {
-			say("its not_keyword %q occurs in the text", veto)
+			add("its not_keyword %q occurs in the text", veto)
 		}
 	}
 	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.query.Model) {
-		say("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
+		add("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
 	if t := &l.Trigger; !t.targeted(q.query) {
-		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
+		add("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
 	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
 	case u.offered(m, q.query, ""):
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.query, e.Tool) }):
-		say("none of its tools (%s) is offered", tools)
+		add("none of its tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
-		say("the request with its trigger offers none of its tools (%s)", tools)
+		add("the request with its trigger offers none of its tools (%s)", tools)
 	}
 	return out
 }

@@ -8,7 +8,7 @@ func Overlooked(text string) (patterns []string) {
 	for i := range orders().orders {
 		o := &orders().orders[i]
 		for _, form := range o.forms {
-			if o.pattern.MatchString(forms[form]) && !o.may(forms[form]) {
+			if o.pattern.MatchString(forms[form]) && !o.mayContain(forms[form]) {
 				patterns = append(patterns, o.pattern.String())
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // part is a text of a lesson with its field.
 type part struct {
 	field, text string
-	seen        bool // shown to the model
+	forModel    bool // shown to the model
 }
 
 // texted lists the texts of a lesson, texts for the model first.
@@ -36,8 +36,8 @@ func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range texted(l) {
 		severity := Error
-		if !p.seen {
-			severity = soft(l)
+		if !p.forModel {
+			severity = severityFor(l)
 		}
 		for _, what := range scan(p.text) {
 			out = append(out, finding(l, severity, CodeInvalid, p.field, "%s", what))
@@ -89,9 +89,9 @@ func labelled(v string) bool {
 	return false
 }
 
-// commands reports whether the pattern occurs without a negation in its sentence: "never upload an
+// occursUnnegated reports whether the pattern occurs without a negation in its sentence: "never upload an
 // API key" is a valid lesson.
-func commands(p *regexp.Regexp, text string) bool {
+func occursUnnegated(p *regexp.Regexp, text string) bool {
 	const reach = 32
 	for _, m := range p.FindAllStringIndex(text, -1) {
 		before := text[max(0, m[0]-reach):m[0]]

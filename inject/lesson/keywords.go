@@ -55,15 +55,15 @@ func phraseMatches(phrase, text string, form Form) bool {
 	return phraseMatchesAny(phrase, form, [][]byte{appendText(nil, text)})
 }
 
-// in reports whether a folded text contains the phrase.
-func (p *phrase) in(text []byte) bool {
+// isIn reports whether a folded text contains the phrase.
+func (p *phrase) isIn(text []byte) bool {
 	longest, tries := p.pieces[p.longest], 0
 	for from := 0; ; from++ {
 		at := bytes.Index(text[from:], longest)
 		if at < 0 {
 			return false
 		}
-		if from += at; p.at(text, from+len(longest), &tries) {
+		if from += at; p.endsAt(text, from+len(longest), &tries) {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
 	commonWeight      = 2.31 // weight of a common word: words with at most this weight have no related stems
 
-	leastLike       = 0.55 // least score of a match, whatever the threshold
+	minLike         = 0.55 // least score of a match, whatever the threshold
 	rareInformation = 4.3  // sum of the weights from which a lower score suffices
 	rarePhrase      = 4.5  // least weight of a related phrase that suffices alone: a phrase of 1% of the sessions
 	freeWindows     = 4    // number of windows without an addition
@@ -30,8 +30,8 @@ type likeBounds struct {
 	information float32 // least sum of the weights of the shared stems
 	head        float32 // least weight of a stem that suffices alone
 	phrase      float32 // least sum of the weights if a related phrase of several words is shared
-	forRare     float32 // subtracted from leastLike if rareInformation is reached
-	perDoubling float64 // added to leastLike for each doubling of the windows of a text above freeWindows
+	forRare     float32 // subtracted from minLike if rareInformation is reached
+	perDoubling float64 // added to minLike for each doubling of the windows of a text above freeWindows
 }
 
 //nolint:gochecknoglobals // immutable
@@ -233,7 +233,7 @@ func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 			continue
 		}
 		for _, l := range x.kinds[k] {
-			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: leastLike, index: l}
+			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: minLike, index: l}
 			for w := range windowsOf(t.text) {
 				for word, stem := range wordStems(w.text) {
 					if _, ok := slices.BinarySearch(x.about[l], stem); ok && !slices.Contains(r.Words, word) {
@@ -261,7 +261,7 @@ func (x *likeIndex) compares(t *likeText, lesson int32) bool {
 // bestOf returns the lesson that resembles a text most, if the score suffices.
 func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
-	var at window
+	var bestWindow window
 	var ratio float32 // of the score to the threshold
 	windows := 0
 	for w := range t.windows {
@@ -273,23 +273,23 @@ func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 		top := slices.MaxFunc(scores, func(a, b likeScore) int {
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(b.lesson, a.lesson))
 		})
-		if r := top.score / x.least(&top, 1); r > ratio {
-			best, at, ratio = top, w, r
+		if r := top.score / x.minScore(&top, 1); r > ratio {
+			best, bestWindow, ratio = top, w, r
 		}
 	}
-	if ratio == 0 || best.score < x.least(&best, windows) {
+	if ratio == 0 || best.score < x.minScore(&best, windows) {
 		return Resemblance{}, false
 	}
-	return x.resemblance(best, at, windows, t), true
+	return x.resemblance(best, bestWindow, windows, t), true
 }
 
-func (x *likeIndex) resemblance(of likeScore, w window, windows int, t likeText) Resemblance {
+func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeText) Resemblance {
 	r := Resemblance{
-		Lesson: x.lessons[of.lesson], CallID: t.callID, Window: strings.TrimSpace(w.text), Score: float64(of.score),
-		Threshold: float64(x.least(&of, windows)), index: of.lesson,
+		Lesson: x.lessons[score.lesson], CallID: t.callID, Window: strings.TrimSpace(w.text), Score: float64(score.score),
+		Threshold: float64(x.minScore(&score, windows)), index: score.lesson,
 	}
 	for word, stem := range wordStems(w.text) {
-		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.last[t.from][of.lesson]) && !slices.Contains(r.Words, word) {
+		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.last[t.from][score.lesson]) && !slices.Contains(r.Words, word) {
 			r.Words = append(r.Words, word)
 		}
 	}
@@ -305,9 +305,9 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 		windows := slices.Collect(t.windows)
 		for _, w := range windows {
 			s.left = likeWork
-			for _, of := range x.score(s, w.stems, t.from) {
-				if of.lesson == lesson && x.compares(&t, lesson) && of.score >= share*x.least(&of, len(windows)) {
-					out = append(out, x.resemblance(of, w, len(windows), t))
+			for _, score := range x.score(s, w.stems, t.from) {
+				if score.lesson == lesson && x.compares(&t, lesson) && score.score >= share*x.minScore(&score, len(windows)) {
+					out = append(out, x.resemblance(score, w, len(windows), t))
 				}
 			}
 		}

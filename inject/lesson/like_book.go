@@ -29,7 +29,7 @@ func (b *Book) exact(text string, from source) []int32 {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = mostWork
+	s.left = maxWork
 	where := int32(inWords)
 	if from == fromErrors {
 		where = 1
@@ -124,7 +124,7 @@ func (b *Book) vetoes(l int32, q *Query) bool {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = mostWork
+	s.left = maxWork
 	for _, w := range q.Words {
 		b.scan(s, q, w, inWords)
 	}

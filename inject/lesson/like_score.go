@@ -46,11 +46,11 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
 	window := x.share(s, stems, from)
 	for _, p := range s.parts {
-		of := &x.parts[p]
-		if of.weight == 0 {
-			s.lessons = append(s.lessons, of.lesson)
-		} else if of.mass > 0 {
-			s.cover[of.lesson] = max(s.cover[of.lesson], of.weight*min(1, s.tallies[p].mass/of.mass))
+		target := &x.parts[p]
+		if target.weight == 0 {
+			s.lessons = append(s.lessons, target.lesson)
+		} else if target.mass > 0 {
+			s.cover[target.lesson] = max(s.cover[target.lesson], target.weight*min(1, s.tallies[p].mass/target.mass))
 		}
 	}
 	for _, l := range s.lessons {
@@ -152,8 +152,8 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 	bit := uint64(1) << c.stem
 	for _, p := range t.parts {
-		of, tally := &x.parts[p], &s.tallies[p]
-		if !of.in[c.from] {
+		target, tally := &x.parts[p], &s.tallies[p]
+		if !target.in[c.from] {
 			continue
 		}
 		if tally.by == 0 {
@@ -162,7 +162,7 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 		first := tally.by&bit == 0
 		tally.by |= bit
 		switch {
-		case of.weight == 0:
+		case target.weight == 0:
 			tally.phrase = tally.phrase || c.phrase && !c.equal && c.weight >= rarePhrase
 			if first {
 				tally.shared++
@@ -191,12 +191,12 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from sourc
 	})
 }
 
-// least returns the least score that a lesson needs for a match in a text with this number of windows.
-func (x *likeIndex) least(of *likeScore, windows int) float32 {
-	bounds := &boundsOf[of.from]
-	least := float32(leastLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))
-	if of.mass >= rareInformation {
-		least -= bounds.forRare
+// minScore returns the least score that a lesson needs for a match in a text with this number of windows.
+func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
+	bounds := &boundsOf[score.from]
+	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))
+	if score.mass >= rareInformation {
+		minScore -= bounds.forRare
 	}
-	return max(x.thresholds[of.lesson], least)
+	return max(x.thresholds[score.lesson], minScore)
 }

@@ -158,7 +158,7 @@ func (t *Traffic) information(stem string) float32 {
 // matches would otherwise have a threshold above all similar windows. exact yields the lessons that
 // match a window exactly.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string, from source) []int32) []float32 {
-	most := int(rate * float64(t.total))
+	limit := int(rate * float64(t.total))
 	best := make([][]scored, len(x.lessons))
 	s := x.newScratch()
 	for from, windows := range t.windows {
@@ -171,7 +171,7 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string,
 			matched := exact(w.text, source(from)) //nolint:gosec // one of sources
 			for _, r := range scores {
 				if !slices.Contains(matched, r.lesson) {
-					best[r.lesson] = keepBest(best[r.lesson], scored{r.score, w.number}, most)
+					best[r.lesson] = keepBest(best[r.lesson], scored{r.score, w.number}, limit)
 				}
 			}
 		}
@@ -181,7 +181,7 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string,
 		slices.SortFunc(list, byScore)
 		reached := 0
 		for _, r := range list {
-			if reached += r.windows; reached > most {
+			if reached += r.windows; reached > limit {
 				out[i] = math.Nextafter32(r.score, math.MaxFloat32)
 				break
 			}
@@ -208,13 +208,13 @@ func byScore(a, b scored) int {
 
 // keepBest adds a score to a list of which only the highest most+1 scores are needed. A list of twice
 // this length is cut.
-func keepBest(list []scored, r scored, most int) []scored {
+func keepBest(list []scored, r scored, limit int) []scored {
 	list = append(list, r)
-	if len(list) < 2*(most+1) {
+	if len(list) < 2*(limit+1) {
 		return list
 	}
 	slices.SortFunc(list, byScore)
-	return list[:most+1]
+	return list[:limit+1]
 }
 
 // maxExcerpt bounds the text of a window that is kept, in bytes.

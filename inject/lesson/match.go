@@ -13,15 +13,15 @@ type signs struct {
 	err           int32 // 1 + index of the newest error text with a trigger
 }
 
-// mostWork limits the work of one match, in phrases found and places tried: some milliseconds.
+// maxWork limits the work of one match, in phrases found and places tried: some milliseconds.
 // Crafted text against phrases with a *, or phrases that are suffixes of each other, could
 // otherwise cost a second. Typical texts take a few hundred.
-const mostWork = 1 << 18
+const maxWork = 1 << 18
 
 // scratch is the memory of one match and never outlives the call.
 type scratch struct {
 	text    []byte
-	left    int     // remaining part of mostWork
+	left    int     // remaining part of maxWork
 	foundIn []int32 // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
 	phrases []int32 // found phrases
 	seen    []signs
@@ -61,9 +61,8 @@ func (s *scratch) reset() {
 }
 
 // Match returns the matching lessons: exact matches ordered by slug, then matches by likeness if the
-// book has traffic. Match is safe for concurrent use and
-// allocates the hits only. Beyond mostWork Match returns no hit and sets q.Spent, because the rest
-// could contain a phrase that forbids a lesson.
+// book has traffic. Match is safe for concurrent use and allocates the hits only. Beyond maxWork Match
+// returns no hit and sets q.Spent, because the rest could contain a phrase that forbids a lesson.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.compiled) == 0 {
 		return nil
@@ -73,7 +72,7 @@ func (b *Book) Match(q *Query) []Hit {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = mostWork
+	s.left = maxWork
 	for _, w := range q.Words {
 		b.scan(s, q, w, inWords)
 	}
@@ -121,7 +120,7 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.phrases[id]
-		if s.left--; s.foundIn[id] == where || !p.phrase.at(s.text, end, &s.left) {
+		if s.left--; s.foundIn[id] == where || !p.phrase.endsAt(s.text, end, &s.left) {
 			return s.left >= 0
 		}
 		s.recordPhrase(id, where)
@@ -181,7 +180,7 @@ func anyTool(patterns, names []string) bool {
 // of one tenant or agent supersedes others for this tenant or agent only.
 func (u *compiled) silenced(q *Query) bool {
 	return u.lesson.ExpiredAt(q.Now) ||
-		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
+		slices.ContainsFunc(u.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
 // admits reports whether the lesson is in effect for the request.

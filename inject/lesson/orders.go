@@ -93,15 +93,15 @@ func squeezed(words string) string {
 	return strings.Join(list, "|")
 }
 
-// may reports whether a text can contain the order. The test is cheap and runs before the regular expressions.
-func (o *order) may(text string) bool {
+// mayContain reports whether a text can contain the order. The test is cheap and runs before the regular expressions.
+func (o *order) mayContain(text string) bool {
 	return o.foreign && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// in reports whether a text contains the order.
-func (o *order) in(text string) bool {
-	if !o.may(text) {
+// isIn reports whether a text contains the order.
+func (o *order) isIn(text string) bool {
+	if !o.mayContain(text) {
 		return false
 	}
 	texts := []string{text}
@@ -113,7 +113,7 @@ func (o *order) in(text string) bool {
 		case o.bySentence && strings.Contains(s, "header") && !strings.Contains(s, "://"):
 			return false // a key in a request's header is a normal login
 		case o.avoided:
-			return commands(o.pattern, s)
+			return occursUnnegated(o.pattern, s)
 		}
 		return o.pattern.MatchString(s)
 	})
@@ -127,7 +127,7 @@ func ordered(text string) []string {
 	found := map[string]bool{"steal": orders().sendsForeign(bare)}
 	for i := range orders().orders {
 		o := &orders().orders[i]
-		found[o.what] = found[o.what] || slices.ContainsFunc(o.forms, func(form string) bool { return o.in(forms[form]) })
+		found[o.what] = found[o.what] || slices.ContainsFunc(o.forms, func(form string) bool { return o.isIn(forms[form]) })
 	}
 	var out []string
 	for _, w := range [...]struct{ what, says string }{

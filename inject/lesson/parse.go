@@ -129,7 +129,7 @@ func latin(text string) string {
 // Hyphenated converts words to the form of a slug: the Latin letters and digits in lower case
 // without accents, hyphens between words, at most the given number of bytes, starting with a
 // letter. The result is empty for a text without such a letter.
-func Hyphenated(text string, most int) string {
+func Hyphenated(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range latin(strings.ToLower(unaccented(text))) {
 		switch {
@@ -139,7 +139,7 @@ func Hyphenated(text string, most int) string {
 			b.WriteByte('-')
 		}
 	}
-	return strings.Trim(b.String()[:min(b.Len(), most)], "-")
+	return strings.Trim(b.String()[:min(b.Len(), limit)], "-")
 }
 
 // slugFromPath makes a slug out of a file name.

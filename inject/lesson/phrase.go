@@ -92,16 +92,16 @@ func (p *phrase) fires() bool {
 	return words > 0 && drawn > 1 && !isStopWord(p.key)
 }
 
-// at reports whether text contains the phrase with its longest piece ending before end. Tried
+// endsAt reports whether text contains the phrase with its longest piece ending before end. Tried
 // places are subtracted from left.
-func (p *phrase) at(text []byte, end int, left *int) bool {
-	return p.before(text, end-len(p.pieces[p.longest]), left) && p.behind(text, end, left)
+func (p *phrase) endsAt(text []byte, end int, left *int) bool {
+	return p.matchBefore(text, end-len(p.pieces[p.longest]), left) && p.matchBehind(text, end, left)
 }
 
-// behind compares the pieces after the longest piece. Each is matched at its first place within the
+// matchBehind compares the pieces after the longest piece. Each is matched at its first place within the
 // star's run, which leaves most room for the rest, so no place is tried twice. Only the last piece
 // may require a boundary, and is matched at the first place with the boundary.
-func (p *phrase) behind(text []byte, at int, left *int) bool {
+func (p *phrase) matchBehind(text []byte, at int, left *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		for run := 0; ; run++ {
@@ -120,9 +120,9 @@ func (p *phrase) behind(text []byte, at int, left *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
-// before compares the pieces before the longest piece, as behind compares the pieces after the
+// matchBefore compares the pieces before the longest piece, as matchBehind compares the pieces after the
 // longest piece.
-func (p *phrase) before(text []byte, at int, left *int) bool {
+func (p *phrase) matchBefore(text []byte, at int, left *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]
 		for run := 0; ; run++ {

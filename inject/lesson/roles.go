@@ -14,10 +14,10 @@ import (
 // written lesson and the rendering for a request use this table: the rendering breaks every form
 // that the scan permits.
 type roleForm struct {
-	find    *regexp.Regexp // in the drawn text
-	with    string         // replacement: $1 and $2 are the groups in the text
-	refused bool           // refused by the scan, because no lesson needs the form
-	capital bool           // only where the label begins with a capital: "file system: ext4" is prose
+	find        *regexp.Regexp // in the drawn text
+	replacement string         // replacement: $1 and $2 are the groups in the text
+	refused     bool           // refused by the scan, because no lesson needs the form
+	capital     bool           // only where the label begins with a capital: "file system: ext4" is prose
 }
 
 // roleForms lists the chat templates of known models, the tags of tool calls, and labels and
@@ -37,7 +37,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		square       = `system|user|assistant|human|developer|available_tools|tool_calls?|tool_results?|tool_content|system_prompt|control_\d+|[gs]mask`
 	)
 	form := func(pattern, names, with string) roleForm {
-		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", drawnNames(names), 1)), with: with}
+		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", drawnNames(names), 1)), replacement: with}
 	}
 	refused := func(f roleForm) roleForm {
 		f.refused = true
@@ -102,8 +102,8 @@ func neutralize(s string) string {
 func rewrite(s string) string {
 	text, at := drawn(s)
 	for i := range roleForms() {
-		if now := roleForms()[i].rewrite(s, text, at); now != s {
-			s = now
+		if rewritten := roleForms()[i].rewrite(s, text, at); rewritten != s {
+			s = rewritten
 			text, at = drawn(s)
 		}
 	}
@@ -123,13 +123,13 @@ func (f *roleForm) rewrite(s, text string, at []int) string {
 			continue
 		}
 		out.WriteString(s[kept:at[m[0]]])
-		for i := 0; i < len(f.with); i++ {
-			if f.with[i] != '$' {
-				out.WriteByte(f.with[i])
+		for i := 0; i < len(f.replacement); i++ {
+			if f.replacement[i] != '$' {
+				out.WriteByte(f.replacement[i])
 				continue
 			}
 			i++
-			group := int(f.with[i] - '0')
+			group := int(f.replacement[i] - '0')
 			out.WriteString(s[at[m[2*group]]:at[m[2*group+1]]])
 		}
 		kept = at[m[1]]

@@ -134,8 +134,8 @@ func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok fun
 
 // number returns a number that passes ok; 0 if missing or invalid.
 func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
-	v, there := n.get(key)
-	if !there {
+	v, hasKey := n.get(key)
+	if !hasKey {
 		return 0
 	}
 	if v.kind != kindNumber || !ok(v.num) {

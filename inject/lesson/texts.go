@@ -28,11 +28,11 @@ type Texts struct {
 
 // entry is the state of one text.
 type entry struct {
-	name, path string
-	raw        string
-	lesson     *Lesson
-	faults     Faults   // errors of the newest version; lesson is then the previous version, or nil
-	held       []string // kinds of secrets that need an approval
+	name, path  string
+	raw         string
+	lesson      *Lesson
+	faults      Faults   // errors of the newest version; lesson is then the previous version, or nil
+	secretKinds []string // kinds of secrets that need an approval
 }
 
 // NewTexts returns an empty bank. from is the prefix of a text's name in messages.
@@ -61,7 +61,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 		}
 		e := &entry{name: name, path: t.from + "/" + name, raw: string(text)}
 		if old != nil {
-			e.lesson, e.held = old.lesson, old.held
+			e.lesson, e.secretKinds = old.lesson, old.secretKinds
 		}
 		next[name] = e
 		added = append(added, e)
@@ -125,16 +125,16 @@ func (t *Texts) parse(e *entry) {
 	if l.State == Quarantined && l.Approval.ContentHash == l.ContentHash {
 		l.State = Paused // earlier versions wrote a pause in this way
 	}
-	held := t.hold(l)
+	kinds := t.quarantineSecrets(l)
 	l.Path = e.path
 	if dir := path.Dir(e.name); dir != "." {
 		l.Category = dir
 	}
-	e.lesson, e.held = l, held
+	e.lesson, e.secretKinds = l, kinds
 }
 
-// hold quarantines a lesson that contains a secret for models, unless a person approved the text.
-func (t *Texts) hold(l *Lesson) (kinds []string) {
+// quarantineSecrets quarantines a lesson that contains a secret for models, unless a person approved the text.
+func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (t *Texts) assemble() {
 			continue
 		}
 		owner[e.lesson.Slug] = e.path
-		if why := e.waits(); why != "" {
+		if why := e.waitReason(); why != "" {
 			p := problem(e.lesson, CodeInvalid, "", "is quarantined, for "+why+"; correct it, or read it and approve it with --force")
 			p.Quarantined = true
 			problems = append(problems, p)
@@ -189,14 +189,14 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// waits returns the reason why a person's file is inactive, empty if active or by a person's
+// waitReason returns the reason why a person's file is inactive, empty if active or by a person's
 // decision.
-func (e *entry) waits() string {
+func (e *entry) waitReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
 		return ""
-	case len(e.held) > 0:
-		return "it holds a secret (" + strings.Join(e.held, ", ") + ")"
+	case len(e.secretKinds) > 0:
+		return "it holds a secret (" + strings.Join(e.secretKinds, ", ") + ")"
 	case l.unseen():
 		return "the injection scan has a finding in the text; `precept lessons lint` prints it"
 	}

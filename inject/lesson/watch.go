@@ -72,7 +72,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
 	if w.Events {
-		w.polls(w.events.open())
+		w.pollOnly(w.events.open())
 	}
 	defer w.events.close()
 	for {
@@ -96,16 +96,16 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 		case <-poll:
 			return true
 		case event := <-changes:
-			w.events.saw(event)
+			w.events.record(event)
 		case <-losses: //nolint:errcheck // whatever the error is, reports were lost
 			w.events.dirty = true
 		}
 	}
 }
 
-// polls switches to polling alone if err reports that the events of the kernel are unavailable or
+// pollOnly switches to polling alone if err reports that the events of the kernel are unavailable or
 // incomplete.
-func (w *Watcher) polls(err error) {
+func (w *Watcher) pollOnly(err error) {
 	if err == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (w *Watcher) reload(ctx context.Context) {
 	l, err := list(w.dir, func(*listing, string, fs.FileInfo) {})
 	if err == nil {
 		version = l.version()
-		w.polls(w.events.follow(l))
+		w.pollOnly(w.events.follow(l))
 	}
 	switch {
 	case err != nil && err.Error() == w.fault:

@@ -15,11 +15,11 @@ import (
 
 // Limits of a request for embeddings, and of its answer.
 const (
-	batch       = 64 // texts
-	maxAnswer   = 32 << 20
-	askFor      = 30 * time.Second
-	maxVectors  = 4096 // numbers of one vector
-	maxTextSize = 2000 // bytes
+	batch          = 64 // texts
+	maxAnswer      = 32 << 20
+	requestTimeout = 30 * time.Second
+	maxVectors     = 4096 // numbers of one vector
+	maxTextSize    = 2000 // bytes
 )
 
 // Client asks an OpenAI-compatible API for embeddings.
@@ -37,7 +37,7 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+"/embeddings", bytes.NewReader(data))
 	if err != nil {

@@ -19,25 +19,25 @@ import (
 
 // Bounds of the work and of the memory.
 const (
-	waiting      = 256       // exchanges that wait for embeddings
+	queueLength  = 256       // exchanges that wait for embeddings
 	maxItem      = 32 << 10  // bytes of an item with words of the user
 	maxSentences = 8         // maximum of one exchange: half from the start, half from the end
 	maxSamples   = 400       // captured sentences behind the thresholds
 	maxLessons   = 2000      // lessons that are embedded
 	maxMatches   = 3         // maximum of one session
 	vectorBytes  = 32 << 20  // cache of vectors
-	foundCount   = 10_000    // sessions with matches that were not used yet
-	foundFor     = time.Hour // a match is forgotten after this time
+	maxFound     = 10_000    // sessions with matches that were not used yet
+	matchTTL     = time.Hour // a match is forgotten after this time
 	lookEvery    = time.Second
 	firstPause   = time.Second // after a failure; doubled for each further failure
 	longestPause = time.Minute
 )
 
-// margin is the distance of a match to the cosine of captured sentences, and least the lowest cosine
-// of a match.
+// margin is added to the cosine that the captured sentences seldom reach; minCosine is the lowest
+// cosine of a match.
 const (
-	margin = 0.03
-	least  = 0.3
+	margin    = 0.03
+	minCosine = 0.3
 )
 
 // Options configure a Matcher. All fields are required.
@@ -77,12 +77,12 @@ func New(o Options) (*Matcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of embeddings: %w", err)
 	}
-	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * foundCount, MaxCost: foundCount, BufferItems: 64, IgnoreInternalCost: true})
+	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * maxFound, MaxCost: maxFound, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
 		vectors.Close()
 		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
 	}
-	return &Matcher{o: o, queue: make(chan sample.Exchange, waiting), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
+	return &Matcher{o: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
 }
 
 // Close ends the goroutines of the caches.
@@ -129,17 +129,17 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.o.Failed(err)
-			m.drop()                 // old words may be deleted from the store meanwhile
+			m.emptyQueue()           // old words may be deleted from the store meanwhile
 			_ = m.o.Wait(ctx, pause) // ends with ctx
-			m.drop()
+			m.emptyQueue()
 			pause = min(2*pause, longestPause)
 		}
 	}
 	return nil
 }
 
-// drop empties the queue.
-func (m *Matcher) drop() {
+// emptyQueue empties the queue.
+func (m *Matcher) emptyQueue() {
 	for {
 		select {
 		case <-m.queue:
@@ -218,9 +218,9 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	}
 	slices.Sort(cosines)
 	if n := len(cosines) - 1 - int(rate*float64(len(cosines))); n >= 0 {
-		return max(least, cosines[n]+margin)
+		return max(minCosine, cosines[n]+margin)
 	}
-	return least
+	return minCosine
 }
 
 // compare embeds the sentences of an exchange, and notes at most one lesson for the session.
@@ -244,14 +244,14 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 		return err
 	}
 	best := lesson.Resemblance{Score: -1}
-	for j, of := range m.index.vectors {
-		l, at := m.index.lessons[j], float64(m.index.thresholds[j])
+	for j, lessonVector := range m.index.vectors {
+		l, limit := m.index.lessons[j], float64(m.index.thresholds[j])
 		if slices.ContainsFunc(queries, func(q lesson.Query) bool { return !m.index.book.Suits(l.Slug, &q) }) {
 			continue
 		}
 		for _, v := range vectors {
-			if score := float64(dot(v, of)); score >= at && score-at > best.Score-best.Threshold {
-				best = lesson.Resemblance{Lesson: l, Score: score, Threshold: at}
+			if score := float64(dot(v, lessonVector)); score >= limit && score-limit > best.Score-best.Threshold {
+				best = lesson.Resemblance{Lesson: l, Score: score, Threshold: limit}
 			}
 		}
 	}
@@ -260,7 +260,7 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	}
 	old, _ := m.found.Get(x.Session)
 	if len(old) < maxMatches && !slices.ContainsFunc(old, func(r lesson.Resemblance) bool { return r.Lesson.Slug == best.Lesson.Slug }) {
-		m.found.SetWithTTL(x.Session, append(slices.Clone(old), best), 1, foundFor)
+		m.found.SetWithTTL(x.Session, append(slices.Clone(old), best), 1, matchTTL)
 	}
 	return nil
 }

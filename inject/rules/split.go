@@ -247,14 +247,14 @@ func (s *splitter) finish() {
 }
 
 // content returns the range of the lines that are neither blank nor headings.
-func (s *splitter) content() (of Span) {
-	of.Start = len(s.file)
+func (s *splitter) content() (span Span) {
+	span.Start = len(s.file)
 	for i := range s.lines {
 		if l := &s.lines[i]; l.text != "" && l.level == 0 && !l.under {
-			of.Start, of.End = min(of.Start, l.start), l.end
+			span.Start, span.End = min(span.Start, l.start), l.end
 		}
 	}
-	return of
+	return span
 }
 
 // short returns the name of a section: one line without marks of Markdown, and the first words of a
@@ -294,9 +294,9 @@ func Units(sections []Section) (units []int) {
 	return units
 }
 
-func hasParts(sections []Section, of int) bool {
+func hasParts(sections []Section, parent int) bool {
 	for i := range sections {
-		if sections[i].Parent == of {
+		if sections[i].Parent == parent {
 			return true
 		}
 	}

@@ -221,8 +221,8 @@ func widen(text string, r Span, cuts []Span) []Span {
 }
 
 // covered reports whether only blanks remain of a range without the cuts.
-func covered(text string, of Span, cuts []Span) bool {
-	for at := of.Start; at < of.End; {
+func covered(text string, part Span, cuts []Span) bool {
+	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
 			at = cuts[i].End
 			continue

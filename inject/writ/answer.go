@@ -11,12 +11,12 @@ const (
 
 // Answer returns the text of a command's result, in three parts: the command, the result with
 // further lines, and the end. All words are precept's own, or made safe for a model (lesson.Line).
-func Answer(command string, ok bool, said string, lines ...string) string {
+func Answer(command string, ok bool, result string, lines ...string) string {
 	word := "OK"
 	if !ok {
 		word = "ERROR"
 	}
-	lines = append([]string{opening + command + "]", word + ": " + said}, lines...)
+	lines = append([]string{opening + command + "]", word + ": " + result}, lines...)
 	return strings.Join(lines, "\n") + "\n" + ending
 }
 

@@ -50,15 +50,15 @@ func Parse(reply string, cut bool) []Command {
 	var out []Command
 	r := reader{rest: withoutAnswers(strings.ReplaceAll(reply, "\r\n", "\n"))}
 	for line, ok := r.line(); ok; line, ok = r.line() {
-		said, is := command(line)
-		if !is {
+		text, isCommand := command(line)
+		if !isCommand {
 			continue
 		}
 		if len(out) == MaxCommands {
 			out[MaxCommands-1] = Command{Verb: Create, Fault: "a reply may hold 8 commands; this command and all later commands were not executed"}
 			break
 		}
-		out = append(out, r.read(said))
+		out = append(out, r.read(text))
 	}
 	return out
 }
@@ -111,9 +111,9 @@ func command(line string) (said string, ok bool) {
 }
 
 // read parses a command line; a lesson of several lines is read to its end.
-func (r *reader) read(said string) Command {
-	signature, text, single := strings.Cut(said, ": ")
-	verb, words, _ := strings.Cut(said, " ")
+func (r *reader) read(line string) Command {
+	signature, text, single := strings.Cut(line, ": ")
+	verb, words, _ := strings.Cut(line, " ")
 	words = strings.TrimSpace(words)
 	switch {
 	case single:
@@ -129,7 +129,7 @@ func (r *reader) read(said string) Command {
 	if !ok {
 		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; one of one line is /lesson SIGNATURE: TEXT"}
 	}
-	return createCommand(strings.TrimSuffix(said, ":"), text)
+	return createCommand(strings.TrimSuffix(line, ":"), text)
 }
 
 // block returns the lines between a command and /endlesson. Without /endlesson the lines are prose,

@@ -241,9 +241,9 @@ func many(t *testing.T, d *desk) {
 			numbers[l.Scope][l.Number] = true
 		}
 	}
-	for scope, of := range numbers {
-		if len(of) != n/10 || !of[1] || !of[n/10] {
-			t.Errorf("%v has the numbers %v", scope, of)
+	for scope, used := range numbers {
+		if len(used) != n/10 || !used[1] || !used[n/10] {
+			t.Errorf("%v has the numbers %v", scope, used)
 		}
 	}
 }
