@@ -123,7 +123,7 @@ func rooms() map[string][]string {
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
 		"github.com/dgraph-io/ristretto/v2":        {"inject/meaning", "internal/redact", "store"},
-		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy"},
+		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy", "store/redis"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test", "distill"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},

@@ -28,9 +28,11 @@ import (
 // and settlements over some lessons.
 type shardedTraffic struct {
 	t        *testing.T
+	first    int // number of the first session
 	sessions int
 	text     string
 	between  func(done int) // called before each batch
+	part, of int            // the replica sends each batch with a number that is part modulo of; 0, 0: all batches
 }
 
 const trafficBatch = 20
@@ -54,7 +56,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 	}
 	counters := bandit.New()
 	ctx := x.t.Context()
-	for from := 0; from < x.sessions; from += trafficBatch {
+	for from := x.first + x.part*trafficBatch; from < x.sessions; from += max(x.of, 1) * trafficBatch {
 		if x.between != nil {
 			x.between(from)
 		}

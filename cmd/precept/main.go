@@ -147,7 +147,7 @@ func (w *invocation) root() *cobra.Command {
 		{"Lessons and feedback:", []*cobra.Command{
 			w.lessons(), w.rules(), w.distill(), w.feedback(), w.record(), w.verify(),
 		}},
-		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget()}},
+		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget(), w.migrate()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, v := range g.verbs {

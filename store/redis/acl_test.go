@@ -85,7 +85,7 @@ func everything(t *testing.T, server *storetest.Redis, url string, shards int) {
 	}
 	_, err = s.SampleGroups(t.Context(), "lake")
 	check("groups", err)
-	_, _, err = s.NewCooler("lake").Cool(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
+	_, _, err = s.NewCooler("lake", "one").Cool(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
 	check("cool", err)
 	for _, d := range changes()[1:] {
 		_, err := d.do(t.Context(), s)

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,9 +37,9 @@ type Cooler struct {
 // recool is the time after which a Cooler looks again at sessions that could not be cooled.
 const recool = 24 * time.Hour
 
-// NewCooler returns a Cooler for a group.
-func (s *Store) NewCooler(group string) *Cooler {
-	return &Cooler{store: s, group: group, owner: rand.Text()}
+// NewCooler returns a Cooler for a group. No other Cooler has the same owner.
+func (s *Store) NewCooler(group, owner string) *Cooler {
+	return &Cooler{store: s, group: group, owner: owner}
 }
 
 // Cool deletes the exchanges of closed sessions that were last seen before a time, and returns their
@@ -178,17 +177,23 @@ func (k *Cooler) coolPart(ctx context.Context, in part, place string, before tim
 		if len(list) < coolStep {
 			return exchanges, waits, nil
 		}
-		end := list[len(list)-1]
-		if formatScore(end.Score) != from {
-			from, same = formatScore(end.Score), 0
-			for i := len(list) - 1; i >= 0 && list[i].Score == end.Score; i-- {
-				same++
-			}
-		} else {
-			same = max(same-1, 0) + int64(len(list))
-		}
-		last, _ = end.Member.(string)
+		from, same = behind(list, from, same)
+		last, _ = list[len(list)-1].Member.(string)
 	}
+}
+
+// behind returns the time of the last session of a page, and the number of sessions of this time up to
+// the last session. The page begins at the time from, with the last of same sessions.
+func behind(list []goredis.Z, from string, same int64) (string, int64) {
+	end := list[len(list)-1].Score
+	if formatScore(end) == from {
+		return from, max(same-1, 0) + int64(len(list))
+	}
+	same = 0
+	for i := len(list) - 1; i >= 0 && list[i].Score == end; i-- {
+		same++
+	}
+	return formatScore(end), same
 }
 
 func formatScore(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -28,7 +28,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	cool := func(seconds int) (int, bool) {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond) // the lease of the Cooler before
-		n, ok, err := s.NewCooler("lake").Cool(t.Context(), then(seconds), time.Millisecond)
+		n, ok, err := s.NewCooler("lake", fmt.Sprint(seconds)).Cool(t.Context(), then(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	const sessions = 1000 // some 500 in each shard
 	coolable(t, s, ourTenant, 0, sessions)
 	acknowledge(t, s, "lake")
-	n, ok, err := s.NewCooler("lake").Cool(t.Context(), then(1000), time.Minute)
+	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
 		t.Errorf("got %d deleted exchanges, ok %v, error %v, want %d", n, ok, err, sessions)
 	}
@@ -126,7 +126,7 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	if _, err := s.AddFeedback(t.Context(), ourTenant, map[session.ID][]feedback.Entry{sid(0): {spoken("late")}}); err != nil {
 		t.Fatal(err)
 	}
-	cooler := s.NewCooler("lake")
+	cooler := s.NewCooler("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := cooler.Cool(t.Context(), then(1000), time.Minute); n != want || !ok || err != nil {
 			t.Errorf("call %d: got %d deleted exchanges, ok %v, error %v, want %d", i, n, ok, err, want)
@@ -153,7 +153,7 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 		coolable(t, one, fmt.Sprint("tenant", n), n, n+1)
 	}
 	acknowledge(t, one, "lake")
-	works, waits := one.NewCooler("lake"), other.NewCooler("lake")
+	works, waits := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
 	if n, _, err := works.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
 		t.Fatalf("got %d deleted exchanges, error %v, want %d", n, err, tenants)
 	}

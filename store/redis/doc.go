@@ -19,7 +19,7 @@
 // script. The counters of a tenant are the sums over the shards. Values that a tenant has once (maxima,
 // priors, notes, parked feedback) are in the shard of the tenant's name. Keys without a tenant are in
 // <prefix>:{precept}:.... A store of an earlier release has one shard for each tenant,
-// <prefix>:{TENANT}:..., and keeps this layout.
+// <prefix>:{TENANT}:..., until Migrate.
 //
 // A large call is several scripts. Each script may be repeated. After an error a part of the call may
 // be stored, so the caller repeats the whole call. A call that reaches several shards has an order in

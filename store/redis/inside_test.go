@@ -77,7 +77,7 @@ func TestKeysHashForeignNames(t *testing.T) {
 	s.shards.Store(mostShards)
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
-		k := s.partIn(name, 7).base
+		k := s.partIn(mostShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
 			t.Errorf("%.20q makes the key %.60q", name, k)
 		}

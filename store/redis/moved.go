@@ -81,6 +81,9 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 	if s.shards.Load() == 1 {
 		return out, s.movedTenants(ctx, follow, out)
 	}
+	if s.progress.looked { // the store has moved to shards: no position of the old layout is a position in the shards
+		s.progress.looked, s.progress.changes = false, 1<<40
+	}
 	if s.progress.read != nil {
 		s.progress.keep(follow)
 	}

@@ -146,11 +146,15 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
 	}
 	var err error
-	if s.shards.Load() == 0 {
+	if s.shards.Load() <= 1 { // a store in the old layout may move to shards at any time (migrate.go)
 		err = s.readLayout(ctx, s.client)
 	}
+	n := s.shards.Load()
 	if err == nil {
 		err = fn(s.client)
+	}
+	if err == nil && s.shards.Load() != n {
+		err = ErrMoving
 	}
 	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
 }

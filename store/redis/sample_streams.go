@@ -152,22 +152,24 @@ func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (
 // missing. The group serves as a durable place: a reader has no entries pending, because the reader
 // stores its data before the group moves.
 func (s *Store) AckSamples(ctx context.Context, group string, places map[string]string) error {
-	return s.do(ctx, "acknowledge samples", func(c client) error {
-		for part := range slices.Chunk(slices.Sorted(maps.Keys(places)), streamCalls) {
-			missing, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
-				return p.XGroupSetID(ctx, key, group, places[key])
-			}, isMissingGroup)
-			if err == nil {
-				_, err = pipeEach(ctx, c, missing, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
-					return p.XGroupCreate(ctx, key, group, places[key])
-				}, isMissingStream)
-			}
-			if err != nil {
-				return err
-			}
+	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, places) })
+}
+
+func (s *Store) ackSamples(ctx context.Context, c client, group string, places map[string]string) error {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(places)), streamCalls) {
+		missing, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
+			return p.XGroupSetID(ctx, key, group, places[key])
+		}, isMissingGroup)
+		if err == nil {
+			_, err = pipeEach(ctx, c, missing, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
+				return p.XGroupCreate(ctx, key, group, places[key])
+			}, isMissingStream)
 		}
-		return nil
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pipeEach runs a command for each key, and returns the keys whose command failed with an expected

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"iter"
@@ -68,6 +69,7 @@ const (
 // plan is a list of items for one script, at any spots, cut into calls.
 type plan struct {
 	script string
+	shards int // of the keys; 0: as the store
 	items  []planned
 	calls  []*call
 }
@@ -96,7 +98,7 @@ func (p *plan) add(at spot, args ...any) { p.items = append(p.items, planned{at,
 func (p *plan) cut(s *Store) {
 	p.calls = nil
 	open := map[spot]*call{}
-	n := int(s.shards.Load())
+	n := cmp.Or(p.shards, int(s.shards.Load()))
 	for i, it := range p.items {
 		size := 0
 		for _, a := range it.args {
@@ -106,7 +108,7 @@ func (p *plan) cut(s *Store) {
 		at.hash = byte(int(at.hash) % n) //nolint:gosec // below 256
 		k := open[at]
 		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
-			k = &call{in: s.part(at)}
+			k = &call{in: s.partOf(n, at)}
 			k.args = append(k.args, k.in.head)
 			p.calls = append(p.calls, k)
 			open[at] = k

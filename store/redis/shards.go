@@ -89,46 +89,48 @@ type part struct {
 }
 
 // part returns the keys of a spot. The number of shards is known inside of do and lookUp.
-func (s *Store) part(at spot) part {
-	n := int(s.shards.Load())
+func (s *Store) part(at spot) part { return s.partOf(int(s.shards.Load()), at) }
+
+// partOf returns the keys of a spot in a store of n shards.
+func (s *Store) partOf(n int, at spot) part {
 	switch {
 	case at.kind == spotCommon || at.kind == spotMarks && n == 1:
 		base := s.commonKey("")
 		return part{base: base, lists: base}
 	case at.kind == spotMarks:
-		base := s.shardLists(int(at.hash) % n)
+		base := s.shardLists(n, int(at.hash)%n)
 		return part{base: base, lists: base}
 	default:
-		return s.partIn(at.tenant, int(at.hash)%n)
+		return s.partIn(n, at.tenant, int(at.hash)%n)
 	}
 }
 
-// partIn returns the keys of a tenant in a shard.
-func (s *Store) partIn(tenant string, shard int) part {
+// partIn returns the keys of a tenant in a shard of a store of n shards.
+func (s *Store) partIn(n int, tenant string, shard int) part {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because a name may hold any character
 	tag := hex.EncodeToString(sum[:8])
-	if s.shards.Load() == 1 {
+	if n == 1 {
 		base := s.prefix + ":{" + tag + "}:"
 		return part{tenant: tenant, base: base, lists: base}
 	}
-	return part{tenant: tenant, base: s.shardBase(shard) + tag + ":", lists: s.shardLists(shard), head: "+" + tenant}
+	return part{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", lists: s.shardLists(n, shard), head: "+" + tenant}
 }
 
-func (s *Store) shardBase(shard int) string {
-	n := int(s.shards.Load())
+func (s *Store) shardBase(n, shard int) string {
 	return s.prefix + ":{" + s.tags[shard*mostShards/n] + "}:"
 }
 
-func (s *Store) shardLists(shard int) string { return s.shardBase(shard) + "all:" }
+func (s *Store) shardLists(n, shard int) string { return s.shardBase(n, shard) + "all:" }
 
 // key returns a key at a spot.
 func (s *Store) key(at spot, name string) string { return s.part(at).base + name }
 
 // partsOf returns the parts of a tenant, one for each shard.
 func (s *Store) partsOf(tenant string) []part {
-	parts := make([]part, s.shards.Load())
+	n := int(s.shards.Load())
+	parts := make([]part, n)
 	for i := range parts {
-		parts[i] = s.partIn(tenant, i)
+		parts[i] = s.partIn(n, tenant, i)
 	}
 	return parts
 }
@@ -139,7 +141,7 @@ func (s *Store) lists(ctx context.Context, c client) ([]part, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		parts := make([]part, n)
 		for i := range parts {
-			parts[i] = part{lists: s.shardLists(i)}
+			parts[i] = part{lists: s.shardLists(n, i)}
 		}
 		return parts, nil
 	}
@@ -183,7 +185,7 @@ func (s *Store) usedParts(ctx context.Context, c client, names []string) ([][]pa
 	for shard := range used {
 		for i, is := range used[shard].Val() {
 			if is {
-				parts[i] = append(parts[i], s.partIn(names[i], shard))
+				parts[i] = append(parts[i], s.partIn(len(lists), names[i], shard))
 			}
 		}
 	}
@@ -208,7 +210,7 @@ func (s *Store) listedParts(ctx context.Context, c client, list string) ([]part,
 		of := names[i].Val()
 		slices.Sort(of)
 		for _, name := range of {
-			parts = append(parts, s.partIn(name, i))
+			parts = append(parts, s.partIn(len(lists), name, i))
 		}
 	}
 	return parts, err
@@ -223,7 +225,7 @@ func (p part) owner(rest string) string {
 }
 
 // readLayout reads the number of shards, and creates the number in a new store. A store of an earlier
-// release keeps its layout: one shard for each tenant. The number that this Store has read before
+// release keeps its layout, one shard for each tenant, until Migrate. The number that this Store has read before
 // replaces a number that Redis has lost.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", spot{}, s.shards.Load(), s.opt.Shards).Int()
@@ -233,7 +235,8 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 	if n < 1 || n > mostShards {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
-	if known := s.shards.Load(); known != 0 && known != int64(n) {
+	known := s.shards.Load()
+	if known > 1 && known != int64(n) { // a store in the old layout may move to shards
 		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, known)
 	}
 	s.shards.Store(int64(n))

@@ -58,7 +58,13 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := c.SAdd(ctx, s.commonKey("tenants"), anys(missing)...).Err(); err != nil {
+	var err error
+	if n := s.shards.Load(); n == 1 {
+		err = s.script(ctx, c, "register", spot{}, append([]any{n}, anys(missing)...)...).Err()
+	} else {
+		err = c.SAdd(ctx, s.commonKey("tenants"), anys(missing)...).Err()
+	}
+	if err != nil {
 		return err
 	}
 	s.known.add(missing)

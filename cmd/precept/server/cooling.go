@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -32,7 +33,7 @@ func (x *cooling) run(ctx context.Context) error {
 	db, shared := x.backend.(*redis.Store)
 	var cooler *redis.Cooler
 	if shared {
-		cooler = db.NewCooler(lakeGroup)
+		cooler = db.NewCooler(lakeGroup, rand.Text())
 	}
 	for {
 		hot, pause := x.config().Learning.Hot, coolMost

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,8 +213,24 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
 		f.quiet.allow(label.StepStore) // this line is the only line of the minute
+	} else if layout, err := db.Layout(ctx); err == nil {
+		warnLayout(f.log, layout)
 	}
 	return o, nil
+}
+
+// warnLayout logs a store that needs a migration, and sessions that nobody reads.
+func warnLayout(log *slog.Logger, l redis.Layout) {
+	switch {
+	case l.Moving:
+		log.Warn("the migration of the store to shards has not ended; if no precept migrate runs, run precept migrate again")
+	case l.Old:
+		log.Warn("the store has the keys of a release without shards; once all replicas run this release, run precept migrate")
+	case len(l.Stray) > 0:
+		log.Warn("a release without shards has written sessions beside the shards, and this release does not read these sessions; "+
+			"stop the replicas of that release, then delete their keys (docs/OPERATIONS.md, Keys)",
+			"tenants", len(l.Stray), "first", l.Stray[0])
+	}
 }
 
 // shared returns the backend in the role T when replicas share the backend, nil otherwise.

@@ -18,9 +18,25 @@ local N = string.sub(ARGV[1], 2)
 local A = sharded and string.sub(P, 1, -18) .. 'all:' or P
 local T = A .. 't'
 
+-- A migration (migrate.go) moves the old layout to shards. While 'moving' exists, the sessions that a script may change are added to
+-- 'dirty'. While 'frozen' exists, as after the migration, scripts of the tenant change nothing.
+local refusal, moving = 'TRYAGAIN precept: the store moves to shards', false
+local isCommon = string.sub(P, -11) == ':{precept}:'
+if not sharded and not isCommon then
+  if call('EXISTS', P .. 'frozen') == 1 then return redis.error_reply(refusal) end
+  moving = call('EXISTS', P .. 'moving') == 1
+end
+
 -- key is the key of one session's values.
 local digits = string.rep('%02x', 16)
-local function key(kind, id) return P .. kind .. ':' .. string.format(digits, string.byte(id, 1, 16)) end
+local noted = {}
+local function key(kind, id)
+  if moving and not noted[id] then
+    noted[id] = true
+    call('SADD', P .. 'dirty', id)
+  end
+  return P .. kind .. ':' .. string.format(digits, string.byte(id, 1, 16))
+end
 
 -- less compares bytes. The comparison of Lua depends on the server's locale.
 local function less(a, b)

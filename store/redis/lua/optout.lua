@@ -1,7 +1,9 @@
 -- Keeps marks of sessions that opted out; of two of one session the one of more items stands.
 -- ARGV, any number of: the mark's name (16 bytes), turns, items, for how many milliseconds it is kept.
+if isCommon and (call('EXISTS', P .. 'frozen') == 1 or call('GET', P .. 'shards') ~= '1') then return redis.error_reply(refusal) end
+moving = isCommon and call('EXISTS', P .. 'moving') == 1
 while more() do
-  local mark = P .. 'optout:' .. string.format(digits, string.byte(arg(), 1, 16))
+  local mark = key('optout', arg())
   local turns, items, ttl = arg(), arg(), arg()
   local old = call('GET', mark)
   if old and tonumber(string.match(old, ' (%d+)$')) > tonumber(items) then

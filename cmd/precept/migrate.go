@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/store/redis"
+)
+
+// migrateFlags are the flags of migrate.
+type migrateFlags struct {
+	pause       time.Duration // calls of replicas that began in the old layout end within seconds
+	yes, asJSON bool
+}
+
+func (w *invocation) migrate() *cobra.Command {
+	var f migrateFlags
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move a store in Redis of an earlier release to shards",
+		Long: "Migrate moves a store in Redis that was created by a release without shards to 256 shards, " +
+			"while replicas serve. Before, all replicas must run this release: a replica of an earlier " +
+			"release would write into the old keys unnoticed.\n\nThe sessions are copied, then the changed " +
+			"sessions again. At the end the writes of all replicas wait in their outboxes for a moment, and " +
+			"all replicas continue in the shards. The old keys are deleted a minute later. Redis needs " +
+			"memory for both copies. Run migrate again after a failure, on any machine: nothing is lost, " +
+			"and the copy continues.",
+		Args: arguments(cobra.NoArgs),
+	}
+	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
+	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and the deletion of the old keys")
+	addJSON(c, &f.asJSON)
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		return w.runMigrate(c.Context(), cfg, f)
+	})
+}
+
+func (w *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
+	if !server.IsRedis(cfg.StoreURL()) {
+		return misuse(errors.New("the store is not in Redis; an embedded store is migrated by its first start"))
+	}
+	opened, err := w.tools.OpenWhole(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer opened.Close() //nolint:errcheck // only a connection
+	db, ok := opened.(*redis.Store)
+	if !ok {
+		return errors.New("the store has no shards")
+	}
+	layout, err := db.Layout(ctx)
+	if err != nil {
+		return fmt.Errorf("read the layout of the store: %w", err)
+	}
+	if layout.Old && !f.yes {
+		fmt.Fprint(w.err, "Do all replicas run this release, or are they stopped? [yes/no] ")
+		line, _ := bufio.NewReader(w.in).ReadString('\n')
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
+			return errors.New("the migration was not confirmed, so nothing has changed; answer yes, or add --yes")
+		}
+	}
+	shown := time.Time{}
+	done, err := db.Migrate(ctx, redis.Migration{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
+		if now := w.tools.Now(); now.Sub(shown) >= time.Second {
+			shown = now
+			fmt.Fprintf(w.err, "precept: copied %s\n", amount(sessions, "session"))
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("the store was not migrated: %w; run precept migrate again, the copy continues", err)
+	}
+	switch {
+	case f.asJSON:
+		return writeJSON(w.out, map[string]any{
+			"tenants": done.Tenants, "sessions": done.Sessions, "frozen_seconds": done.Frozen.Seconds(),
+		})
+	case !layout.Old && !layout.Moving:
+		_, err = fmt.Fprintln(w.out, "the store has shards already")
+	default:
+		_, err = fmt.Fprintf(w.out, "migrated: %s, %s copied; replicas could not write for %v\n",
+			amount(done.Tenants, "tenant"), amount(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
+	}
+	return err
+}

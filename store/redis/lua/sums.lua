@@ -1,0 +1,11 @@
+-- Adds the totals of a tenant of the old layout to the totals of a shard, once: a repeated call adds the difference. Adds the tenant to
+-- the tenants with parked feedback, or removes the tenant.
+-- ARGV, any number of: total, number.
+while more() do
+  local name, n = arg(), arg()
+  total(name, tonumber(n) - tonumber(call('HGET', P .. 'movingsums', name) or 0))
+  call('HSET', P .. 'movingsums', name, n)
+end
+if call('EXISTS', P .. 'parked') == 1 then call('SADD', A .. 'parked', N) else call('SREM', A .. 'parked', N) end
+done()
+return 1

@@ -1,0 +1,186 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// all returns the data of a store as text, without the position of the counters.
+func all(t *testing.T, s *redis.Store) (text string) {
+	t.Helper()
+	for line := range strings.Lines(seen(t, s)) {
+		if !strings.HasPrefix(line, "moved: ") {
+			text += line
+		}
+	}
+	return text
+}
+
+// A store in the old layout moves to shards. Everything is as before, no old key is left, and a second migration does
+// nothing.
+func TestMigrationKeepsEverything(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	s := few(t, server.URL(), 1)
+	for _, d := range changes()[:13] {
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Fatalf("%s: got error %v, want none", d.name, err)
+		}
+	}
+	acknowledge(t, s, "lake")
+	want := all(t, s)
+	done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
+	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
+		t.Fatalf("got %+v, error %v, want 2 tenants and 3 sessions", done, err)
+	}
+	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": few(t, server.URL(), 1)} {
+		if have := all(t, s); have != want {
+			t.Errorf("%s differs from the store before:%s", name, differing(have, want))
+		}
+	}
+	for _, key := range keysOf(t, server, "*") {
+		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
+			t.Errorf("the key %s is left", key)
+		}
+		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
+			t.Errorf("the key %s of the old layout is left", key)
+		}
+	}
+	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
+		t.Errorf("the group lake has places in %v, error %v, want one stream", groups, err)
+	}
+	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
+		t.Errorf("a second migration: got %+v, error %v, want nothing", done, err)
+	}
+	for _, d := range changes()[13:] {
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Errorf("%s after the migration: got error %v, want none", d.name, err)
+		}
+	}
+	if err := s.Write(t.Context(), batch(77)); err != nil {
+		t.Error(err)
+	}
+	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
+		t.Errorf("a new session: found %v, error %v", ok, err)
+	}
+}
+
+// The connection of a migration breaks at each command, before or after Redis executed the command. Writes follow, a
+// repeated migration ends, and the store is as a store that was created with shards.
+func TestFaultAtEachCommandOfAMigration(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	b := standBetween(t, server.Addr)
+	t.Cleanup(b.close)
+	do := func(s *redis.Store, list []deed) {
+		t.Helper()
+		for _, d := range list {
+			if _, err := d.do(t.Context(), s); err != nil {
+				t.Fatalf("%s: got error %v, want none", d.name, err)
+			}
+		}
+	}
+	const before, after = 7, 13
+	fresh := few(t, server.URL()+"?prefix=fresh", 4)
+	do(fresh, changes()[:after])
+	want := all(t, fresh)
+	var seconds atomic.Int64
+	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
+	for n, how := range []harm{cutBehind, cutBefore} {
+		for at := 0; ; at += 1 + 4*n {
+			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", b.url(), n, at), Now: now, Shards: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(s, changes()[:before])
+			b.next(at, how)
+			_, err = s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
+			_, hit := b.commands()
+			b.next(-1, "")
+			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !hit {
+				t.Errorf("%s command %d: got error %v, want one that is ErrUnavailable", how, at, err)
+			}
+			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
+			do(s, changes()[before:after])
+			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+				t.Errorf("%s command %d, repeated: got error %v, want none", how, at, err)
+			}
+			if have := all(t, s); have != want {
+				t.Errorf("%s command %d differs from a fresh store:%s", how, at, differing(have, want))
+			}
+			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
+				if strings.Contains(key, "moving") {
+					t.Errorf("%s command %d: the key %s is left", how, at, key)
+				}
+			}
+			_ = s.Close()
+			if !hit {
+				break
+			}
+		}
+	}
+}
+
+// thaw lets the freezes of a killed migration end, as the server does after a while.
+func thaw(t *testing.T, server *storetest.Redis, prefix string) {
+	t.Helper()
+	for _, key := range keysOf(t, server, prefix+":*frozen") {
+		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl > 0 {
+			server.Must(t, "DEL", key)
+		}
+	}
+}
+
+// The layout names the tenants whose sessions a release without shards has written beside the shards, and a migration
+// that has not ended.
+func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	layout := func(s *redis.Store, want redis.Layout) {
+		t.Helper()
+		if have, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(have, want) {
+			t.Errorf("got layout %+v, error %v, want %+v", have, err, want)
+		}
+	}
+	old := few(t, server.URL(), 1)
+	if err := old.Write(t.Context(), whole()); err != nil {
+		t.Fatal(err)
+	}
+	layout(old, redis.Layout{Old: true})
+	if _, err := old.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, server.URL())
+	layout(s, redis.Layout{})
+	number := "precept:{precept}:shards"
+	server.Must(t, "SET", number, "1") // a release without shards ignores the number
+	earlier := few(t, server.URL(), 1)
+	for i := range 2 {
+		one := batch(5 + i)
+		for n := range one.Rows {
+			one.Rows[n].Tenant = "late"
+		}
+		for n := range one.Exchanges {
+			one.Exchanges[n].Tenant = "late"
+		}
+		if err := earlier.Write(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := earlier.Write(t.Context(), batch(7)); !errors.Is(err, redis.ErrBusy) {
+		t.Errorf("a write to a tenant that has moved: got error %v, want ErrBusy", err)
+	}
+	server.Must(t, "SET", number, "256")
+	layout(s, redis.Layout{Stray: []string{"late"}})
+	server.Must(t, "SET", "precept:{precept}:moving", "1")
+	layout(s, redis.Layout{Moving: true})
+}

@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/store/storetest"
+	"precept/test/harness"
+)
+
+// Two replicas serve a store without shards, and warn at the start. precept migrate moves the store, while the replicas
+// continue their sessions. A replica that starts over foreign keys of a release without shards warns.
+func TestReplicasContinueAfterMigrate(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	up := harness.Parrot(t, harness.Said("chatcmpl-1", "One."), harness.Said("chatcmpl-2", "Two."))
+	start := func() *harness.Process {
+		dir := t.TempDir()
+		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)
+	}
+	one, other := start(), start()
+	turn := func(p *harness.Process, name, messages string) {
+		t.Helper()
+		header := http.Header{"Precept-Session": {name}}
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
+			t.Fatalf("got status %d, answer %s, want 200", code, answer)
+		}
+	}
+	stored := func() (n map[string]int64) {
+		var d struct{ Store map[string]int64 }
+		out, err := harness.RunVerb(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		if err != nil || json.Unmarshal([]byte(out), &d) != nil {
+			return nil
+		}
+		return d.Store
+	}
+	first := `{"role":"user","content":"One?"}`
+	turn(one, "a", first)
+	turn(other, "b", first)
+	one.Eventually("two samples", func() bool { return stored()["samples"] == 2 })
+	for _, p := range []*harness.Process{one, other} {
+		if text := p.Log.String(); !strings.Contains(text, "run precept migrate") {
+			t.Errorf("the log has no warning:\n%s", text)
+		}
+	}
+	var done struct{ Tenants, Sessions int }
+	out := harness.MustVerb(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
+	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
+		t.Errorf("got %s, error %v, want one tenant and two sessions", out, err)
+	}
+	more := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
+	turn(other, "a", more) // the other replica continues each session
+	turn(one, "b", more)
+	one.Eventually("four samples of two sessions", func() bool {
+		n := stored()
+		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
+	})
+	if out := harness.MustVerb(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
+		t.Errorf("a second migration: %s", out)
+	}
+	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
+	server.Must(t, "ZADD", "precept:{"+tagOf("foreign")+"}:seen", "1", "session")
+	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
+		t.Errorf("the log has no warning about foreign keys:\n%s", text)
+	}
+}
+
+// tagOf returns the tag of a tenant in the keys of a release without shards.
+func tagOf(tenant string) string {
+	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
+	return hex.EncodeToString(sum[:8])
+}
