@@ -21,23 +21,23 @@ const lingerTimeout = 500 * time.Millisecond
 // the time of the response, and keeps the status.
 type clientWriter struct {
 	http.ResponseWriter
-	ctl        *http.ResponseController
-	limit      time.Duration // maximum time of one write, and of one read of the request body
-	now        func() time.Time
-	moved      time.Time // when the write deadline was last set
-	body       *clientBody
-	dialect    wire.Dialect // dialect of a rewritten path; wire.None for other paths
-	code       int          // 0: no answer yet
-	id         string       // Precept-Request-Id; empty before the first use
-	atEndpoint bool         // an endpoint of precept answers, not the upstream
-	http10     bool         // the client speaks HTTP/1.0, which has no interim responses
+	ctl         *http.ResponseController
+	limit       time.Duration // maximum time of one write, and of one read of the request body
+	now         func() time.Time
+	deadlineSet time.Time // when the write deadline was last set
+	body        *clientBody
+	dialect     wire.Dialect // dialect of a rewritten path; wire.None for other paths
+	code        int          // 0: no answer yet
+	id          string       // Precept-Request-Id; empty before the first use
+	atEndpoint  bool         // an endpoint of precept answers, not the upstream
+	http10      bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 
 // Write implements io.Writer. The deadline moves in steps: to move the deadline at each small write
 // of a stream would cost more than the writes.
 func (w *clientWriter) Write(b []byte) (int, error) {
-	if now := w.now(); now.Sub(w.moved) > w.limit/16 {
-		w.moved = now
+	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
+		w.deadlineSet = now
 		_ = w.ctl.SetWriteDeadline(now.Add(w.limit))
 	}
 	if w.code == 0 {
@@ -88,21 +88,21 @@ func (w *clientWriter) end() {
 // clientBody is the request body of a client, bounded in size and in the time of one read.
 type clientBody struct {
 	io.ReadCloser
-	w     *clientWriter
-	moved time.Time // when the read deadline was last set
-	ended atomic.Pointer[error]
+	w           *clientWriter
+	deadlineSet time.Time // when the read deadline was last set
+	ended       atomic.Pointer[error]
 }
 
 // receive bounds the body of a request. receive returns a copy of the request: the server looks at
 // the body of its own request to decide whether the connection can be used again.
-func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
+func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	own := r.WithContext(r.Context())
 	// Without the writer, because the transport reads the body and would set response headers while
 	// an early response of the upstream sets them as well. WriteHeader does the same.
-	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, most), w: w}
+	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	own.Body = w.body
 	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
 	// response.
@@ -111,9 +111,9 @@ func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
 }
 
 // bodyOf returns the body of a request to precept's own API.
-func bodyOf(c echo.Context, most int64, tooLong string) ([]byte, error) {
+func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
-	body, err := io.ReadAll(w.receive(c.Request(), most).Body)
+	body, err := io.ReadAll(w.receive(c.Request(), maxBytes).Body)
 	if err == nil {
 		return body, nil
 	}
@@ -129,8 +129,8 @@ func bodyOf(c echo.Context, most int64, tooLong string) ([]byte, error) {
 
 // Read implements io.Reader.
 func (b *clientBody) Read(p []byte) (int, error) {
-	if now := b.w.now(); now.Sub(b.moved) > b.w.limit/16 {
-		b.moved = now
+	if now := b.w.now(); now.Sub(b.deadlineSet) > b.w.limit/16 {
+		b.deadlineSet = now
 		_ = b.w.ctl.SetReadDeadline(now.Add(b.w.limit))
 	}
 	n, err := b.ReadCloser.Read(p)
@@ -146,7 +146,7 @@ func (b *clientBody) complete() bool {
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// fault returns precept's answer where the body did not come, nil where the body is fine so far.
+// fault returns precept's answer if the body could not be read; nil: no read has failed.
 func (b *clientBody) fault(d wire.Dialect) *problem {
 	if b == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// listedRoom bounds the lessons in one answer, in bytes.
-const listedRoom = 16 << 10
+// maxListedBytes bounds the lessons in one answer, in bytes.
+const maxListedBytes = 16 << 10
 
 // execute executes one command of the agent, and returns the answer for the agent. A command may do
 // the same as /v1/lessons. The answer to a failed command repeats no text of the command, because
@@ -46,7 +46,7 @@ func (n lessonsRequest) command(ctx context.Context, c writ.Command, from sessio
 	case writ.Create:
 		var l *lesson.Lesson
 		if l, text, err = n.record(ctx, c, from); err == nil {
-			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), waiting(l)
+			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineLines(l)
 		}
 	}
 	return command, text, lines, err
@@ -55,7 +55,7 @@ func (n lessonsRequest) command(ctx context.Context, c writ.Command, from sessio
 // record writes a lesson. The same text under a known signature writes no second lesson; another
 // text replaces the lesson.
 func (n lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
-	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).onto(blank(from.String()))
+	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(from.String()))
 	if err != nil {
 		return nil, "", err
 	}
@@ -90,8 +90,8 @@ func lessonLine(l *lesson.Lesson) string {
 	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
 }
 
-// waiting returns the line that reports the lessons in quarantine, if any.
-func waiting(all ...*lesson.Lesson) []string {
+// quarantineLines returns the line that reports the lessons in quarantine, if any.
+func quarantineLines(all ...*lesson.Lesson) []string {
 	var ids []string
 	for _, l := range all {
 		if l.State == lesson.Quarantined {
@@ -119,10 +119,10 @@ func (n lessonsRequest) listLines(ctx context.Context, words string) (text strin
 		return "", nil, err
 	}
 	var listed []*lesson.Lesson
-	room := listedRoom
+	room := maxListedBytes
 	for i := range views {
-		l, there := book.Get(views[i].ID)
-		if !there {
+		l, ok := book.Get(views[i].ID)
+		if !ok {
 			continue // deleted between the two look-ups
 		}
 		line := lessonLine(l)
@@ -139,7 +139,7 @@ func (n lessonsRequest) listLines(ctx context.Context, words string) (text strin
 	if len(views) == 0 {
 		return text + ".", nil, nil
 	}
-	return text + ":", append(lines, waiting(listed...)...), nil
+	return text + ":", append(lines, quarantineLines(listed...)...), nil
 }
 
 // explain returns the reason why a command failed, in words for the agent.

@@ -19,9 +19,9 @@ import (
 
 // The bounds of executing commands.
 const (
-	maxWrits   = 1024             // replies in the queue
-	maxRefused = 64 << 10         // refused replies in the queue, without their texts
-	writLimit  = 10 * time.Second // maximum time of one command
+	maxQueuedReplies  = 1024             // replies in the queue
+	maxRefusedReplies = 64 << 10         // refused replies in the queue, without their texts
+	commandLimit      = 10 * time.Second // maximum time of one command
 )
 
 // commandJob holds the commands of one reply.
@@ -53,20 +53,20 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 // tooManyWait is the answer to a command that the queue has no room for.
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// put queues the commands of a reply. If the queue is full, the commands are refused with an answer
+// enqueue queues the commands of a reply. If the queue is full, the commands are refused with an answer
 // and not executed. If even the refusals exceed their bound, put counts the commands as dropped and
 // returns false.
-func (q *commandQueue) put(job *commandJob) bool {
+func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
-	if n < maxRefused {
-		if n >= maxWrits {
+	if n < maxRefusedReplies {
+		if n >= maxQueuedReplies {
 			job.refuse(tooManyWait)
 		}
 		q.jobs = append(q.jobs, *job)
 	}
 	q.mu.Unlock()
-	if n >= maxRefused {
+	if n >= maxRefusedReplies {
 		for _, c := range job.commands {
 			q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
 		}
@@ -121,7 +121,7 @@ func (q *commandQueue) executeAll() {
 			bySession[job.session] = append(bySession[job.session], job)
 		}
 		var all errgroup.Group
-		all.SetLimit(maxWrits)
+		all.SetLimit(maxQueuedReplies)
 		for _, id := range order {
 			all.Go(func() error {
 				for _, job := range bySession[id] {
@@ -135,25 +135,25 @@ func (q *commandQueue) executeAll() {
 }
 
 // execute executes the commands of one reply.
-func (q *commandQueue) execute(o commandJob) {
-	defer q.pending.end(o.session)
-	n := lessonsRequest{q.lessons, o.set, o.scope, q.lessons.opts.logOf(o.request)}
+func (q *commandQueue) execute(job commandJob) {
+	defer q.pending.end(job.session)
+	n := lessonsRequest{q.lessons, job.set, job.scope, q.lessons.opts.logOf(job.request)}
 	var answers []string
-	for _, c := range o.commands {
+	for _, c := range job.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
-		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(o.request) }, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
+		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 			defer cancel()
-			answer, result = n.execute(ctx, c, o.session)
+			answer, result = n.execute(ctx, c, job.session)
 		})
 		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
 	}
 	if q.lessons.opts.Pending != nil {
-		q.send(o, answers)
+		q.send(job, answers)
 		return
 	}
-	ses, _ := q.lessons.opts.Store.Acquire(context.Background(), o.scope.Tenant, o.session)
+	ses, _ := q.lessons.opts.Store.Acquire(context.Background(), job.scope.Tenant, job.session)
 	if ses == nil {
 		return // the session is gone
 	}
@@ -165,12 +165,12 @@ func (q *commandQueue) execute(o commandJob) {
 
 // send stores the answers for the replica that serves the next turn. While the store is
 // unreachable, the answers are lost.
-func (q *commandQueue) send(o commandJob, answers []string) {
+func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
-	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
-	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, o.scope.Tenant, o.session, o.request, string(text))); err != nil {
+	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)
-		q.lessons.opts.logOf(o.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
+		q.lessons.opts.logOf(job.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
 	}
 }

@@ -33,10 +33,10 @@ type Tally interface {
 // agent that wrote the lesson. With a tally the counts cover the fleet, otherwise this server. A
 // nil Consulted counts nothing.
 type Consulted struct {
-	file  string
-	tally Tally
-	now   func() time.Time
-	begun int64 // time of the start in nanoseconds; part of the names of this replica's batches
+	file    string
+	tally   Tally
+	now     func() time.Time
+	started int64 // time of the start in nanoseconds; part of the names of this replica's batches
 
 	syncMu sync.Mutex // one call of the tally at a time; locked before mu
 
@@ -51,7 +51,7 @@ type Consulted struct {
 // NewConsulted returns a counter with a tally. Without a tally, the counts continue from file; an
 // empty file keeps no counts. A file that cannot be read is replaced.
 func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
-	c := &Consulted{file: file, tally: tally, now: now, begun: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
+	c := &Consulted{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
 		return c, nil
 	}
@@ -68,8 +68,8 @@ func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, e
 	return c, err
 }
 
-// note counts a turn that the lessons matched.
-func (c *Consulted) note(slugs []string) {
+// countMatch counts a turn that the lessons matched.
+func (c *Consulted) countMatch(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
 	}
@@ -98,9 +98,9 @@ func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
 	return x.Count, x.Last
 }
 
-// learn reads the counts of lessons in Redis. While the tally is unreachable, the known counts
+// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts
 // stay.
-func (c *Consulted) learn(ctx context.Context, slugs []string) {
+func (c *Consulted) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
 	}
@@ -162,7 +162,7 @@ func (c *Consulted) save(ctx context.Context) error {
 	case c.tally != nil:
 		ctx, cancel := context.WithTimeout(ctx, tallyLimit)
 		defer cancel()
-		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.begun, c.batch), c.unconfirmed)
+		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.started, c.batch), c.unconfirmed)
 	default:
 		err = file.Write(c.file, 0o644, text)
 	}

@@ -49,26 +49,26 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 		return c
 	}
 	one, other := open(now), open(now.Add(time.Nanosecond))
-	one.note([]string{"a", "b"})
+	one.countMatch([]string{"a", "b"})
 	tally.deaf = true
 	if err := one.save(t.Context()); err == nil {
 		t.Fatal("a lost answer is not an answer")
 	}
-	one.note([]string{"a"})
+	one.countMatch([]string{"a"})
 	tally.deaf = false
 	for range 3 { // the sent batch, the later counts, an empty batch
 		if err := one.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other.note([]string{"a"})
+	other.countMatch([]string{"a"})
 	if err := other.save(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(tally.batches) != 3 {
 		t.Errorf("batches %v", tally.batches)
 	}
-	one.learn(t.Context(), []string{"a", "b"})
+	one.refresh(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {
 		if n, _ := one.lookup(slug); n != want {
 			t.Errorf("%s was consulted %d times, want %d", slug, n, want)

@@ -15,11 +15,11 @@ type plan struct {
 	base    int            // number of items shown by an earlier turn
 }
 
-// decide decides the insertions. The work needs no clock to stay within its budget: the matched
-// text and the searched history are bounded.
+// decide decides the insertions. decide has no time limit, because the matched text and the searched
+// history are bounded.
 func (t *turn) decide() {
-	if t.in.body.beyond != "" {
-		t.repeat()
+	if t.in.body.exceeds != "" {
+		t.replayBlocks()
 		return
 	}
 	t.mailbox().collect(t.in.r.Context())
@@ -51,14 +51,14 @@ func (t *turn) decide() {
 		rec.OptOut.Asked = rec.OptOut.Asked || t.query.Claim.LearnOff
 	}
 	t.skip = t.plan.insert.Skip
-	t.p.opts.Consulted.note(t.plan.insert.Matched)
+	t.p.opts.Consulted.countMatch(t.plan.insert.Matched)
 	t.p.opts.Metrics.decided(&t.plan.insert)
 }
 
-// repeat inserts the blocks of the session again, into a request that exceeds limits.inspect_bytes or
+// replayBlocks inserts the blocks of the session again, into a request that exceeds limits.inspect_bytes or
 // limits.items. Without the blocks the provider's prompt cache would be lost at this turn, and the
 // agent would lose its lessons.
-func (t *turn) repeat() {
+func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
@@ -69,7 +69,7 @@ func (t *turn) repeat() {
 	if !rec.State.Beyond {
 		rec.State.Beyond, rec.State.Dirty = true, true
 		limit := "limits.inspect_bytes"
-		if t.in.body.beyond == label.UninspectedItems {
+		if t.in.body.exceeds == label.UninspectedItems {
 			limit = "limits.items"
 		}
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
@@ -84,11 +84,11 @@ func (t *turn) repeat() {
 // splice makes the body with the insertions.
 func (t *turn) splice() {
 	begun, edits := t.p.opts.Now(), t.plan.insert.Edits
-	room := len(t.in.body.plain) + 1024
+	size := len(t.in.body.plain) + 1024
 	for i := range edits {
-		room += 2 * len(edits[i].Text)
+		size += 2 * len(edits[i].Text)
 	}
-	out, err := t.in.req.Splice(t.p.pool.get(room), edits, t.plan.insert.Cuts...)
+	out, err := t.in.req.Splice(t.p.pool.get(size), edits, t.plan.insert.Cuts...)
 	if err != nil {
 		t.skip = "splice"
 		t.p.opts.Metrics.FailedOpen(label.StepSplice)
@@ -109,9 +109,10 @@ func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.identity.tenant, t.session.Session}
 }
 
-// refuse records a rejected change: the upstream accepted only the original bytes. precept inserts no
-// further text into the session; if the request had only cuts, precept cuts no further section instead.
-func (t *turn) refuse() {
+// recordRejection records that the upstream rejected a changed request and accepted the original bytes.
+// precept then inserts no further text into the session; if the change had only cuts, precept cuts no
+// further section in the session.
+func (t *turn) recordRejection() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()

@@ -21,7 +21,7 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 		begun := time.Now()
 		f := &forwarding{
 			p: &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}, w: &clientWriter{id: "req_1"},
-			r: httptest.NewRequest("POST", "/v1/chat/completions", nil), out: &outgoing{target: &target{}}, observer: bystander{},
+			r: httptest.NewRequest("POST", "/v1/chat/completions", nil), out: &outgoing{target: &target{}}, observer: noObserver{},
 		}
 		w := &f.reply
 		w.limit(f, from, limit)

@@ -46,12 +46,12 @@ func (p *Proxy) Transport(host string) *http.Transport {
 func (p *Proxy) Speaks(r *http.Request) (session.Claim, error) {
 	who, err := p.set.Load().authenticate(r, wire.None)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
-	who.claims(&c)
+	who.restrict(&c)
 	return c, err
 }
 
 // Unable answers for a fault of precept's own.
-func Unable(w http.ResponseWriter, r *http.Request) { unable(r).write(w) }
+func Unable(w http.ResponseWriter, r *http.Request) { internalError(r).write(w) }
 
 // Family returns the API of a path.
 func Family(path string, h http.Header) wire.Dialect { return family(path, h) }

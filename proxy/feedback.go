@@ -13,11 +13,11 @@ import (
 	"precept/store"
 )
 
-// feedbackLimit bounds the body of POST /v1/feedback, which may have many entries.
-const feedbackLimit = 8 << 20
+// maxFeedbackBytes bounds the body of POST /v1/feedback, which may have many entries.
+const maxFeedbackBytes = 8 << 20
 
-// rated is the answer to one entry.
-type rated struct {
+// entryAnswer is the answer to one entry.
+type entryAnswer struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
@@ -25,7 +25,7 @@ type rated struct {
 	Error   string `json:"error,omitempty"`
 	code    int
 
-	// Of a commit, a branch or a pull request: all sessions and runs that showed it, newest first.
+	// For a commit, a branch or a pull request: all rated sessions and runs, newest first.
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
 }
@@ -34,11 +34,11 @@ type rated struct {
 // the other entries.
 func (p *Proxy) feedback(c echo.Context) error {
 	set := p.set.Load()
-	who, err := set.asker(c.Request())
+	who, err := set.apiIdentity(c.Request())
 	if err != nil {
 		return err
 	}
-	body, err := bodyOf(c, feedbackLimit, "a feedback body may have 8 MiB; send fewer entries at once")
+	body, err := bodyOf(c, maxFeedbackBytes, "a feedback body may have 8 MiB; send fewer entries at once")
 	if err != nil {
 		return err
 	}
@@ -46,10 +46,10 @@ func (p *Proxy) feedback(c echo.Context) error {
 	if err != nil {
 		return refusal(wire.None, http.StatusBadRequest, err.Error())
 	}
-	answers := make([]rated, len(posts))
+	answers := make([]entryAnswer, len(posts))
 	for i := range posts {
 		if errs[i] != nil {
-			answers[i] = rated{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
+			answers[i] = entryAnswer{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
 			continue
 		}
 		answers[i] = p.post(c, who, posts[i])
@@ -64,12 +64,12 @@ func (p *Proxy) feedback(c echo.Context) error {
 }
 
 // post stores one valid entry.
-func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
+func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) entryAnswer {
 	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
 	if !p.set.Load().mayStoreFeedback(c.Request(), &who) {
 		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
-		return rated{ID: f.Entry.ID, Session: f.SessionID, Run: f.RunID, Status: string(store.Ignored)}
+		return entryAnswer{ID: f.Entry.ID, Session: f.SessionID, Run: f.RunID, Status: string(store.Ignored)}
 	}
 	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
@@ -84,8 +84,8 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) rated {
 }
 
 // answerOf returns the answer for a stored entry.
-func answerOf(id string, done *store.Posted) rated {
-	a := rated{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+func answerOf(id string, done *store.Posted) entryAnswer {
+	a := entryAnswer{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 	if done.Work != nil {
 		a.Sessions, a.Runs = done.Work.Sessions, done.Work.Runs
 	}
@@ -93,22 +93,22 @@ func answerOf(id string, done *store.Posted) rated {
 }
 
 // notStored returns the answer for an entry that could not be stored.
-func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) rated {
+func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswer {
 	count := func(status string) {
 		p.opts.Metrics.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, status).Inc()
 	}
 	if advice, ok := store.NoRoom(err); ok {
 		count("full")
-		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
+		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}
 	count("refused")
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {
-		return rated{ID: f.Entry.ID, Status: "refused", code: fault.Status, Error: fault.Advice}
+		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: fault.Status, Error: fault.Advice}
 	}
 	if errors.Is(err, store.ErrNoSession) {
-		return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
+		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(clientOf(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
-	return rated{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
+	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
 }

@@ -20,25 +20,25 @@ const flushWithin = 2 * time.Millisecond
 
 // The sizes of one read of a reply. A slow stream keeps its buffer for minutes, and its pieces have
 // a few hundred bytes; net/http reads 4 KiB of a connection at once.
-const eventPiece, mostPiece = 4 << 10, 32 << 10
+const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
-// observer sees the reply before the client does.
+// observer receives the reply before the client does.
 type observer interface {
-	// response receives the headers of the reply to the client, and may add headers. original
+	// onResponse receives the headers of the reply to the client, and may add headers. original
 	// reports that the upstream accepted the original bytes after a rejected insertion.
-	response(res *http.Response, original bool)
-	// see gets each piece of the body.
-	see(b []byte, err error)
-	// failed gets the headers and the status of precept's own answer, where no reply came.
-	failed(h http.Header, status int)
+	onResponse(res *http.Response, original bool)
+	// onBody gets each piece of the body.
+	onBody(b []byte, err error)
+	// onFailure receives the headers and the status of precept's answer, if the upstream sent no reply.
+	onFailure(h http.Header, status int)
 }
 
-// bystander observes nothing.
-type bystander struct{}
+// noObserver observes nothing.
+type noObserver struct{}
 
-func (bystander) response(*http.Response, bool) {}
-func (bystander) see([]byte, error)             {}
-func (bystander) failed(http.Header, int)       {}
+func (noObserver) onResponse(*http.Response, bool) {}
+func (noObserver) onBody([]byte, error)            {}
+func (noObserver) onFailure(http.Header, int)      {}
 
 // forwarding is one request on its way to the upstream. A forwarding is the RoundTripper and the
 // BufferPool of its own ReverseProxy.
@@ -49,10 +49,10 @@ type forwarding struct {
 	out      *outgoing
 	observer observer
 
-	reply    limitedBody
-	attempts attempts
-	piece    int  // the size of one read of the reply
-	original bool // the upstream accepted the original bytes after a rejected insertion
+	reply      limitedBody
+	attempts   attempts
+	pieceBytes int  // the size of one read of the reply
+	original   bool // the upstream accepted the original bytes after a rejected insertion
 }
 
 // serve forwards the request. When the upstream cuts its stream, serve panics with
@@ -93,13 +93,13 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 			delete(out.Header, h)
 		}
 	}
-	f.out.who.present(out.Header, out.URL)
+	f.out.client.setUpstreamKey(out.Header, out.URL)
 	f.out.span.Forward(out.Context(), out.Header)
-	if f.out.identity {
+	if f.out.uncompressed {
 		out.Header.Set("Accept-Encoding", "identity")
 	}
-	if len(f.out.came.Trailer) > 0 {
-		out.Trailer = f.out.came.Trailer
+	if len(f.out.inbound.Trailer) > 0 {
+		out.Trailer = f.out.inbound.Trailer
 		maps.DeleteFunc(out.Trailer, unsendable)
 	}
 	if f.out.body == nil {
@@ -164,18 +164,19 @@ func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// resend sends the original bytes. Without a second response, again returns the first response.
+// resend sends the original bytes, and returns the second response, or the first response if the second
+// attempt fails.
 func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Response {
-	again := r.Clone(r.Context())
+	retry := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
 	if r.ContentLength < 0 { // the client announced trailers
 		length = -1
 	}
-	setBody(again, f.out.original, length)
-	if enc := f.out.came.Header["Content-Encoding"]; f.out.decoded && len(enc) > 0 {
-		again.Header["Content-Encoding"] = enc
+	setBody(retry, f.out.original, length)
+	if enc := f.out.inbound.Header["Content-Encoding"]; f.out.decoded && len(enc) > 0 {
+		retry.Header["Content-Encoding"] = enc
 	}
-	second, err := f.roundTrip(again)
+	second, err := f.roundTrip(retry)
 	if err != nil {
 		return first
 	}
@@ -191,16 +192,16 @@ func (f *forwarding) response(res *http.Response) error {
 		return err
 	}
 	f.out.target.logAnswer(f.log, f.p.opts.Now, res.StatusCode)
-	if res.StatusCode == http.StatusNotFound && f.out.identity {
+	if res.StatusCode == http.StatusNotFound && f.out.uncompressed {
 		f.out.target.warnUnknown(f.log, f.r.URL.EscapedPath(), f.out.url.EscapedPath())
 	}
-	f.piece = mostPiece
+	f.pieceBytes = maxPieceBytes
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		f.piece = eventPiece
+		f.pieceBytes = eventPieceBytes
 	} else if res.ContentLength >= 0 {
-		f.piece = int(min(max(res.ContentLength, eventPiece), mostPiece))
+		f.pieceBytes = int(min(max(res.ContentLength, eventPieceBytes), maxPieceBytes))
 	}
-	f.observer.response(res, f.original)
+	f.observer.onResponse(res, f.original)
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		f.reply.limit(f, res.Body, f.out.idle)
 		res.Body = &f.reply
@@ -220,7 +221,7 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 		own = refusal(errorDialect(f.r), code, text)
 		f.out.target.faults.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}
-	f.observer.failed(w.Header(), own.status)
+	f.observer.onFailure(w.Header(), own.status)
 	own.write(w)
 }
 
@@ -229,7 +230,7 @@ func (f *forwarding) log() *slog.Logger { return f.p.opts.log(f.w) }
 
 // Get implements httputil.BufferPool. ReverseProxy copies with these buffers.
 func (f *forwarding) Get() []byte {
-	b := f.p.pool.get(f.piece)
+	b := f.p.pool.get(f.pieceBytes)
 	return b[:cap(b)]
 }
 
@@ -241,26 +242,26 @@ func (f *forwarding) Put(b []byte) { f.p.pool.put(b) }
 // precept waits for the upstream, not while precept waits for the client.
 type limitedBody struct {
 	io.ReadCloser
-	of   *forwarding
-	most time.Duration
-	idle *time.Timer // closes the body; runs during a read
+	forwarding *forwarding
+	idleLimit  time.Duration
+	idle       *time.Timer // closes the body; runs during a read
 }
 
-// limit begins the limit of a body.
-func (l *limitedBody) limit(of *forwarding, body io.ReadCloser, most time.Duration) {
-	l.ReadCloser, l.of, l.most = body, of, most
-	l.idle = time.AfterFunc(most, func() { _ = body.Close() })
+// limit sets the body, and starts no timer: Read starts the timer.
+func (l *limitedBody) limit(f *forwarding, body io.ReadCloser, idleLimit time.Duration) {
+	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
+	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })
 	l.idle.Stop()
 }
 
 // Read implements io.Reader.
 func (l *limitedBody) Read(b []byte) (int, error) {
-	l.idle.Reset(l.most)
+	l.idle.Reset(l.idleLimit)
 	n, err := l.ReadCloser.Read(b)
 	l.idle.Stop()
-	l.of.observer.see(b[:n], err)
+	l.forwarding.observer.onBody(b[:n], err)
 	if err != nil && !errors.Is(err, io.EOF) {
-		l.of.log().Debug("a reply ended early", "upstream", l.of.out.target.name, "why", brokenBy(err, l.of.r.Context().Err() != nil))
+		l.forwarding.log().Debug("a reply ended early", "upstream", l.forwarding.out.target.name, "why", brokenBy(err, l.forwarding.r.Context().Err() != nil))
 	}
 	return n, err
 }

@@ -19,14 +19,14 @@ import (
 	"precept/store"
 )
 
-// hookLimit bounds the body of a webhook.
-const hookLimit = 8 << 20
+// maxHookBytes bounds the body of a webhook.
+const maxHookBytes = 8 << 20
 
-// hooked is the answer to a delivery.
-type hooked struct {
-	Status string  `json:"status"` // joined, parked or ignored
-	Reason string  `json:"reason,omitempty"`
-	Events []rated `json:"events,omitempty"`
+// hookAnswer is the answer to a delivery.
+type hookAnswer struct {
+	Status string        `json:"status"` // joined, parked or ignored
+	Reason string        `json:"reason,omitempty"`
+	Events []entryAnswer `json:"events,omitempty"`
 }
 
 // hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that
@@ -52,7 +52,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	if !hooks.Claimed(service, header) {
 		return unauthorized()
 	}
-	body, err := bodyOf(c, hookLimit, "the body of a webhook may have 8 MiB; send fewer kinds of events")
+	body, err := bodyOf(c, maxHookBytes, "the body of a webhook may have 8 MiB; send fewer kinds of events")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	marks := deliveryMarks(service, tenant, hooks.Delivery(header), body)
 	if p.deliveries.seen(marks) {
 		count(label.HookDuplicate)
-		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: "this delivery came before"})
+		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "this delivery came before"})
 	}
 	events, reason, err := hooks.Parse(service, header, body)
 	switch {
@@ -80,12 +80,12 @@ func (p *Proxy) hook(c echo.Context) error {
 		return refusal(wire.None, http.StatusBadRequest, err.Error()+"; choose the content type application/json")
 	case len(events) == 0:
 		count(label.HookIgnored)
-		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: reason})
+		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: reason})
 	case !set.cfg.Learning.Enabled || set.optOut.Tenant(tenant):
 		count(label.HookIgnored)
-		return c.JSON(http.StatusOK, hooked{Status: string(store.Ignored), Reason: "learning is off for this tenant"})
+		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "learning is off for this tenant"})
 	}
-	a := hooked{Status: string(store.Ignored)}
+	a := hookAnswer{Status: string(store.Ignored)}
 	for i := range events {
 		r := p.rateEvent(c, service, tenant, &events[i], now)
 		if r.code == http.StatusServiceUnavailable {
@@ -114,7 +114,7 @@ func (p *Proxy) hook(c echo.Context) error {
 
 // rateEvent rates the sessions of an event. The time of the
 // entry is the time of the event: events that arrive in another order, or twice, give the same reward.
-func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) rated {
+func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{
 		ID: e.ID(service), At: now, Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: e.Outcome.Score(), Tier: feedback.TierVerifier,
@@ -127,11 +127,11 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 		entry.At = e.At
 	}
 	if len(e.Subjects) == 0 {
-		return rated{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
+		return entryAnswer{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
 	}
 	done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, e.Subjects, entry)
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {
-		return rated{ID: entry.ID, Status: "refused", Error: fault.Advice}
+		return entryAnswer{ID: entry.ID, Status: "refused", Error: fault.Advice}
 	}
 	if err != nil {
 		return p.notStored(c, feedback.Post{Entry: entry}, err)
@@ -140,7 +140,8 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	return answerOf(entry.ID, &done)
 }
 
-// refusedHooks counts refused deliveries, and logs one warning a minute: anybody can send a delivery.
+// refusedHooks counts refused deliveries, and logs one warning a minute at most, because any client can send
+// a delivery.
 type refusedHooks struct {
 	mu      sync.Mutex
 	written time.Time // the last warning
@@ -176,7 +177,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 	return marks
 }
 
-// deliveries remembers the newest deliveries that rated sessions.
+// deliveries holds the marks of the newest deliveries that rated sessions, to find repetitions.
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool

@@ -19,8 +19,8 @@ import (
 	"precept/internal/wire"
 )
 
-// identity is the payer of a request. The identity comes from the credential only, never from a
-// name in the request.
+// identity is the tenant and the key of a request. The identity is derived from the credential only, never
+// from a name in the request.
 type identity struct {
 	tenant     string
 	credential [sha256.Size]byte // hash of the owner of the client's credential (ownerOf); zero without a credential
@@ -46,8 +46,8 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
-// maxToken bounds the signed tokens that are read, in bytes.
-const maxToken = 16 << 10
+// maxTokenBytes bounds the signed tokens that are read, in bytes.
+const maxTokenBytes = 16 << 10
 
 // ownerOf returns the text that identifies the owner of a credential: issuer and subject of a signed
 // token (JWT), because an agent refreshes such a token in the middle of a session; the bytes of any
@@ -57,7 +57,7 @@ func ownerOf(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // "DPoP eyJ..." is not cut by credentialOf
 	head, rest, _ := strings.Cut(token, ".")
 	payload, _, signed := strings.Cut(rest, ".")
-	if !signed || len(token) > maxToken {
+	if !signed || len(token) > maxTokenBytes {
 		return credential
 	}
 	var header struct {
@@ -106,10 +106,10 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 	return id, nil
 }
 
-// asker returns the identity of a request to precept's own API.
-func (s *settings) asker(r *http.Request) (identity, error) {
+// apiIdentity returns the identity of a request to precept's own API.
+func (s *settings) apiIdentity(r *http.Request) (identity, error) {
 	who, err := s.authenticate(r, wire.None)
-	if err == nil && s.nameless {
+	if err == nil && s.tenantsUnknown {
 		err = refusal(wire.None, http.StatusServiceUnavailable, "the store is not available yet; try again")
 	}
 	return who, err
@@ -131,9 +131,9 @@ func (id *identity) caller() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// claims replaces names that the client chose by the names of the key: a key may belong to an
-// agent, and allow some roles only. A role that the key does not allow is dropped.
-func (id *identity) claims(c *session.Claim) {
+// restrict applies the configured key to the names that the client chose: the agent of the key replaces
+// the agent of the claim, and a role that the key does not allow is removed.
+func (id *identity) restrict(c *session.Claim) {
 	if id.key == nil {
 		return
 	}
@@ -146,13 +146,14 @@ func (id *identity) claims(c *session.Claim) {
 	}
 }
 
-// present replaces precept's key by the upstream's key, in the place where the client sent the key.
-func (id *identity) present(h http.Header, u *url.URL) {
+// setUpstreamKey replaces the client's key of precept by the upstream's key, in the header or the query in
+// which the client sent the key.
+func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
 	}
 	up := id.key.UpstreamKey.Reveal()
-	set := presentQuery(u, up)
+	set := setQueryKey(u, up)
 	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		if h.Get(name) != "" {
 			h.Set(name, up)
@@ -164,8 +165,9 @@ func (id *identity) present(h http.Header, u *url.URL) {
 	}
 }
 
-// presentQuery replaces the key in a query, and keeps every other byte of the query.
-func presentQuery(u *url.URL, up string) (set bool) {
+// setQueryKey replaces the key in a query without a change of any other byte, and reports whether the query
+// has a key.
+func setQueryKey(u *url.URL, up string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
 	}
@@ -192,7 +194,7 @@ func (s *settings) learns(id *identity, agent string) bool {
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.Bounded(r.Header.Get("Precept-Agent")), form.Agent)}
-	who.claims(&named)
+	who.restrict(&named)
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
 }
 

@@ -33,27 +33,28 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return refusal(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request if fewer than most are in progress. A counted request must leave.
-func (c *inFlight) enter(most int) bool {
-	if c.requests.Add(1) <= int64(most) {
+// enter counts a request, and reports whether at most limit requests are then in progress. If so, the
+// caller calls leave at the end of the request; otherwise the request is not counted.
+func (c *inFlight) enter(limit int) bool {
+	if c.requests.Add(1) <= int64(limit) {
 		return true
 	}
 	c.requests.Add(-1)
 	return false
 }
 
-func (c *inFlight) done() { c.requests.Add(-1) }
+func (c *inFlight) leave() { c.requests.Add(-1) }
 
 // charge is one request's share of a common limit of memory.
 type charge struct {
 	all   *atomic.Int64
-	most  int64
+	limit int64
 	bytes int64
 }
 
-// tryAdd charges n more bytes, unless the limit is exceeded.
+// tryAdd charges n more bytes if the common limit allows the bytes, and reports whether it does.
 func (c *charge) tryAdd(n int) bool {
-	if c.all.Add(int64(n)) > c.most {
+	if c.all.Add(int64(n)) > c.limit {
 		c.all.Add(int64(-n))
 		return false
 	}

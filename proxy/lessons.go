@@ -23,9 +23,9 @@ import (
 
 // The bounds of a request body, and of a page in lessons.
 const (
-	lessonLimit = 256 << 10
-	pageUsual   = 50
-	pageMost    = 200
+	maxLessonBytes  = 256 << 10
+	defaultPageSize = 50
+	maxPageSize     = 200
 )
 
 // apiLesson is the JSON form of a lesson in /v1/lessons.
@@ -98,15 +98,15 @@ type bookCache struct {
 	at   time.Time
 }
 
-// bookFresh is the age at which the bank is read again.
-const bookFresh = time.Second
+// maxBookAge is the age at which bookCache reads the bank again.
+const maxBookAge = time.Second
 
 // book returns the lessons of the bank.
 func (n lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	c := &n.shared.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && n.shared.opts.Now().Sub(c.at) < bookFresh {
+	if c.last != nil && n.shared.opts.Now().Sub(c.at) < maxBookAge {
 		return c.last, nil
 	}
 	book, _, err := n.shared.opts.Bank.List(ctx)
@@ -130,7 +130,7 @@ func (n lessonsRequest) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n.shared.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
+	n.shared.opts.Consulted.refresh(c.Request().Context(), []string{l.Slug})
 	return c.JSON(http.StatusOK, n.view(book, l))
 }
 
@@ -155,10 +155,10 @@ func (n lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 
 // list answers with the lessons of the agent, the latest matched first, one page at a time.
 func (n lessonsRequest) list(c echo.Context) error {
-	limit := pageUsual
+	limit := defaultPageSize
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > pageMost {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPageSize {
 			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
 		}
 	}
@@ -193,7 +193,7 @@ func (n lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) 
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}
-	n.shared.opts.Consulted.learn(ctx, slugs)
+	n.shared.opts.Consulted.refresh(ctx, slugs)
 	all := make([]apiLesson, 0, len(found))
 	for _, l := range found {
 		all = append(all, n.view(book, l))
@@ -223,12 +223,12 @@ func (n lessonsRequest) create(c echo.Context) error {
 	if w.Signature == nil || w.LessonText == nil {
 		return refusal(wire.None, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
 	}
-	l, err := w.onto(blank(ref(c.Request())))
+	l, err := w.applyTo(newLesson(originOf(c.Request())))
 	if err != nil {
 		return err
 	}
 	if l, err = n.write(c.Request().Context(), n.proposal(l), nil); err != nil {
-		return n.refused(c, err)
+		return n.httpError(c, err)
 	}
 	return c.JSON(http.StatusCreated, n.view(lesson.NewBook(nil), l))
 }
@@ -249,19 +249,19 @@ func (n lessonsRequest) update(c echo.Context) error {
 	if w.Keywords == nil && w.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
 		w.Keywords = &[]string{} // the keywords were the old signature: the new signature replaces them
 	}
-	l, err := w.onto(old.Clone())
+	l, err := w.applyTo(old.Clone())
 	if err != nil {
 		return err
 	}
 	if l, err = n.write(c.Request().Context(), n.proposal(l), old); err != nil {
-		return n.refused(c, err)
+		return n.httpError(c, err)
 	}
 	return c.JSON(http.StatusOK, n.view(lesson.NewBook(nil), l))
 }
 
 func (n lessonsRequest) remove(c echo.Context) error {
 	if err := n.withdraw(c.Request().Context(), c.Param("id")); err != nil {
-		return n.refused(c, err)
+		return n.httpError(c, err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
@@ -272,8 +272,8 @@ func (n lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }
 
-// blank returns an empty lesson with its evidence.
-func blank(conversation string) *lesson.Lesson {
+// newLesson returns an empty lesson with its evidence.
+func newLesson(conversation string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: conversation}},
 	}
@@ -308,8 +308,8 @@ func (n lessonsRequest) withdraw(ctx context.Context, slug string) error {
 	return err
 }
 
-// refused translates an error of the bank to HTTP.
-func (n lessonsRequest) refused(c echo.Context, err error) error {
+// httpError translates an error of the bank to HTTP.
+func (n lessonsRequest) httpError(c echo.Context, err error) error {
 	if own, ok := errors.AsType[*problem](err); ok {
 		return own
 	}
@@ -334,8 +334,8 @@ func (n lessonsRequest) refused(c echo.Context, err error) error {
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// ref returns the origin of a lesson, as far as the client names the origin.
-func ref(r *http.Request) string {
+// originOf returns the origin of a lesson for its evidence: the session that the client names, or the API.
+func originOf(r *http.Request) string {
 	if name := session.Bounded(r.Header.Get("Precept-Session")); name != "" {
 		return name
 	}

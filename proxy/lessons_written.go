@@ -26,7 +26,7 @@ type lessonBody struct {
 
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var w lessonBody
-	body, err := bodyOf(c, lessonLimit, "the body of a lesson may have 256 KiB")
+	body, err := bodyOf(c, maxLessonBytes, "the body of a lesson may have 256 KiB")
 	if err != nil {
 		return w, err
 	}
@@ -44,9 +44,9 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// onto writes the fields of the request into a lesson, and drops the raw text, so that the lesson
+// applyTo writes the fields of the request into a lesson, and drops the raw text, so that the lesson
 // is formatted again.
-func (w *lessonBody) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
+func (w *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 	bounded := func(what string, text *string, most int) error {
 		if text == nil {
 			return nil

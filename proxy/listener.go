@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// mostConnections bounds the open connections: each takes some ten kilobytes, busy or not. The
+// maxConnections bounds the open connections: each takes some ten kilobytes, busy or not. The
 // store, the outbox and the lessons need filesElsewhere files.
-const mostConnections, filesElsewhere = 32 << 10, 64
+const maxConnections, filesElsewhere = 32 << 10, 64
 
-// quietFor is the least age of a connection, since its start or its last response, before the
-// listener may close the connection: the next request may be in progress and would be lost.
-// slotAgain is the pause between two attempts to free a slot.
-const quietFor, slotAgain = time.Second, 50 * time.Millisecond
+// minIdleTime is the time since the start or the last response of a connection after which the listener may
+// close the connection. Earlier, the next request is probably on its way and would be lost. slotRetry is
+// the pause between two attempts to free a slot.
+const minIdleTime, slotRetry = time.Second, 50 * time.Millisecond
 
 // LimitListener bounds the connections of clients, so that enough files are left for connections to
 // upstreams. At the bound, the listener closes the connection with the longest idle time. While all
@@ -41,16 +41,16 @@ type idleConn struct {
 
 // NewLimitListener returns a bounded listener on l.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
-	most := mostConnections
+	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need a connection to an upstream
+		maxConns = min(maxConns, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need a connection to an upstream
 	}
-	return newLimitListener(l, now, most, quietFor)
+	return newLimitListener(l, now, maxConns, minIdleTime)
 }
 
-func newLimitListener(l net.Listener, now func() time.Time, most int, quiet time.Duration) *LimitListener {
+func newLimitListener(l net.Listener, now func() time.Time, maxConns int, minIdle time.Duration) *LimitListener {
 	return &LimitListener{
-		Listener: l, now: now, minIdle: quiet, slots: make(chan struct{}, most), done: make(chan struct{}), elements: map[net.Conn]*list.Element{},
+		Listener: l, now: now, minIdle: minIdle, slots: make(chan struct{}, maxConns), done: make(chan struct{}), elements: map[net.Conn]*list.Element{},
 	}
 }
 
@@ -65,14 +65,14 @@ func (d *LimitListener) Accept() (net.Conn, error) {
 		return &limitedConn{Conn: c, listener: d}, nil
 	default:
 	}
-	again := time.NewTicker(slotAgain)
-	defer again.Stop()
+	retry := time.NewTicker(slotRetry)
+	defer retry.Stop()
 	for {
 		d.closeLongestIdle()
 		select {
 		case d.slots <- struct{}{}:
 			return &limitedConn{Conn: c, listener: d}, nil
-		case <-again.C:
+		case <-retry.C:
 		case <-d.done:
 			_ = c.Close()
 			return nil, net.ErrClosed
@@ -104,7 +104,7 @@ func (d *LimitListener) Watch(c net.Conn, state http.ConnState) {
 // loses none.
 func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if most := cap(d.slots); len(d.slots) >= most-most/8 {
+		if maxConns := cap(d.slots); len(d.slots) >= maxConns-maxConns/8 {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -116,7 +116,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 // connection was closed.
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
-	listener := newLimitListener(srv.Listener, time.Now, 8, quietFor)
+	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
 	srv.Config.Handler = listener.CloseWhenFull(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "end")

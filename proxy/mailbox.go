@@ -13,12 +13,12 @@ import (
 	"precept/store"
 )
 
-// The bounds of waiting for answers to /lesson commands.
+// The bounds of the waits for answers to /lesson commands.
 const (
-	writPause  = 40 * time.Millisecond // maximum time that a turn waits for the answers to the commands of the reply before
-	maxAnswers = 8                     // answers that wait in a session for the next turn
-	maxOwed    = 4                     // replies whose answers another replica may write
-	lookAgain  = 8 * time.Millisecond  // the pause before a missing answer is looked up again
+	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the commands of the reply before
+	maxAnswers    = 8                     // answers that wait in a session for the next turn
+	maxOwed       = 4                     // replies whose answers another replica may write
+	answerRetry   = 8 * time.Millisecond  // the pause before a missing answer is looked up again
 )
 
 // mailbox holds the answers to the /lesson commands of one session.
@@ -36,16 +36,15 @@ func deliver(rec *session.Record, answers []string) {
 	rec.State.Dirty = true
 }
 
-// owe records that the answers to the commands of a reply will come through the store; with some
-// false, that no answers will come.
-func (m mailbox) owe(request string, some bool) {
+// setOwed records whether the answers to the commands of a reply will come through the shared store.
+func (m mailbox) setOwed(request string, owed bool) {
 	if m.opts.Pending == nil {
 		return
 	}
 	m.ses.Record.Mutex.Lock()
 	defer m.ses.Record.Mutex.Unlock()
 	m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request })
-	if some {
+	if owed {
 		m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, request)
 		m.ses.Record.Mailbox.Owed = m.ses.Record.Mailbox.Owed[max(0, len(m.ses.Record.Mailbox.Owed)-maxOwed):]
 	}
@@ -55,14 +54,14 @@ func (m mailbox) owe(request string, some bool) {
 // collect waits for the answers to the commands of the previous reply, also from another replica,
 // and adds the answers to the record. Later answers are looked up once more in the next turn.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.pending.of(m.ses.Record.Identity.ID)
+	busy := m.pending.get(m.ses.Record.Identity.ID)
 	m.ses.Record.Mutex.Lock()
-	answers := slices.Clone(m.ses.Record.Mailbox.Owed)
+	owed := slices.Clone(m.ses.Record.Mailbox.Owed)
 	m.ses.Record.Mutex.Unlock()
-	if busy == nil && len(answers) == 0 {
+	if busy == nil && len(owed) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, writPause)
+	ctx, cancel := context.WithTimeout(ctx, maxAnswerWait)
 	defer cancel()
 	if busy != nil {
 		select {
@@ -73,7 +72,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if m.opts.Pending == nil {
 		return
 	}
-	for _, request := range answers {
+	for _, request := range owed {
 		text, late := m.readAnswers(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
@@ -121,7 +120,7 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 		select {
 		case <-ctx.Done():
 			return "", late
-		case <-time.After(lookAgain):
+		case <-time.After(answerRetry):
 		}
 	}
 }
@@ -164,8 +163,8 @@ func (s *pendingReplies) end(id session.ID) {
 	}
 }
 
-// of returns the count of a session, nil for zero.
-func (s *pendingReplies) of(id session.ID) *pendingCommands {
+// get returns the count of a session, nil for zero.
+func (s *pendingReplies) get(id session.ID) *pendingCommands {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.busy[id]

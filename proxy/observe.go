@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// observe measures a finished turn, and ends its span.
+// observe updates the metrics with a finished turn, and ends the span of the turn.
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
@@ -24,39 +24,40 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts returns the attributes of the span. A turn that opted out of learning has only the
-// attributes that a meter could see.
+// spanFacts returns the attributes of the span. Without a session, or after an opt-out of learning, the
+// span has no attributes of the conversation and no id of the reply.
 func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.parsed
-	out := trace.Facts{
+	facts := trace.Facts{
 		Request: trace.Request{Provider: vendor(t.in.dialect), API: t.in.dialect.String(), Model: t.in.model},
 		Reply:   trace.Reply{Status: r.status, Failure: t.failure(), Input: -1, Cached: -1, Output: -1},
 		Skip:    t.skip,
 	}
 	if u := t.out.target.base; u != nil {
-		out.Request.Server, out.Request.Port = u.Hostname(), port(u)
+		facts.Request.Server, facts.Request.Port = u.Hostname(), port(u)
 	}
 	if !r.first.IsZero() {
-		out.Reply.FirstMS = ms(r.first.Sub(t.in.started))
+		facts.Reply.FirstMS = ms(r.first.Sub(t.in.started))
 	}
 	if rep != nil {
-		out.Reply.Model, out.Reply.Finish = rep.Model, rep.Finish
-		out.Reply.Input, out.Reply.Cached, out.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
+		facts.Reply.Model, facts.Reply.Finish = rep.Model, rep.Finish
+		facts.Reply.Input, facts.Reply.Cached, facts.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
 	if t.session.Session == nil || !t.query.Learn {
-		return out
+		return facts
 	}
-	out.Conversation = &trace.Conversation{
+	facts.Conversation = &trace.Conversation{
 		RequestID: t.w.id, Session: t.session.Session.Record.Identity.ID.String(), Agent: t.query.Claim.Agent, Turn: t.plan.number,
 		Injected: t.plan.insert.Injected, Withheld: t.plan.insert.Withheld, Loops: t.plan.insert.Loops,
 	}
 	if rep != nil {
-		out.Reply.ID = rep.ID
+		facts.Reply.ID = rep.ID
 	}
-	return out
+	return facts
 }
 
-// failure returns the error.type of the conventions of OpenTelemetry, empty for a successful turn.
+// failure returns the span attribute error.type, as the conventions of OpenTelemetry define it; "": the turn
+// succeeded.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {

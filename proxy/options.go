@@ -106,7 +106,7 @@ type Bank interface {
 // PendingTexts keeps texts with a session for the replica that serves the next turn.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Left returns the text of a name.
+	// Answer returns the text of a name; ok is false if no text is stored.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	// Clear deletes the text of a name.
 	Clear(ctx context.Context, tenant string, id session.ID, name string) error
@@ -149,8 +149,8 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 // logOf returns the logger of work that follows from a request.
 func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
 
-// runStep runs one step of learning. guard counts and logs a panic, and the request continues without
-// the step: a fault of precept may not change the agent's view.
+// runStep runs one step of learning, and reports whether the step did not panic. runStep counts and logs a
+// panic, and the request continues without the step.
 func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -59,7 +59,7 @@ func (p paths) normal(escaped string) string {
 	return form + path
 }
 
-// single returns the path with one slash at its beginning.
+// single returns the path with exactly one slash at its beginning.
 func single(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
 // cleaned returns the path without empty segments, except after the colon of a URL in the path.
@@ -104,8 +104,8 @@ func (p paths) endpoint(path string) (own string, ok bool) {
 	return "", false
 }
 
-// mayBeOwn reports whether a path can hold the name of an endpoint of precept. Most paths do not, and
-// need no further look.
+// mayBeOwn reports whether a path can contain the name of an endpoint of precept. For most paths mayBeOwn
+// returns false, and endpoint does not split the path.
 func mayBeOwn(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {

@@ -53,17 +53,17 @@ func (p *pool) grow(b []byte) []byte {
 	return n
 }
 
-// readBody appends at most limit+1 bytes in all from r to b, a pooled buffer, as long as room grants
-// the memory. more reports that r may have more bytes.
-func (p *pool) readBody(b []byte, r io.Reader, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
+// readBody appends bytes from r to b, a pooled buffer, until b has limit+1 bytes or tryCharge refuses the
+// memory for a larger buffer. more reports that r may have more bytes.
+func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int) bool) (body []byte, more bool, err error) {
 	for {
-		if len(b) == cap(b) && !room(cap(b)) {
+		if len(b) == cap(b) && !tryCharge(cap(b)) {
 			return b, true, nil
 		}
 		b = p.grow(b)
 		free := b[len(b):cap(b)]
-		if left := limit + 1 - int64(len(b)); int64(len(free)) > left {
-			free = free[:left]
+		if remaining := limit + 1 - int64(len(b)); int64(len(free)) > remaining {
+			free = free[:remaining]
 		}
 		n, err := r.Read(free)
 		b = b[:len(b)+n]
@@ -78,8 +78,8 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, room func(n int) boo
 	}
 }
 
-// firstRoom returns the size of the first buffer for a body of a size, -1 for unknown.
-func firstRoom(size, limit int64) int {
+// firstBufferSize returns the size of the first buffer for a body of a size, -1 for unknown.
+func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte: the read at the end then needs no growth
 	if hint <= 0 || hint > limit+1 {
 		hint = min(limit+1, 8<<10)

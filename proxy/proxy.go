@@ -12,7 +12,8 @@
 // answers to /lesson commands, feedback.go serves POST /v1/feedback, path.go normalises paths.
 //
 // Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only
-// payload.release gives the pooled buffer of a body back, after every later read fails.
+// payload.release returns the pooled buffer of a body to the pool; every later read of the body then
+// gets no bytes.
 package proxy
 
 import (
@@ -45,8 +46,8 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries   deliveries   // of webhooks
-	refusedHooks refusedHooks // deliveries without a known signature
+	deliveries   deliveries   // newest deliveries of webhooks
+	refusedHooks refusedHooks // counts deliveries of webhooks without a known signature
 }
 
 // New returns a data listener. New starts no goroutine.
@@ -58,14 +59,14 @@ func New(o Options) (*Proxy, error) {
 	return p, p.Configure(o.Config)
 }
 
-// Configure puts a configuration into effect for later requests.
+// Configure replaces the configuration for later requests.
 func (p *Proxy) Configure(c *configs.Config) error {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()
 	return p.configure(c)
 }
 
-// Rekey puts the salt and the secret of the fleet into effect for later requests.
+// Rekey replaces the salt and the secret of the fleet for later requests.
 func (p *Proxy) Rekey(salt string, secret []byte) error {
 	p.setMu.Lock()
 	defer p.setMu.Unlock()

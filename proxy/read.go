@@ -30,24 +30,24 @@ type incoming struct {
 // inspected is the part of the request's body that is in memory.
 type inspected struct {
 	received *payload // the bytes of the client
-	plain    []byte   // the bytes of sent, decoded if sent is compressed
-	unpacked *payload // holds plain where sent is compressed
+	plain    []byte   // the bytes of received, decoded if received is compressed
+	unpacked *payload // the buffer of plain if received is compressed; else nil
 	charge   charge   // charge against limits.inspect_total_bytes
 
-	// Set by read and parse: the body exceeds limits.inspect_bytes or limits.items. Only the blocks of
-	// a known session are inserted again.
-	beyond label.Reason
+	// exceeds is the limit that the body exceeds: limits.inspect_bytes or limits.items; "": none. Set by
+	// read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.
+	exceeds label.Reason
 }
 
 // outgoing is the request to the upstream.
 type outgoing struct {
-	url      *url.URL      // set by admit, as are the next fields
-	target   *target       //
-	who      identity      // a client of precept's own keys gets the upstream's key here
-	came     *http.Request // the server's own request, which receives trailers without an announcement
-	identity bool          // ask the upstream for a reply without Content-Encoding
-	idle     time.Duration // limits.stream_idle_timeout
-	span     *trace.Span   // nil: the client's trace headers are forwarded unchanged
+	url          *url.URL      // set by admit, as are the next fields
+	target       *target       //
+	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
+	inbound      *http.Request // the server's own request, which receives trailers without an announcement
+	uncompressed bool          // request a reply without Content-Encoding
+	idle         time.Duration // limits.stream_idle_timeout
+	span         *trace.Span   // nil: the client's trace headers are forwarded unchanged
 
 	body     *payload // set by read and splice; nil: the body of the client is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers
@@ -61,9 +61,10 @@ func (o *outgoing) restore(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
-// admit finds the API, the tenant and the upstream of a request, and counts the request among the
-// requests in progress. For a refused request, admit returns the error for the client.
-func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
+// accept finds the API, the tenant and the upstream of a request, and counts the request among the
+// requests in progress. For a refused request, accept returns the error for the client. The caller calls
+// finish at the end of an accepted request.
+func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	api := family(path, r.Header)
 	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // the messages of a thread are not the Messages API
@@ -79,14 +80,14 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}
 	defer func() {
 		if err != nil {
-			p.inFlight.done()
+			p.inFlight.leave()
 		}
 	}()
 	if in.identity, err = set.authenticate(r, api); err != nil {
 		return in, out, err
 	}
-	to := set.target(api, form.Upstream)
-	if to == nil {
+	upstream := set.target(api, form.Upstream)
+	if upstream == nil {
 		return in, out, refusal(api, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
 	}
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
@@ -94,23 +95,23 @@ func (p *Proxy) admit(set *settings, w *clientWriter, r *http.Request) (in incom
 	}
 	in.started = p.opts.Now()
 	return in, outgoing{
-		url: to.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: to, who: in.identity, came: r,
-		identity: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,
+		url: upstream.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: upstream, client: in.identity, inbound: r,
+		uncompressed: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,
 	}, nil
 }
 
-// dismiss undoes admit. An upstream outside of the present configuration keeps no idle connection.
-func (p *Proxy) dismiss(to *target) {
-	p.set.Load().closeIdle(to.transport)
-	p.inFlight.done()
+// finish undoes admit. An upstream outside of the present configuration keeps no idle connection.
+func (p *Proxy) finish(upstream *target) {
+	p.set.Load().closeIdle(upstream.transport)
+	p.inFlight.leave()
 }
 
 // read reads the body up to limits.inspect_bytes, and the body of a conversation in progress up to
 // limits.body_bytes. The rest of a longer body is streamed to the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
-	body.charge = charge{all: &t.p.inFlight.bodies, most: int64(t.set.cfg.Limits.InspectTotalBytes)}
-	b, why, err := t.take(t.in.r.Body, t.in.r.ContentLength)
+	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.set.cfg.Limits.InspectTotalBytes)}
+	b, why, err := t.readInspected(t.in.r.Body, t.in.r.ContentLength)
 	if err != nil {
 		t.p.pool.put(b)
 		body.charge.release(0)
@@ -126,30 +127,31 @@ func (t *turn) read() error {
 		t.out.length = t.in.r.ContentLength
 		t.uninspected(why)
 	}
-	if len(t.out.came.Trailer) > 0 {
+	if len(t.out.inbound.Trailer) > 0 {
 		t.out.length = -1
 	}
 	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.in.started), t.out.span.TraceID())
 	return nil
 }
 
-// take reads the inspected part of a body and charges for the memory. take returns the reason for
-// an incomplete read, empty for a complete read.
-func (t *turn) take(from io.Reader, size int64) (b []byte, why label.Reason, err error) {
+// readInspected reads the part of a body that precept inspects, and charges its memory against
+// limits.inspect_total_bytes. why is the reason for an incomplete read; "": the body is complete. size is
+// the announced length, or -1.
+func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.set.cfg.Limits
 	busy := false
-	room := func(n int) bool {
+	tryCharge := func(n int) bool {
 		busy = !body.charge.tryAdd(n)
 		return !busy
 	}
-	first := firstRoom(size, int64(limits.InspectBytes))
-	if !room(first) {
+	first := firstBufferSize(size, int64(limits.InspectBytes))
+	if !tryCharge(first) {
 		return nil, label.UninspectedBusy, nil
 	}
-	b, more, err := t.p.pool.readBody(t.p.pool.get(first), from, int64(limits.InspectBytes), room)
+	b, more, err := t.p.pool.readBody(t.p.pool.get(first), src, int64(limits.InspectBytes), tryCharge)
 	if more && !busy && limits.BodyBytes > limits.InspectBytes && inProgress(b) {
-		body.beyond = label.UninspectedSize
-		b, more, err = t.p.pool.readBody(b, from, int64(limits.BodyBytes), room)
+		body.exceeds = label.UninspectedSize
+		b, more, err = t.p.pool.readBody(b, src, int64(limits.BodyBytes), tryCharge)
 	}
 	switch {
 	case !more:
@@ -173,14 +175,14 @@ func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
 	}
-	if t.set.nameless {
+	if t.set.tenantsUnknown {
 		t.uninspected(label.UninspectedTenant)
 		return false
 	}
 	return true
 }
 
-// parse finds the messages in the body. Of a compressed body, parse reads a bounded copy.
+// parse finds the messages in the body. parse decodes a compressed body into a bounded copy.
 func (t *turn) parse() {
 	body := &t.in.body
 	body.plain = body.received.data
@@ -191,13 +193,13 @@ func (t *turn) parse() {
 		}
 	}
 	items := t.set.cfg.Limits.Items
-	if body.beyond != "" {
+	if body.exceeds != "" {
 		items = 0
 	}
 	req, err := t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, items)
 	var u *wire.Uninspected
 	if errors.As(err, &u) && u.Reason == label.UninspectedItems && inProgress(body.plain) {
-		body.beyond = label.UninspectedItems
+		body.exceeds = label.UninspectedItems
 		req, err = t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, 0)
 	}
 	switch {
@@ -214,19 +216,19 @@ func (t *turn) parse() {
 // decoded bytes are charged as well: a few hundred bytes may decode to megabytes.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
-	from, err := wire.Decode(encoding, body.received.data)
+	decoded, err := wire.Decode(encoding, body.received.data)
 	if err != nil {
 		return label.UninspectedEncoding
 	}
-	defer func() { _ = from.Close() }()
-	held := body.charge.bytes
-	b, why, err := t.take(from, -1)
+	defer func() { _ = decoded.Close() }()
+	charged := body.charge.bytes
+	b, why, err := t.readInspected(decoded, -1)
 	if err == nil && why == "" {
 		body.plain, body.unpacked = b, &payload{data: b}
 		return ""
 	}
 	t.p.pool.put(b)
-	body.charge.release(held)
+	body.charge.release(charged)
 	if err != nil {
 		return label.UninspectedEncoding
 	}

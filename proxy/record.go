@@ -18,16 +18,16 @@ import (
 // draft is the exchange of a turn, until the recorder gets the exchange.
 type draft struct {
 	exchange     *sample.Exchange
-	begun        *store.TurnStart
+	start        *store.TurnStart
 	size         int64           // bytes in the exchange
 	signals      []detect.Signal // signals in the request, such as the outcome of a test run
 	shows        bool            // the turn showed a new commit, branch or pull request
 	answeredArgs []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
-// admit drafts the exchange and admits the turn, before the request is sent. A side request, an
-// opt-out and disabled capture have no draft, and leave no record.
-func (t *turn) admit() {
+// draftExchange drafts the exchange of the turn, and registers the turn at the store, before the request is
+// sent. A side request, an opted-out turn and a turn with disabled capture get no draft and no record.
+func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
@@ -35,20 +35,20 @@ func (t *turn) admit() {
 	if err != nil {
 		return
 	}
-	of, plan := t.session.Session.Record.MemberNow(), &t.plan.insert
+	member, plan := t.session.Session.Record.MemberNow(), &t.plan.insert
 	t.draft = &draft{exchange: &sample.Exchange{
-		ID: id, Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent, Session: of.ID.String(), SessionName: of.Name, Run: of.UnitName,
+		ID: id, Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent, Session: member.ID.String(), SessionName: member.Name, Run: member.UnitName,
 		RequestID: t.w.id, Caller: t.in.identity.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
 		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons, Facts: sample.TurnFacts{Tags: slices.Clone(t.query.Claim.Tags)},
 	}}
-	t.draft.begun = t.p.opts.Store.Begin(t.draft.exchange)
+	t.draft.start = t.p.opts.Store.Begin(t.draft.exchange)
 }
 
-// discard drops the draft and ends the admission of the turn. A draft with a failed step is
-// dropped, because the recorder could not see an opt-out.
+// discard drops the draft of a turn with a failed step, because the recorder could not find an opt-out in
+// an incomplete draft.
 func (t *turn) discard() {
 	if t.draft != nil {
-		t.p.opts.Store.Abandon(t.draft.begun)
+		t.p.opts.Store.Abandon(t.draft.start)
 		t.draft = nil
 	}
 }
@@ -74,8 +74,8 @@ func (t *turn) gather() {
 	t.showWork()
 }
 
-// showWork adds the commits, branches and pull requests of the tool results to the session, so that
-// feedback on them finds the session. The store holds the keys until the recorder has judged the turn.
+// showWork adds the commits, branches and pull requests in the tool results to the session, so that
+// feedback on a commit finds the session. The store holds the keys until the recorder has judged the turn.
 func (t *turn) showWork() {
 	refs := t.plan.results.Work(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
@@ -194,7 +194,7 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.observeReply() // a cut reply: the first part is read
+		t.settleReply() // a cut reply: the first part is read
 	}
 	t.runStep(label.StepWrit, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
@@ -227,11 +227,11 @@ func (t *turn) offer() {
 	}
 	t.complete()
 	t.enter(phaseOffered)
-	k := t.draft
+	d := t.draft
 	if !st.Offer(store.Turn{
-		Exchange: k.exchange, Start: k.begun, Size: k.size, Signals: k.signals, Answered: k.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
+		Exchange: d.exchange, Start: d.start, Size: d.size, Signals: d.signals, Answered: d.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
 	}) {
-		_ = st.OptedOut(k.exchange, k.answeredArgs)
+		_ = st.OptedOut(d.exchange, d.answeredArgs)
 	}
 }
 
@@ -264,7 +264,7 @@ func (t *turn) complete() {
 	t.draft.size = max(t.draft.size+int64(size), 1)
 }
 
-// decided reports whether the turn made a decision for later turns to repeat.
+// decided reports whether the turn made a decision that later turns must repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
 	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.shows
@@ -276,7 +276,7 @@ func (t *turn) change() store.Change {
 	switch {
 	case t.query.Learn && t.decided():
 		return store.Decided
-	case t.isMain(), t.query.Learn && t.in.body.beyond != "" && t.session.Session != nil:
+	case t.isMain(), t.query.Learn && t.in.body.exceeds != "" && t.session.Session != nil:
 		return store.Counted
 	}
 	return store.Unchanged
@@ -303,7 +303,7 @@ func (t *turn) judgeUnoffered() {
 // abandonUnoffered ends an admitted turn without an offer, after a failed step.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
-		t.p.opts.Store.Abandon(t.draft.begun)
+		t.p.opts.Store.Abandon(t.draft.start)
 	}
 }
 
@@ -317,7 +317,7 @@ func (t *turn) findCommands() []writ.Command {
 	found := writ.Parse(rep.Text, rep.Cut)
 	if len(found) > 0 {
 		t.p.commands.pending.add(ses.Record.Identity.ID)
-		t.mailbox().owe(t.w.id, true)
+		t.mailbox().setOwed(t.w.id, true)
 	}
 	return found
 }
@@ -331,9 +331,9 @@ func (t *turn) queueCommands() {
 	job := commandJob{
 		set: t.set, scope: lesson.Scope{Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
 	}
-	if !t.p.opts.Store.OptedOut(t.draft.exchange, t.draft.answeredArgs) && t.p.commands.put(&job) {
+	if !t.p.opts.Store.OptedOut(t.draft.exchange, t.draft.answeredArgs) && t.p.commands.enqueue(&job) {
 		return
 	}
 	t.p.commands.pending.end(job.session)
-	t.mailbox().owe(t.w.id, false)
+	t.mailbox().setOwed(t.w.id, false)
 }

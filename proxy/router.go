@@ -100,20 +100,20 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 
 // withOwnLessons returns a handler for the lessons of one owner: the tenant of the credential and the agent of
 // the request.
-func (p *Proxy) withOwnLessons(do func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
+func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
-		who, err := set.asker(r)
+		who, err := set.apiIdentity(r)
 		if err != nil {
 			return err
 		}
 		claim := session.Identify(r.Header, r.URL.EscapedPath(), nil)
-		who.claims(&claim)
+		who.restrict(&claim)
 		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
 		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
 			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, so no lesson of the agent is stored")
 		}
-		return do(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
+		return handle(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
 	}
 }
 
@@ -146,7 +146,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
-			unable(r).write(w)
+			internalError(r).write(w)
 			v = nil
 		} else {
 			v = http.ErrAbortHandler
@@ -174,21 +174,21 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(clientOf(w)).Error("a request failed with an internal error", "error", err)
-		own = unable(r)
+		own = internalError(r)
 	}
 	own.write(w)
 }
 
-// unable returns the error for a fault of precept.
-func unable(r *http.Request) *problem {
+// internalError returns the answer to a request that failed by a fault of precept.
+func internalError(r *http.Request) *problem {
 	return refusal(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
 
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns the state of precept in a line, or why no requests should come. Ready does not
-// depend on the store: an agent can work without the store.
+// Ready returns the state of precept in a line, or an error with the reason why a load balancer must use
+// another replica. A store that fails is no such reason: agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
@@ -207,7 +207,7 @@ func (p *Proxy) ready(c echo.Context) error {
 	return c.String(http.StatusOK, how+"\n")
 }
 
-// problem is an error of precept's own, for a client.
+// problem is precept's answer to a client in place of a response of the upstream.
 type problem struct {
 	dialect wire.Dialect
 	status  int

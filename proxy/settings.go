@@ -15,18 +15,18 @@ import (
 // settings is one configuration, ready for use. A reload replaces the settings as a whole; a
 // request keeps the settings of its start.
 type settings struct {
-	optOut     *sample.OptOut
-	cfg        *configs.Config
-	transports map[transportKey]*http.Transport
-	targets    map[string]*target
-	routes     map[string]*target // by dialect name and "other"
-	bases      []string           // escaped paths of the targets
-	injector   *inject.Injector
-	keys       map[string]*configs.Key
-	secret     []byte
-	excluded   bool   // new sessions leave the experiment: at another replica their coins would fall differently
-	nameless   bool   // the tenant of a request cannot be known: requests are forwarded unchanged
-	hash       string // hash of the configuration, recorded with exchanges
+	optOut         *sample.OptOut
+	cfg            *configs.Config
+	transports     map[transportKey]*http.Transport
+	targets        map[string]*target
+	routes         map[string]*target // by dialect name and "other"
+	bases          []string           // escaped paths of the targets
+	injector       *inject.Injector
+	keys           map[string]*configs.Key
+	secret         []byte
+	excluded       bool   // new sessions are excluded from the experiment: the salt of the other replicas is unknown
+	tenantsUnknown bool   // the tenant of a request cannot be known: requests are forwarded unchanged
+	hash           string // hash of the configuration, recorded with exchanges
 }
 
 // newSettings returns the settings of a configuration. The settings share transports with old where
@@ -34,7 +34,7 @@ type settings struct {
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
-		secret: fleet.Secret, nameless: fleet.Unsure && c.Tenancy == "by-credential", hash: c.Hash(),
+		secret: fleet.Secret, tenantsUnknown: fleet.Unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
 	if err := s.upstreams(old); err != nil {
 		return nil, err
@@ -94,9 +94,9 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// closeIdle closes the idle connections of a transport that these settings do not need. leave is called
-// when other settings take effect, and at the end of each request. IdleConnTimeout closes a
-// connection that returns to the pool in between.
+// closeIdle closes the idle connections of a transport that these settings do not use. Call closeIdle
+// when other settings take effect, and at the end of each request. IdleConnTimeout closes a connection
+// that returns to the pool after the last call.
 func (s *settings) closeIdle(t *http.Transport) {
 	for _, needed := range s.transports {
 		if t == needed {

@@ -18,7 +18,7 @@ import (
 type reply struct {
 	status   int
 	first    time.Time         // time at which the headers arrived
-	reader   *wire.ReplyReader // nil: the reply is not read
+	reader   *wire.ReplyReader // nil: the reply is forwarded unread
 	length   int64             // Content-Length, -1 unknown
 	received int64             // bytes
 	complete bool              // the last byte was received
@@ -30,10 +30,10 @@ type reply struct {
 // whole reports whether a complete reply was read.
 func (r *reply) whole() bool { return r.parsed != nil && r.parsed.Complete }
 
-// response implements observer.
-func (t *turn) response(res *http.Response, original bool) {
+// onResponse implements observer.
+func (t *turn) onResponse(res *http.Response, original bool) {
 	if original {
-		t.refuse()
+		t.recordRejection()
 	}
 	t.showSession(res.Header)
 	if t.set.cfg.DebugHeaders {
@@ -57,8 +57,8 @@ func (t *turn) response(res *http.Response, original bool) {
 	}
 }
 
-// failed implements observer.
-func (t *turn) failed(h http.Header, status int) {
+// onFailure implements observer.
+func (t *turn) onFailure(h http.Header, status int) {
 	t.reply.status = status
 	t.release()
 	t.end()
@@ -72,9 +72,9 @@ func (t *turn) showSession(h http.Header) {
 	}
 }
 
-// see implements observer. The turn is settled before the client gets the last piece: the client
+// onBody implements observer. The turn is settled before the client gets the last piece: the client
 // may answer at once, and its next request must find the session.
-func (t *turn) see(b []byte, err error) {
+func (t *turn) onBody(b []byte, err error) {
 	r := &t.reply
 	if r.reader == nil || t.phase >= phaseSettled {
 		return
@@ -86,18 +86,18 @@ func (t *turn) see(b []byte, err error) {
 			r.reader = nil
 			return
 		}
-		t.account()
+		t.chargeCopy()
 	}
 	r.complete = errors.Is(err, io.EOF) || r.length > 0 && r.received == r.length
 	if r.complete || r.reader.Ended() {
-		t.observeReply()
+		t.settleReply()
 		t.publish()
 	}
 }
 
-// account charges for the memory of the reply's copy. A copy that exceeds
-// limits.capture_total_bytes is dropped; the reader still sees how the reply ends.
-func (t *turn) account() {
+// chargeCopy charges the memory of the reply's copy. If all copies exceed limits.capture_total_bytes, this
+// copy is dropped; the reader still finds the end of the reply.
+func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
 	if n == 0 {
@@ -109,7 +109,7 @@ func (t *turn) account() {
 		return
 	}
 	r.reader.Drop()
-	t.account()
+	t.chargeCopy()
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
@@ -135,8 +135,8 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// observeReply passes the reply to the resolver.
-func (t *turn) observeReply() {
+// settleReply passes the reply to the resolver.
+func (t *turn) settleReply() {
 	if t.phase >= phaseSettled {
 		return
 	}

@@ -42,10 +42,10 @@ func newTarget(name, raw string) (*target, error) {
 	return t, nil
 }
 
-// place returns the path at the upstream. A path /v1/X is moved below the version of the upstream,
+// upstreamPath returns the path at the upstream. A path /v1/X is moved below the version of the upstream,
 // if the upstream names a version. A path that begins with the whole path of the upstream stays.
 // Every other path is appended.
-func (t *target) place(p string) string {
+func (t *target) upstreamPath(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
 	if ok && (t.covers(rest) || isDeployment(rest)) { // the client's base URL holds too much, below a version
@@ -83,9 +83,9 @@ func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 
 // short returns the beginning of a path, for the log.
 func short(path string) string {
-	const most = 200
-	if len(path) > most {
-		return path[:most] + "..."
+	const maxBytes = 200
+	if len(path) > maxBytes {
+		return path[:maxBytes] + "..."
 	}
 	return path
 }
@@ -94,7 +94,7 @@ func short(path string) string {
 // text.
 func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
 	u := *t.base
-	full := t.place(escapedPath)
+	full := t.upstreamPath(escapedPath)
 	if full == "" {
 		full = "/"
 	}

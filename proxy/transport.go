@@ -12,9 +12,9 @@ import (
 
 // The bounds of an upstream's share of this machine.
 const (
-	mostHeaders  = 1 << 20  // bytes of a response's headers
-	streamWindow = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
-	mostIdle     = 4096     // kept connections to one upstream
+	maxHeaderBytes    = 1 << 20  // bytes of a response's headers
+	streamWindowBytes = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
+	maxIdleConns      = 4096     // kept connections to one upstream
 )
 
 // newTransport returns the transport of upstreams. Compression is off, because a transport that
@@ -29,14 +29,14 @@ func newTransport(header time.Duration) *http.Transport {
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  header,
 		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: mostHeaders,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConns:           mostIdle,
-		MaxIdleConnsPerHost:    mostIdle,
+		MaxIdleConns:           maxIdleConns,
+		MaxIdleConnsPerHost:    maxIdleConns,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: streamWindow,
+			MaxReceiveBufferPerStream: streamWindowBytes,
 			SendPingTimeout:           30 * time.Second,
 			PingTimeout:               15 * time.Second,
 		},
@@ -49,8 +49,8 @@ func newTransport(header time.Duration) *http.Transport {
 // read since the request was written.
 type upstreamConn struct {
 	net.Conn
-	read  atomic.Int64 // bytes
-	asked atomic.Int64 // value of read when the write of the request began, -1 before
+	read        atomic.Int64 // bytes
+	readAtWrite atomic.Int64 // value of read when the write of the request began; -1: no write yet
 }
 
 // dial opens a counted connection.
@@ -84,18 +84,18 @@ func (c *upstreamConn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *upstreamConn) Write(b []byte) (int, error) {
-	c.asked.CompareAndSwap(-1, c.read.Load())
+	c.readAtWrite.CompareAndSwap(-1, c.read.Load())
 	return c.Conn.Write(b)
 }
 
-// answers reports whether a byte was read since the request was written.
-func (c *upstreamConn) answers() bool {
-	asked := c.asked.Load()
+// hasAnswer reports whether a byte was read since the request was written.
+func (c *upstreamConn) hasAnswer() bool {
+	asked := c.readAtWrite.Load()
 	return asked >= 0 && c.read.Load() > asked
 }
 
-// attempts follows the attempts of net/http at sending one request. Several attempts may read the
-// request's body at once, also after RoundTrip has returned.
+// attempts counts the attempts of net/http to send one request. Several attempts may read the request's
+// body at once, also after RoundTrip has returned.
 type attempts struct {
 	open      atomic.Int32 // attempts that may still read the body
 	bodies    []*payload   // returned to the pool when no attempt is left
@@ -118,17 +118,17 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 			}
 		},
 		GotConn: func(i httptrace.GotConnInfo) {
-			a.leg.Store(int32(legAsked))
+			a.leg.Store(int32(legSent))
 			a.open.Add(1)
 			c := connUnder(i.Conn)
 			if c != nil {
-				c.asked.Store(-1)
+				c.readAtWrite.Store(-1)
 			}
 			a.conn.Store(c)
 		},
 		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
 		GotFirstResponseByte: func() {
-			if c := a.conn.Load(); c != nil && !c.answers() {
+			if c := a.conn.Load(); c != nil && !c.hasAnswer() {
 				a.early.Store(true)
 				_ = c.Close()
 			}
@@ -138,10 +138,10 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 
 // recycle returns the bodies to the pool as soon as no attempt reads them. An attempt that never
 // reports its end keeps the bodies from the pool; the collector frees them. No attempt may begin
-// after giveBack.
-func (a *attempts) recycle(to *pool, bodies ...*payload) {
+// after recycle.
+func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.open.Add(1)
-	a.pool, a.bodies = to, bodies
+	a.pool, a.bodies = p, bodies
 	a.hasBodies.Store(true)
 	a.close()
 }

@@ -16,15 +16,15 @@ import (
 // turn is one request on a rewritten path and its reply. A turn belongs to the goroutine that serves
 // the request.
 type turn struct {
-	p        *Proxy
-	set      *settings // the configuration at the start of the turn
-	book     *lesson.Book
-	w        *clientWriter  // holds the id of the request
-	in       incoming       // set by read and parse
-	forward  forwarding     // sends the request and reads the reply; uses the buffers of the request until release
-	out      outgoing       // set by read; splice replaces the body
-	skip     string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
-	heldKeys []session.Echo // keys of the session that are not in the store yet, because the request has no id
+	p           *Proxy
+	set         *settings // the configuration at the start of the turn
+	book        *lesson.Book
+	w           *clientWriter  // holds the id of the request
+	in          incoming       // set by read and parse
+	forward     forwarding     // sends the request and reads the reply; uses the buffers of the request until release
+	out         outgoing       // set by read; splice replaces the body
+	skip        string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
+	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
 	query   resolve.Query  // set by resolve; the claims of the request
 	session resolve.Result // set by resolve; decide adds Side
@@ -41,9 +41,9 @@ const (
 	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
 	phaseReleased              // the upstream answered: the draft is complete, the buffers are in the pool
 	phaseEnded                 // the resolver has the end of the request
-	phaseSettled               // the resolver has the reply: the next request finds its session
+	phaseSettled               // the resolver has the reply, by which the next request finds its session
 	phaseComplete              // the draft records how the turn ended
-	phaseOffered               // the recorder decides whether the turn is kept
+	phaseOffered               // the recorder has the turn, or has refused the turn
 )
 
 // enter moves the turn to a phase. enter reports whether the turn had not reached that phase yet.
@@ -64,13 +64,13 @@ func (t *turn) enter(next phase) bool {
 // cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.set.Load()
-	in, out, err := p.admit(set, w, r)
+	in, out, err := p.accept(set, w, r)
 	if err != nil {
 		return err
 	}
-	defer p.dismiss(out.target)
+	defer p.finish(out.target)
 	if in.dialect == wire.None {
-		f := forwarding{p: p, w: w, r: in.r, out: &out, observer: bystander{}}
+		f := forwarding{p: p, w: w, r: in.r, out: &out, observer: noObserver{}}
 		f.serve()
 		return nil
 	}
@@ -111,7 +111,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
 	// request.
 	t.name()
-	t.runStep(label.StepBegin, t.admit)
+	t.runStep(label.StepBegin, t.draftExchange)
 
 	// Forward: the tap, which is the turn itself, sees the reply before the client does.
 	t.forward.serve()
@@ -121,16 +121,16 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 // resolve finds the session of the request, and counts the result.
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
-	t.in.identity.claims(&claim)
+	t.in.identity.restrict(&claim)
 	learn := !claim.LearnOff && t.set.learns(&t.in.identity, claim.Agent)
 	claim.Agent = t.set.cleanName(claim.Agent)
-	beyond := t.in.body.beyond
-	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, Known: beyond != ""}
+	exceeds := t.in.body.exceeds
+	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, KnownOnly: exceeds != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
-	if beyond != "" {
-		t.uninspected(beyond)
+	if exceeds != "" {
+		t.uninspected(exceeds)
 		if t.session.Session != nil {
-			t.session.Side = beyond // not a turn: no match, no record
+			t.session.Side = exceeds // not a turn: no match, no record
 		}
 		return
 	}
@@ -150,14 +150,14 @@ func (t *turn) resolve() {
 	t.holdKeys(t.session.Noted)
 }
 
-// markSide notes that the request is a side request.
+// markSide records and counts that the request is a side request.
 func (t *turn) markSide(why label.Reason) {
 	t.session.Side, t.skip = why, "side:"+string(why)
 	t.p.opts.Metrics.sessions.side.WithLabelValues(string(why)).Inc()
 }
 
-// name gives the request its id, unless a log line has named the request already. The id contains
-// the id of the session, so feedback by request id needs no index.
+// name sets the id of the request, unless a log line has set the id already. The id contains the id of the
+// session, so that feedback by request id needs no index.
 func (t *turn) name() {
 	switch {
 	case t.w.id != "":
@@ -170,18 +170,19 @@ func (t *turn) name() {
 	t.holdKeys(nil)
 }
 
-// holdKeys gives keys to the store, under the id of the request. The store keeps the keys in memory
-// until the recorder has judged the turn: an opt-out leaves no key.
+// holdKeys passes keys to the store under the id of the request, or stores the keys in pendingKeys while
+// the request has no id. The store writes the keys only after the recorder has judged the turn, so that
+// no key of an opted-out turn is written.
 func (t *turn) holdKeys(keys []session.Echo) {
-	if len(t.heldKeys) > 0 {
-		keys = append(t.heldKeys, keys...)
+	if len(t.pendingKeys) > 0 {
+		keys = append(t.pendingKeys, keys...)
 	}
-	t.heldKeys = keys
-	if t.w.id == "" || len(t.heldKeys) == 0 {
+	t.pendingKeys = keys
+	if t.w.id == "" || len(t.pendingKeys) == 0 {
 		return
 	}
-	t.p.opts.Store.HoldKeys(t.w.id, t.heldKeys...)
-	t.heldKeys = nil
+	t.p.opts.Store.HoldKeys(t.w.id, t.pendingKeys...)
+	t.pendingKeys = nil
 }
 
 // uninspected counts the reason for an uninspected body.

@@ -25,7 +25,7 @@ const (
 	legDial      leg = iota // the connection is not open: to the upstream, or to the proxy before it
 	legConnected            // the connection is open; a proxy has to open the tunnel
 	legTLS                  // the TLS handshake
-	legAsked                // the request is at the upstream
+	legSent                 // the request is at the upstream
 )
 
 // badResponse is the error of a response that a proxy may not forward.
@@ -33,7 +33,7 @@ type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
 
-// errUnasked is the error of a response that came before its request.
+// errEarlyResponse is the error of a response that the upstream sent before the request.
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
 // refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http holds only the
@@ -83,14 +83,14 @@ func (t *target) hops() (up hop, via *hop) {
 
 // fault returns precept's status and message where no usable response came: the hop, what happened
 // there, and the remedy. No message quotes bytes of a hop. An agent retries a 502, 503 or 504.
-func (t *target) fault(err error, at leg) (status int, message string) {
+func (t *target) fault(err error, reached leg) (status int, message string) {
 	up, via := t.hops()
-	var odd badResponse
+	var bad badResponse
 	var refused *refusedTunnel
 	var op *net.OpError
 	switch text := err.Error(); {
-	case errors.As(err, &odd):
-		return http.StatusBadGateway, up.name + " " + string(odd)
+	case errors.As(err, &bad):
+		return http.StatusBadGateway, up.name + " " + string(bad)
 	case errors.Is(err, errProxy):
 		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
 	case via != nil && errors.As(err, &refused):
@@ -99,7 +99,7 @@ func (t *target) fault(err error, at leg) (status int, message string) {
 		return unreachable(via, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return unreachable(&up, op.Err)
-	case via != nil && t.base.Scheme == "https" && at == legConnected:
+	case via != nil && t.base.Scheme == "https" && reached == legConnected:
 		return via.noResponse(err, "CONNECT")
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check that " + up.setting + " names https or http as the port speaks it" + viaText(via)
@@ -109,7 +109,7 @@ func (t *target) fault(err error, at leg) (status int, message string) {
 	if fact, remedy := untrusted(err, &up); fact != "" {
 		return http.StatusBadGateway, up.name + " " + fact + "; " + remedy
 	}
-	return http.StatusBadGateway, up.name + " " + broken(err, at, &up, via)
+	return http.StatusBadGateway, up.name + " " + broken(err, reached, &up, via)
 }
 
 // viaText names the proxy that carries a connection, "" without a proxy.
@@ -215,12 +215,12 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 }
 
 // broken describes a connection failure before the response, with the remedy.
-func broken(err error, at leg, up *hop, via *hop) string {
+func broken(err error, reached leg, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
-	case at == legTLS && closed(err):
+	case reached == legTLS && closed(err):
 		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
-	case at == legTLS:
+	case reached == legTLS:
 		return "and precept did not agree on TLS; check that " + up.setting + " names https or http as the port speaks it, and that the server takes TLS 1.2 or newer" + viaText(via)
 	case closed(err):
 		return "closed the connection before it answered; try again, and look into its log if that recurs" + viaText(via)
@@ -249,10 +249,10 @@ func timedOut(err error) bool {
 
 // brokenBy returns the reason why a reply broke off. The error may quote the upstream, so brokenBy
 // returns the kind of the error only.
-func brokenBy(err error, left bool) string {
+func brokenBy(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
-	case left:
+	case clientLeft:
 		return "the client left"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the upstream closed the connection"

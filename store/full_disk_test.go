@@ -114,7 +114,7 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	var room []int64
 	r.backend.onCall(func(op string) {
 		if op == "write" {
-			room = append(room, disk.Room(t))
+			room = append(room, disk.FreeBytes(t))
 		}
 	})
 	r.backend.failNext("write", 2, session.ErrDiskFull)

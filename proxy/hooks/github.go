@@ -114,26 +114,26 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 		}
 		return p.checked(&c)
 	case event == "push":
-		return pushed(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
+		return revertsOfPush(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " is no end of work", nil
 }
 
 // closed returns the end of a pull request. A merged revert also ends the reverted pull request.
 func (p *githubPayload) closed() []Event {
-	pr, in := &p.Request, p.Repository.FullName
-	e := Event{Outcome: Closed, Repository: in, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
+	pr, repository := &p.Request, p.Repository.FullName
+	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
 	if pr.Merged {
 		e.Outcome = Merged
 	}
 	from, sha := pr.Head.Repository, pr.Head.SHA
-	if from.FullName != in && !pr.Merged {
+	if from.FullName != repository && !pr.Merged {
 		sha = "" // anybody can request and close a pull request for a public commit
 	}
-	e.Subjects = subjects(group(request(in, pr.Number), commit(sha, in), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
+	e.Subjects = subjects(group(request(repository, pr.Number), commit(sha, repository), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
 	events := []Event{e}
 	if n := revertedRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})
+		events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(group(request(repository, n))), At: e.At})
 	}
 	return events
 }
@@ -154,11 +154,11 @@ func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	for _, pr := range c.Requests {
 		requests = append(requests, group(request(e.Repository, pr.Number))...)
 	}
-	in := e.Repository
+	branchRepository := e.Repository
 	if c.HeadRepository.FullName != "" {
-		in = c.HeadRepository.FullName // a branch of a fork is another branch than the branch of this name here
+		branchRepository = c.HeadRepository.FullName // a branch of a fork is another branch than the branch of this name here
 	}
 	e.Subjects = subjects(
-		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, in)))
+		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))
 	return []Event{e}, "", nil
 }

@@ -60,7 +60,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "pipeline":
 		return p.pipeline()
 	case "push":
-		return pushed(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
+		return revertsOfPush(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
 		return nil, "a job counts with its pipeline; send pipeline events", nil
 	}
@@ -69,8 +69,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 
 // request returns the end of a merge request. A merged revert also ends the reverted merge request.
 func (p *gitlabPayload) request() ([]Event, string, error) {
-	o, in := &p.Object, p.Project.Path
-	e := Event{Outcome: Closed, Repository: in, At: parseTime(o.UpdatedAt)}
+	o, repository := &p.Object, p.Project.Path
+	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}
 	switch o.Action {
 	case "merge":
 		e.Outcome = Merged
@@ -81,21 +81,21 @@ func (p *gitlabPayload) request() ([]Event, string, error) {
 	var from gitlabProject
 	_ = json.Unmarshal(o.Source, &from) // without a project, the branch does not count
 	sha := o.LastCommit.ID
-	if from.Path != in && e.Outcome != Merged {
+	if from.Path != repository && e.Outcome != Merged {
 		sha = "" // anybody can request and close a merge request for a public commit
 	}
-	e.Subjects = subjects(group(request(in, o.IID), commit(sha, in), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
+	e.Subjects = subjects(group(request(repository, o.IID), commit(sha, repository), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
 	events := []Event{e}
 	if n := revertedRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: in, Subjects: subjects(group(request(in, n))), At: e.At})
+		events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(group(request(repository, n))), At: e.At})
 	}
 	return events, "", nil
 }
 
 // pipeline returns the end of a pipeline.
 func (p *gitlabPayload) pipeline() ([]Event, string, error) {
-	o, in := &p.Object, p.Project.Path
-	e := Event{Repository: in, Check: "pipeline", At: parseTime(o.FinishedAt)}
+	o, repository := &p.Object, p.Project.Path
+	e := Event{Repository: repository, Check: "pipeline", At: parseTime(o.FinishedAt)}
 	switch o.Status {
 	case "success":
 		e.Outcome = CheckPassed
@@ -104,10 +104,10 @@ func (p *gitlabPayload) pipeline() ([]Event, string, error) {
 	default:
 		return nil, "the pipeline neither passed nor failed", nil
 	}
-	of := o.Ref
+	branchName := o.Ref
 	if o.Tag {
-		of = ""
+		branchName = ""
 	}
-	e.Subjects = subjects(group(commit(o.SHA, in)), group(request(in, p.Request.IID)), group(branch(of, p.Project.DefaultBranch, in)))
+	e.Subjects = subjects(group(commit(o.SHA, repository)), group(request(repository, p.Request.IID)), group(branch(branchName, p.Project.DefaultBranch, repository)))
 	return []Event{e}, "", nil
 }

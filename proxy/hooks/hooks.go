@@ -206,8 +206,8 @@ type pushedCommit struct {
 	Timestamp string `json:"timestamp"`
 }
 
-// pushed returns the reverts that a push brings to the default branch.
-func pushed(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
+// revertsOfPush returns an event for each commit and pull request that a push to the default branch reverts.
+func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
 	if ref != "refs/heads/"+defaultBranch {
 		return nil, "the push is not to the default branch", nil
 	}

@@ -34,7 +34,7 @@ type Pins interface {
 
 // Additions adds new sessions.
 type Additions interface {
-	// Room reports whether a session may begin: memory is bounded by limits.sessions.
+	// Room returns the reason why no session of a tenant may begin; "": a session may begin.
 	Room(tenant string) label.Reason
 	// Add pins a new record. If another request has added the ID already, Add returns the session
 	// of the other request. Add returns nil if memory is full.
@@ -72,12 +72,12 @@ type Store interface {
 
 // Query describes a request whose session is not known yet.
 type Query struct {
-	Scope   session.Scope // without the run; the claim names the run
-	Claim   session.Claim
-	Request *wire.Request
-	Learn   bool // content of the turn may be stored
-	Unsure  bool // the salt of the coins may differ from the salt in Redis
-	Known   bool // only a session that exists: Resolve begins none
+	Scope     session.Scope // without the run; the claim names the run
+	Claim     session.Claim
+	Request   *wire.Request
+	Learn     bool // content of the turn may be stored
+	Unsure    bool // the salt of the coins may differ from the salt in Redis
+	KnownOnly bool // Resolve finds a session and begins none
 }
 
 // scope returns the scope in which names and echoes of the request are looked up.
@@ -165,10 +165,10 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	}
 	res.Waited = r.now().Sub(s.begun)
 	switch {
-	case res.Session == nil && q.Known:
+	case res.Session == nil && q.KnownOnly:
 		s.passWithoutSession()
 		res.Excluded = nil
-	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.open():
+	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.begin():
 		s.passWithoutSession()
 	}
 	s.excludeTwins()
@@ -192,7 +192,7 @@ func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, s
 	return rec.Side(q.Request, q.Claim, r.signs)
 }
 
-// AddTurn notes a turn of the conversation, so the quotes of the turn in later requests are
+// AddTurn adds a turn of the conversation to the quotes, so that a later request which quotes the turn is
 // recognised. Lock the record.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())

@@ -12,21 +12,21 @@ import (
 
 // search is the state of one call of Resolve.
 type search struct {
-	r      *Resolver
-	ctx    context.Context
-	q      *Query
-	res    *Result
-	begun  time.Time
-	parent *store.Session // pinned; the named session whose sub-agent sends the request
-	asked  bool           // the backend was asked for echoes: the items did not occur at this replica
-	late   bool           // the backend did not say in time whether the session exists
-	full   label.Reason   // reason why no session can begin; "": limits.sessions
-	lost   bool           // the backend did not say in time to which session the items belong
+	r           *Resolver
+	ctx         context.Context
+	q           *Query
+	res         *Result
+	begun       time.Time
+	parent      *store.Session // pinned; the named session whose sub-agent sends the request
+	askedEchoes bool           // the backend was asked for echoes, because the items did not occur at this replica
+	late        bool           // Acquire got no answer in time: the session may exist
+	full        label.Reason   // reason why no session can begin; "": limits.sessions
+	lost        bool           // Echoes got no answer in time: the items may belong to a session
 }
 
 // lookUp asks the store which sessions own keys.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
-	s.asked = true
+	s.askedEchoes = true
 	found, late := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
 	s.lost = late
 	return found
@@ -58,7 +58,7 @@ func (s *search) catchUp() {
 		return
 	}
 	ses.Record.Mutex.Lock()
-	s.res.Moved = s.asked || ses.Record.Elsewhere(s.q.Request)
+	s.res.Moved = s.askedEchoes || ses.Record.Elsewhere(s.q.Request)
 	ses.Record.Mutex.Unlock()
 	if s.res.Moved {
 		s.r.store.Refresh(s.ctx, ses)
@@ -147,9 +147,9 @@ func (s *search) toSubAgent() bool {
 	return true
 }
 
-// open begins a session, unless the request is a side request of an unknown conversation. open
-// reports whether memory has room for the session and its unit.
-func (s *search) open() bool {
+// begin begins a session, unless the request is a side request of an unknown conversation. begin reports
+// false if memory has no room for the session or its unit.
+func (s *search) begin() bool {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
 	res.Thread.Name = rec.Identity.Name
@@ -172,7 +172,7 @@ func (s *search) open() bool {
 	}
 	rec.State.StandIn = late
 	rec.OptOut.NoLearn = !s.q.Learn
-	if !s.enlist(rec) {
+	if !s.joinNew(rec) {
 		return false
 	}
 	if (late || !res.Thread.New) && !s.q.Request.Delta {

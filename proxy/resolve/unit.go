@@ -15,36 +15,36 @@ import (
 // joinUnit pins the unit of a session that is known. joinUnit reports whether memory has room for
 // the unit.
 func (s *search) joinUnit() bool {
-	of := s.res.Session.Record.MemberNow()
+	member := s.res.Session.Record.MemberNow()
 	switch {
-	case of.Unit == session.ID{}:
+	case member.Unit == session.ID{}:
 		return true
-	case s.parent != nil && s.parent.Record.Identity.ID == of.Unit:
+	case s.parent != nil && s.parent.Record.Identity.ID == member.Unit:
 		s.res.Unit = s.parent
 		return true
 	default:
-		return s.pinUnit(of.Unit, of.UnitName)
+		return s.pinUnit(member.Unit, member.UnitName)
 	}
 }
 
-// enlist makes a new session a member of its unit, if the session has a unit. enlist reports whether
+// joinNew makes a new session a member of its unit, if the session has a unit. joinNew reports whether
 // memory has room for the unit.
-func (s *search) enlist(rec *session.Record) bool {
+func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
-		parent = s.caller(rec)
+		parent = s.callingSession(rec)
 		defer func() { s.releaseUnlessUnit(parent) }()
 	}
-	var above session.Member
+	var parentMember session.Member
 	if parent != nil {
-		above = parent.Record.MemberNow()
+		parentMember = parent.Record.MemberNow()
 	}
 	room := true
 	switch {
-	case parent != nil && above.Unit == session.ID{}:
+	case parent != nil && parentMember.Unit == session.ID{}:
 		s.res.Unit = parent
 	case parent != nil:
-		room = s.pinUnit(above.Unit, above.UnitName)
+		room = s.pinUnit(parentMember.Unit, parentMember.UnitName)
 	case s.q.Claim.Run != "":
 		room = s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
 	default:
@@ -53,16 +53,16 @@ func (s *search) enlist(rec *session.Record) bool {
 	if !room {
 		return false
 	}
-	unit, of := s.res.Unit, s.res.Unit.Record.MemberNow()
-	rec.Unit.ID, rec.Unit.RunName = of.ID.String(), cmp.Or(of.Run, of.Name)
+	unit, member := s.res.Unit, s.res.Unit.Record.MemberNow()
+	rec.Unit.ID, rec.Unit.RunName = member.ID.String(), cmp.Or(member.Run, member.Name)
 	s.r.store.AddMember(unit, rec)
 	return true
 }
 
-// caller pins the session whose tool call started the new conversation: through the call, lessons
-// of the session reach the conversation. caller returns nil if no session made the call. If several
+// callingSession pins the session whose tool call started the new conversation: through the call, lessons
+// of the session reach the conversation. callingSession returns nil if no session made the call. If several
 // sessions made an equal call, the new session leaves the experiment.
-func (s *search) caller(rec *session.Record) *store.Session {
+func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
 	}

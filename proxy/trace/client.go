@@ -56,7 +56,7 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// hurry ends all trying again: precept stops.
+// hurry ends all retries. Call hurry when precept stops.
 func (c *client) hurry() { close(c.hurried) }
 
 func (c *client) close() {

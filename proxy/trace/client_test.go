@@ -193,10 +193,10 @@ func TestBoundedTextIsAValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := bounded(text)
-		if len(got) > mostText || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
+		if len(got) > maxTextBytes || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
 			t.Fatalf("%q became %q", text, got)
 		}
-		if len(text)-len(got) > 0 && len(got) <= mostText-utf8.UTFMax {
+		if len(text)-len(got) > 0 && len(got) <= maxTextBytes-utf8.UTFMax {
 			t.Fatalf("%d bytes were cut to %d", len(text), len(got))
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// mostText bounds the texts of clients in a span: names of models and agents, finish reasons.
-const mostText = 256
+// maxTextBytes bounds the texts of clients in a span: names of models and agents, finish reasons.
+const maxTextBytes = 256
 
 // Span is the span of one turn. A Span belongs to the goroutine of the turn.
 type Span struct {
@@ -165,10 +165,10 @@ func bounded(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)
 	}
-	if len(s) <= mostText {
+	if len(s) <= maxTextBytes {
 		return s
 	}
-	n := mostText
+	n := maxTextBytes
 	for !utf8.RuneStart(s[n]) {
 		n--
 	}

@@ -236,12 +236,12 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, err.Error())
 	}})
-	const all = 3 * mostSpans
+	const all = 3 * maxSpans
 	for range all {
 		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
-	if d := tr.Dropped(); d < all-mostSpans {
-		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, mostSpans)
+	if d := tr.Dropped(); d < all-maxSpans {
+		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, maxSpans)
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(told) == 0 {
@@ -319,15 +319,15 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
 		Request: Request{Model: strings.Repeat("ä", 300)},
-		Reply:   Reply{Model: strings.Repeat("m", mostText), Finish: "\xff", Status: 503, Failure: "503"},
+		Reply:   Reply{Model: strings.Repeat("m", maxTextBytes), Finish: "\xff", Status: 503, Failure: "503"},
 	})
 	stop()
 	if len(c.spans) != 1 {
 		t.Fatalf("%d spans", len(c.spans))
 	}
 	got := attributes(c.spans[0].GetAttributes())
-	if got["gen_ai.request.model"] != strings.Repeat("ä", mostText/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != mostText {
-		t.Errorf("got %q, want got[\"gen_ai.request.model\"] = %q, got[\"gen_ai.response.finish_reasons\"] = `[\"\\xff\"]` and len(got[\"gen_ai.response.model\"]) = mostText", got, strings.Repeat("ä", mostText/2))
+	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
+		t.Errorf("got %q, want got[\"gen_ai.request.model\"] = %q, got[\"gen_ai.response.finish_reasons\"] = `[\"\\xff\"]` and len(got[\"gen_ai.response.model\"]) = mostText", got, strings.Repeat("ä", maxTextBytes/2))
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
 		t.Errorf("status %v, attributes %v", c.spans[0].GetStatus(), got)

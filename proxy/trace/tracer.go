@@ -18,7 +18,7 @@ import (
 
 // The bounds of the queue to the collector.
 const (
-	mostSpans   = 2048 // spans in the queue and in progress
+	maxSpans    = 2048 // spans in the queue and in progress
 	sendEvery   = 2 * time.Second
 	sendTimeout = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout = 3 * time.Second  // maximum time to send all batches at a stop
@@ -62,10 +62,10 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Run sends spans until ctx ends, and then the spans left, within the time of a stop.
+// Run sends spans until ctx ends, and then the remaining spans, within stopTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
-		sdk.WithMaxQueueSize(mostSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
+		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
 	t.queue.open(batches)
 	<-ctx.Done()
 	t.queue.open(nil)
@@ -86,7 +86,7 @@ func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 // spans.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Start begins the span of a turn. The client's headers may name a parent. Begin returns nil for a
+// Start starts the span of a turn. The client's headers may name a parent span. Start returns nil for a
 // turn that is not sampled.
 func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
@@ -127,7 +127,7 @@ func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 // which drops spans without a count.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
-	if batches == nil || q.waiting.Add(1) > mostSpans {
+	if batches == nil || q.waiting.Add(1) > maxSpans {
 		if batches != nil {
 			q.waiting.Add(-1)
 		}

@@ -127,7 +127,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	master := g.Master(t)
 	master.Must(t, "WAIT", "1", "0")
 	master.Kill()
-	g.Failed(t, master)
+	g.AwaitFailover(t, master)
 	eventually(t, "write to the new master", func() error { return s.Write(t.Context(), batch(2)) })
 	stored(t, s, 2)
 	eventually(t, "epoch", func() error {

@@ -11,10 +11,10 @@ import (
 func asideCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange of a settled session is unsampled": lateExchange,
-		"exchange without a row is due":                   rowless,
-		"samples of a session are replaced together":      whole,
-		"session set aside is not due":                    leftAlone,
-		"settled session set aside is not unsettled":      leftUnsettled,
+		"exchange without a row is due":                   exchangeWithoutRow,
+		"samples of a session are replaced together":      samplesReplaced,
+		"session set aside is not due":                    asideIsNotDue,
+		"settled session set aside is not unsettled":      asideIsNotUnsettled,
 		"exchange set aside leaves a mark":                exchangeAside,
 		"marks are listed newest first": func(t tester, s Store) {
 			var list []session.DeadLetter
@@ -84,7 +84,7 @@ func lateExchange(t tester, s Store) {
 	second := step(us, 1, 1)
 	second.FeedbackState = n
 	settle(t, s, second)
-	equal(t, "one more came meanwhile", len(unsettled(t, s)), 1)
+	equal(t, "an exchange during the settlement", len(unsettled(t, s)), 1)
 	_, third, err := s.SessionFeedback(t.Context(), us, id(1))
 	must(t, err)
 	last := step(us, 1, 2)
@@ -93,9 +93,9 @@ func lateExchange(t tester, s Store) {
 	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// rowless tests a crash between an exchange and the row of the session: the session closes like any
+// exchangeWithoutRow tests a crash between an exchange and the row of the session: the session closes like any
 // other session and accepts a later row.
-func rowless(t tester, s Store) {
+func exchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due", len(list), 2)
@@ -119,7 +119,7 @@ func uncounted(t tester, r session.Row, exchanges int) session.Row {
 	return r
 }
 
-func whole(t tester, s Store) {
+func samplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2), stored(us, 2, 3), stored(them, 1, 4)}})
 	write(t, s, session.Batch{
 		Samples: []session.StoredSample{stored(us, 1, 2), stored(us, 1, 5)},
@@ -133,7 +133,7 @@ func whole(t tester, s Store) {
 	}
 }
 
-func leftAlone(t tester, s Store) {
+func asideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
 	first := mark("")
@@ -142,23 +142,23 @@ func leftAlone(t tester, s Store) {
 	equal(t, "the others are due", due(t, s, at(60), session.Row{}, 10), []session.Row{row(us, 2, 2)})
 	equal(t, "without a sample", unsampled(t, s), int64(1))
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 9)}})
-	equal(t, "also when it goes on", len(due(t, s, at(60), session.Row{}, 10)), 1)
-	equal(t, "it is served all the same", sessionOf(t, s, us, 1), row(us, 1, 9))
+	equal(t, "not due after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "the later row", sessionOf(t, s, us, 1), row(us, 1, 9))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
-	equal(t, "its sample is to come", unsampled(t, s), int64(0))
+	equal(t, "unsampled after the readmission", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
 	second := mark("")
 	second.Tries = 2
 	marks(t, s, second)
-	equal(t, "not any more", got[int](t)(s.Readmit(t.Context(), 2)), 0)
-	equal(t, "left alone", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "not readmitted again", got[int](t)(s.Readmit(t.Context(), 2)), 0)
+	equal(t, "not due", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	settle(t, s, step(us, 1, 0))
 	marks(t, s)
-	equal(t, "settled after all", unsampled(t, s), int64(0))
+	equal(t, "unsampled after the settlement", unsampled(t, s), int64(0))
 }
 
-func leftUnsettled(t tester, s Store) {
+func asideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	first := step(us, 1, 0)
 	_, n, err := s.SessionFeedback(t.Context(), us, id(1))
@@ -167,7 +167,7 @@ func leftUnsettled(t tester, s Store) {
 	settle(t, s, first)
 	add(t, s, us, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{mark("")}))
-	equal(t, "left alone", len(unsettled(t, s)), 0)
+	equal(t, "not unsettled", len(unsettled(t, s)), 0)
 	equal(t, "its exchange has a sample", unsampled(t, s), int64(0))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 3)), 1)
 	equal(t, "to be settled", len(unsettled(t, s)), 1)
@@ -179,7 +179,7 @@ func exchangeAside(t tester, s Store) {
 	one := mark("x-1")
 	one.Tries = 1
 	marks(t, s, one)
-	equal(t, "its session goes on", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "its session is due", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	equal(t, "it is not tried again", got[int](t)(s.Readmit(t.Context(), 3)), 0)
 	settle(t, s, step(us, 1, 0))
 	marks(t, s, one)

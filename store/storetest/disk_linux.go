@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// ownSpace is the environment variable of a test process with separate name spaces.
-const ownSpace = "STORETEST_OWN_SPACE"
+// ownNamespaces is the environment variable of a test process with separate name spaces.
+const ownNamespaces = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
@@ -32,18 +32,18 @@ func SmallDisk(t *testing.T, size int) *Disk {
 				t.Error("unmount the small disk: ", err)
 			}
 		})
-	case os.Getenv(ownSpace) != "":
+	case os.Getenv(ownNamespaces) != "":
 		t.Fatal("mount a small disk: ", err)
 	default:
-		inOwnSpace(t)
+		runInOwnNamespaces(t)
 	}
 	return d
 }
 
-func inOwnSpace(t *testing.T) {
+func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself
-	cmd.Env = append(os.Environ(), ownSpace+"=1")
+	cmd.Env = append(os.Environ(), ownNamespaces+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -52,14 +52,14 @@ func inOwnSpace(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:
-		t.Skip("it has passed in a process of its own, which may mount")
+		t.Skip("the test has passed in a process with separate name spaces, which may mount")
 	case cmd.ProcessState == nil:
 		t.Skip("a small disk cannot be mounted here: ", err)
 	}
-	t.Fatalf("in a process of its own: %v\n%s", err, out)
+	t.Fatalf("in a process with separate name spaces: %v\n%s", err, out)
 }
 
-// Fill fills the file system but for leave bytes. Fill may be called again.
+// Fill fills the file system, so that leave bytes are free. Fill may be called again.
 func (d *Disk) Fill(t testing.TB, leave int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -81,8 +81,8 @@ func (d *Disk) Fill(t testing.TB, leave int) {
 	}
 }
 
-// Room returns the number of free bytes.
-func (d *Disk) Room(t testing.TB) int64 {
+// FreeBytes returns the number of free bytes.
+func (d *Disk) FreeBytes(t testing.TB) int64 {
 	t.Helper()
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(d.Dir, &s); err != nil {

@@ -17,8 +17,8 @@ func SmallDisk(t *testing.T, _ int) *Disk {
 // Fill does nothing.
 func (d *Disk) Fill(testing.TB, int) {}
 
-// Room returns the number of free bytes.
-func (d *Disk) Room(testing.TB) int64 { return 0 }
+// FreeBytes returns the number of free bytes.
+func (d *Disk) FreeBytes(testing.TB) int64 { return 0 }
 
 // Free undoes Fill.
 func (d *Disk) Free(testing.TB) {}

@@ -71,7 +71,7 @@ func feedbackCases() map[string]func(tester, Store) {
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
-			if added, err := s.AddFeedback(t.Context(), us, said(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
+			if added, err := s.AddFeedback(t.Context(), us, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
 				t.Errorf("added %v, error %v", added, err)
 			}
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
@@ -82,7 +82,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
 			equal(t, "almost", add(t, s, us, 1, list...), len(list))
-			m := said(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
+			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), us, m)
 			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
@@ -108,7 +108,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "almost", add(t, s, us, 1, list...), len(list))
 			equal(t, "the last one", add(t, s, us, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
-				if _, err := s.AddFeedback(t.Context(), us, said(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
+				if _, err := s.AddFeedback(t.Context(), us, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("%s: got %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
@@ -116,7 +116,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "then there is room", add(t, s, us, 1, entry("new", 1, 1)), 1)
 		},
 		"ended context returns its error": func(t tester, s Store) {
-			if _, err := s.AddFeedback(ended(t), us, said(1, entry("a", 1, 1))); !isEnded(err) {
+			if _, err := s.AddFeedback(ended(t), us, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
 				t.Errorf("AddFeedback: %v", err)
 			}
 			if _, err := s.Feedback(ended(t), us, id(1)); !isEnded(err) {
@@ -218,11 +218,11 @@ func parkingCases() map[string]func(tester, Store) {
 
 func add(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
-	return got[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, said(n, list...)))[id(n)]
+	return got[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
 }
 
-// said returns feedback on one session.
-func said(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
+// entriesOf returns feedback on one session.
+func entriesOf(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
 

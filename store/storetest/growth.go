@@ -13,33 +13,33 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps nothing of deleted sessions. After ten rounds of sessions,
-// size must return the same names as after the first round, none with a larger size. also adds to a
-// session what only this backend stores.
-func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), size func() map[string]int64) {
+// RunGrowth tests that a backend stores no data of deleted sessions. size returns the sizes of the
+// backend's structures by name. After ten rounds of sessions, size must return the same names as after the
+// first round, and no larger sizes. addOwn adds data to a session that only this backend stores.
+func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time), size func() map[string]int64) {
 	t.Helper()
 	const each, digits = 40, 64 // bounds of the growth of totals
 	long := at(60 * 1000)
 	round := func(n int) {
 		for i := range each {
-			live(t, s, n*each+i, at(60*n))
-			also(hashed(n*each+i), at(60*n))
+			writeLife(t, s, n*each+i, at(60*n))
+			addOwn(hashed(n*each+i), at(60*n))
 		}
-		if gone := got[int](t)(s.Retain(t.Context(), long)); gone < each {
-			t.Fatalf("%d sessions are gone", gone)
+		if deleted := got[int](t)(s.Retain(t.Context(), long)); deleted < each {
+			t.Fatalf("%d sessions are gone", deleted)
 		}
 		got[int](t)(s.PurgeParked(t.Context(), long))
 	}
 	round(0)
-	few := size()
+	first := size()
 	for n := range 9 {
 		round(n + 1)
 	}
-	many := size()
-	equal(t, "what there is", slices.Sorted(maps.Keys(many)), slices.Sorted(maps.Keys(few)))
-	for name, n := range many {
-		if n > few[name]*3/2+digits {
-			t.Errorf("after ten times as many sessions %s has %d, and had %d", name, n, few[name])
+	last := size()
+	equal(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
+	for name, n := range last {
+		if n > first[name]*3/2+digits {
+			t.Errorf("after ten times as many sessions %s has %d, and had %d", name, n, first[name])
 		}
 	}
 }
@@ -47,8 +47,9 @@ func RunGrowth(t *testing.T, s Store, also func(id session.ID, now time.Time), s
 // hashed returns a session id as in production: a hash.
 func hashed(n int) session.ID { return session.KeyOf(us, session.SpaceName, fmt.Sprint(n)) }
 
-// live plays a session with values of every kind, from the first turn past the settlement.
-func live(t tester, s Store, n int, now time.Time) {
+// writeLife writes a session with values of every kind, from the first turn to an exchange after the
+// settlement.
+func writeLife(t tester, s Store, n int, now time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashed(n)
 	key := session.EchoKey(n) * 0x9e3779b97f4a7c15
@@ -58,9 +59,9 @@ func live(t tester, s Store, n int, now time.Time) {
 		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: us, Session: sid.String(), Turn: 1, At: now}},
 		Samples:   []session.StoredSample{{Tenant: us, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: now}}},
 	})
-	said := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
-	must(t, s.Park(ctx, us, key, said))
-	must(t, s.Park(ctx, us, key+1, said)) // parked feedback without a session
+	entry := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
+	must(t, s.Park(ctx, us, key, entry))
+	must(t, s.Park(ctx, us, key+1, entry)) // parked feedback without a session
 	got[map[session.ID]int](t)(s.Join(ctx, us, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: us, ID: sid, At: now}, {Tenant: us, ID: sid, Exchange: "x", At: now}}))

@@ -10,20 +10,20 @@ import (
 	"precept/internal/session"
 )
 
-// life is a sequence of events in the sessions of one tenant, drawn by rapid.
-type life struct {
+// history is a sequence of events in the sessions of one tenant, drawn by rapid.
+type history struct {
 	tester
-	s     Store
-	lives int // number of earlier histories: sample ids are unique in a store
+	s      Store
+	number int // number of the history, because sample ids are unique in a store
 }
 
-// anyHistory tests that, after events in any order, the running totals are what a walk counts, an
-// open session is due unless it is set aside, and a forgotten tenant leaves nothing.
+// anyHistory tests the state after events in any order: the running totals equal the counts of a walk, an
+// open session is due or set aside, and no data of a deleted tenant is stored.
 func anyHistory(s Store) func(*rapid.T) {
-	lives := 0
+	number := 0
 	return func(rt *rapid.T) {
-		lives++
-		l := life{rt, s, lives}
+		number++
+		l := history{rt, s, number}
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
 				r := row(us, n, k)
@@ -49,31 +49,31 @@ func anyHistory(s Store) func(*rapid.T) {
 				return
 			}
 		}
-		l.counted()
+		l.checkTotals()
 		got[int](l)(s.ForgetTenant(l.Context(), us))
-		l.nothingLeft()
+		l.checkEmpty()
 	}
 }
 
 // sampled rebuilds the samples of a session.
-func (l life) sampled(n, k int) {
+func (l history) sampled(n, k int) {
 	b := session.Batch{Whole: []session.Ref{{Tenant: us, ID: id(n)}}}
 	for i := range k {
-		b.Samples = append(b.Samples, stored(us, n, l.lives*100+n*10+i))
+		b.Samples = append(b.Samples, stored(us, n, l.number*100+n*10+i))
 	}
 	write(l, l.s, b)
 }
 
 // settle applies the next settlement of the session, with all feedback.
-func (l life) settle(n int) {
+func (l history) settle(n int) {
 	next := step(us, n, applied(l, l.s, us, n).Version, delta("a@1", "n", 0, 1))
-	_, heard, err := l.s.SessionFeedback(l.Context(), us, id(n))
+	_, state, err := l.s.SessionFeedback(l.Context(), us, id(n))
 	must(l, err)
-	next.FeedbackState = heard
+	next.FeedbackState = state
 	equal(l, "taken", settle(l, l.s, next), []bool{true})
 }
 
-func (l life) counted() {
+func (l history) checkTotals() {
 	have, open := map[string]int64{}, map[session.ID]bool{}
 	must(l, l.s.EachSession(l.Context(), us, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 		have["sessions"]++
@@ -112,7 +112,7 @@ func (l life) counted() {
 	}
 }
 
-func (l life) nothingLeft() {
+func (l history) checkEmpty() {
 	st := stats(l, l.s)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
 		equal(l, name+" left", st[name], int64(0))

@@ -32,15 +32,15 @@ func keepingCases() map[string]func(tester, Store) {
 		},
 		"forget removes all data of a tenant": forgetTenant,
 		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			equal(t, "unknown", got[int](t)(s.ForgetTenant(t.Context(), them)), 0)
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us})
 			equal(t, "row", sessionOf(t, s, us, 1).Data, row(us, 1, 1).Data)
 		},
 		"forgotten session can start again": func(t tester, s Store) {
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			equal(t, "echoes", echoes(t, s, us, 101)[101], []session.ID{id(1)})
 			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 2)
 			equal(t, "sample", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 1)
@@ -48,7 +48,7 @@ func keepingCases() map[string]func(tester, Store) {
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
 			for n := range 100 {
-				full(t, s, us, n)
+				writeFull(t, s, us, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 5, 1000)}}) // seen again
 			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(90))), 89)
@@ -65,19 +65,19 @@ func keepingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(us, n, n))
 			}
 			write(t, s, b)
-			gone, err := s.Retain(&ending{Context: t.Context(), after: 1}, at(500))
-			if gone == 0 || gone == 200 || !isEnded(err) {
-				t.Errorf("%d are gone when the time is up, %v", gone, err)
+			deleted, err := s.Retain(&ending{Context: t.Context(), after: 1}, at(500))
+			if deleted == 0 || deleted == 200 || !isEnded(err) {
+				t.Errorf("%d are gone when the time is up, %v", deleted, err)
 			}
-			equal(t, "the rest", got[int](t)(s.Retain(t.Context(), at(500))), 200-gone)
+			equal(t, "the rest", got[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
 		},
 		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			must(t, s.Sync(t.Context()))
 		},
 		"closed store refuses calls": func(t tester, s Store) {
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			must(t, s.Close())
 			must(t, s.Close()) // twice is fine
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 2, 2)}}); err == nil {
@@ -103,8 +103,8 @@ func (e *ending) Err() error {
 	return nil
 }
 
-// full writes values of every kind for a session.
-func full(t tester, s Store, tenant string, n int) {
+// writeFull writes values of every kind for a session.
+func writeFull(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{
 		Rows:      []session.Row{row(tenant, n, n)},
@@ -117,9 +117,9 @@ func full(t tester, s Store, tenant string, n int) {
 }
 
 func forgetOne(t tester, s Store) {
-	full(t, s, us, 1)
-	full(t, s, us, 2)
-	full(t, s, them, 1)
+	writeFull(t, s, us, 1)
+	writeFull(t, s, us, 2)
+	writeFull(t, s, them, 1)
 	equal(t, "forgotten", got[bool](t)(s.Forget(t.Context(), us, id(1))), true)
 	equal(t, "again", got[bool](t)(s.Forget(t.Context(), us, id(1))), false)
 
@@ -143,9 +143,9 @@ func forgetOne(t tester, s Store) {
 func forgetTenant(t tester, s Store) {
 	const sessions = 70 // more than one step deletes
 	for n := range sessions {
-		full(t, s, us, n)
+		writeFull(t, s, us, n)
 	}
-	full(t, s, them, 1)
+	writeFull(t, s, them, 1)
 	must(t, s.Park(t.Context(), us, 7, entry("early", 1, 1)))
 	must(t, s.Park(t.Context(), them, 7, entry("early", 1, 1)))
 	equal(t, "forgotten", got[int](t)(s.ForgetTenant(t.Context(), us)), sessions)

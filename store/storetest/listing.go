@@ -124,21 +124,21 @@ func listingCases() map[string]func(tester, Store) {
 				t.Errorf("%d pages", pages)
 			}
 			if _, err := s.Newest(ended(t), us, session.Stretch{Most: 1}); !isEnded(err) {
-				t.Errorf("a list that nobody waits for: %v", err)
+				t.Errorf("a list with an ended context: %v", err)
 			}
-			equal(t, "of no time", len(newest(t, s, us, session.Stretch{Since: at(5000), Most: 1}).List), 0)
+			equal(t, "of a time without sessions", len(newest(t, s, us, session.Stretch{Since: at(5000), Most: 1}).List), 0)
 		},
 	}
 }
 
-func newest(t tester, s Store, tenant string, of session.Stretch) session.Page[session.Listed] {
+func newest(t tester, s Store, tenant string, stretch session.Stretch) session.Page[session.Listed] {
 	t.Helper()
-	return got[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, of))
+	return got[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, stretch))
 }
 
-func newestSamples(t tester, s Store, of session.Stretch) session.Page[session.StoredSample] {
+func newestSamples(t tester, s Store, stretch session.Stretch) session.Page[session.StoredSample] {
 	t.Helper()
-	return got[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), us, of))
+	return got[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), us, stretch))
 }
 
 // ids returns the numbers of listed sessions.

@@ -10,25 +10,25 @@ import (
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"text left with a session is deleted with the session": func(t tester, s Store) {
-			full(t, s, us, 1)
-			full(t, s, them, 1)
-			marked(t, s, us, "")
+			writeFull(t, s, us, 1)
+			writeFull(t, s, them, 1)
+			sessionNote(t, s, us, "")
 			writeNotes(t, s, us, map[int]string{1: "one"}, nil)
-			marked(t, s, us, "one")
-			marked(t, s, them, "")
+			sessionNote(t, s, us, "one")
+			sessionNote(t, s, them, "")
 			writeNotes(t, s, us, map[int]string{1: "t\x00wo"}, nil)
-			marked(t, s, us, "t\x00wo")
-			full(t, s, us, 1) // written again
-			marked(t, s, us, "t\x00wo")
+			sessionNote(t, s, us, "t\x00wo")
+			writeFull(t, s, us, 1) // written again
+			sessionNote(t, s, us, "t\x00wo")
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
-			marked(t, s, us, "")
+			sessionNote(t, s, us, "")
 			writeNotes(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
-			full(t, s, us, 1)
-			marked(t, s, us, "")
+			writeFull(t, s, us, 1)
+			sessionNote(t, s, us, "")
 			noSession(t, s, us, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
-			full(t, s, us, 1)
+			writeFull(t, s, us, 1)
 			writeNotes(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			writeNotes(t, s, them, nil, map[string]string{"case|a": "theirs"})
 			equal(t, "cases", notes(t, s, us, "case|"), []string{"case|a=1", "case|b=2"})
@@ -89,7 +89,7 @@ func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map
 	must(t, s.WriteNotes(t.Context(), tenant, m, n))
 }
 
-func marked(t tester, s Store, tenant, want string) {
+func sessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
 	equal(t, "mark", string(got[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }

@@ -53,7 +53,7 @@ func startRedis(t *testing.T, r *Redis) *Redis {
 		t.Fatal("redis-server is not installed: ", err)
 	}
 	var last error
-	for range 5 { // another process may take the port between the look and the start
+	for range 5 { // another process may take the port between freePort and Start
 		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", freePort(t)), t.TempDir()
 		if last = r.Start(); last == nil {
 			t.Cleanup(r.Kill)
@@ -231,7 +231,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 		select {
 		case <-done: // the line of the end was read
 		case <-time.After(startLimit):
-			t.Fatal("the end of monitoring is not told")
+			t.Fatal("MONITOR did not report the end of monitoring")
 		}
 		_ = c.Close()
 		return lines

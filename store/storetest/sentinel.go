@@ -43,7 +43,7 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 		t.Fatal("the Sentinel does not start: ", err)
 	}
 	t.Cleanup(g.Kill)
-	g.Joined(t)
+	g.AwaitReplica(t)
 	return g
 }
 
@@ -73,8 +73,8 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, own, SentinelUser, SentinelPassword)
 }
 
-// Joined waits until the Sentinel knows a replica that follows the master.
-func (g *SentinelGroup) Joined(t testing.TB) {
+// AwaitReplica waits until the Sentinel knows a replica that follows the master.
+func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 	t.Helper()
 	g.await(t, "the Sentinel knows no replica that follows its master", func() bool {
 		list, _ := g.Must(t, "SENTINEL", "REPLICAS", g.Name).([]any)
@@ -83,7 +83,7 @@ func (g *SentinelGroup) Joined(t testing.TB) {
 	})
 }
 
-// Master returns the master by the Sentinel.
+// Master returns the server that the Sentinel names as the master.
 func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	t.Helper()
 	addr, _ := g.Must(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
@@ -96,8 +96,8 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// Failed waits until another server is the master and reports the role.
-func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
+// AwaitFailover waits until another server is the master and reports the role.
+func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "there is no new master", func() bool {
 		now := g.Master(t)

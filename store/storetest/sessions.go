@@ -166,7 +166,7 @@ func duePages(t tester, s Store) {
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !less(last, r) {
-				t.Errorf("%v %x %s stands behind %v %x %s", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("%v %x %s is listed after %v %x %s", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}
@@ -219,17 +219,17 @@ func standIns(t tester, s Store) {
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 5)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(1, 9)}})
-	equal(t, "the row was there", sessionOf(t, s, us, 1), row(us, 1, 5))
+	equal(t, "a stand-in after the row", sessionOf(t, s, us, 1), row(us, 1, 5))
 
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 7)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 9)}})
-	equal(t, "there is no other", sessionOf(t, s, us, 2), standIn(2, 9))
+	equal(t, "the newest stand-in", sessionOf(t, s, us, 2), standIn(2, 9))
 	equal(t, "due", due(t, s, at(100), session.Row{}, 10), []session.Row{row(us, 1, 5), standIn(2, 9)})
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 5)}})
-	equal(t, "the other one came late", sessionOf(t, s, us, 2), row(us, 2, 5))
-	equal(t, "due then", due(t, s, at(100), session.Row{}, 10), []session.Row{row(us, 1, 5), row(us, 2, 5)})
+	equal(t, "the row after the stand-in", sessionOf(t, s, us, 2), row(us, 2, 5))
+	equal(t, "due after the row", due(t, s, at(100), session.Row{}, 10), []session.Row{row(us, 1, 5), row(us, 2, 5)})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 11)}})
-	equal(t, "and stays", sessionOf(t, s, us, 2), row(us, 2, 5))
+	equal(t, "a later stand-in", sessionOf(t, s, us, 2), row(us, 2, 5))
 }
 
 // anyRow tests that the rows of a session end in the same row in every order and with every

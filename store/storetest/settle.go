@@ -20,7 +20,7 @@ func settleCases() map[string]func(tester, Store) {
 		"settlement closes and counts":            firstStep,
 		"stale settlement is refused":             staleStep,
 		"settlements of one session in one batch": chainedSteps,
-		"undone settlement leaves no counters":    undone,
+		"undone settlement leaves no counters":    undoneSettlement,
 		"rewards keep every bit": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
 				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
@@ -38,7 +38,7 @@ func settleCases() map[string]func(tester, Store) {
 			equal(t, "their version", applied(t, s, them, 1).Version, int64(1))
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us, them})
 		},
-		"new feedback makes a session unsettled": unheard,
+		"new feedback makes a session unsettled": newFeedbackUnsettles,
 		"counters are sorted":                    sortedCounters,
 		"ended context settles nothing":          settleContext,
 		"late row of a settled session is closed": func(t tester, s Store) {
@@ -79,22 +79,22 @@ func unsettled(t tester, s Store) []session.Unsettled {
 	return got[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
 }
 
-// unheard tests that feedback on a closed session, however it arrives, makes the session unsettled
+// newFeedbackUnsettles tests that feedback on a closed session, however it arrives, makes the session unsettled
 // until a settlement includes the feedback.
-func unheard(t tester, s Store) {
+func newFeedbackUnsettles(t tester, s Store) {
 	state := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), us, id(n))
 		must(t, err)
 		return m
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2), row(them, 1, 1)}})
-	equal(t, "nothing was said", state(1), int64(0))
+	equal(t, "no feedback", state(1), int64(0))
 	add(t, s, us, 1, entry("a", 1, 1))
 	equal(t, "still open", len(unsettled(t, s)), 0)
 	first := step(us, 1, 0)
 	first.FeedbackState = state(1)
 	settle(t, s, first, step(them, 1, 0))
-	equal(t, "heard", len(unsettled(t, s)), 0)
+	equal(t, "settled with all feedback", len(unsettled(t, s)), 0)
 
 	// A correction, and another correction during the first.
 	ours := []session.Unsettled{{Tenant: us, ID: id(1)}}
@@ -104,23 +104,23 @@ func unheard(t tester, s Store) {
 	next.FeedbackState = state(1)
 	add(t, s, us, 1, entry("b", 3, .5))
 	settle(t, s, next)
-	equal(t, "one more meanwhile", unsettled(t, s), ours)
+	equal(t, "a correction during the settlement", unsettled(t, s), ours)
 	add(t, s, us, 1, entry("b", 3, .5))
 	next = step(us, 1, 2)
 	next.FeedbackState = state(1)
 	stale := step(us, 1, 1)
 	stale.FeedbackState = next.FeedbackState
 	equal(t, "a stale step", settle(t, s, stale), []bool{false})
-	equal(t, "hears nothing", unsettled(t, s), ours)
+	equal(t, "a stale step settles nothing", unsettled(t, s), ours)
 	settle(t, s, next)
-	equal(t, "all heard", len(unsettled(t, s)), 0)
+	equal(t, "settled with all corrections", len(unsettled(t, s)), 0)
 
-	// Before the first step, and by way of the parking.
+	// Feedback during the first settlement, and feedback that was parked.
 	closing := step(us, 2, 0)
 	closing.FeedbackState = state(2)
 	add(t, s, us, 2, entry("a", 1, 1))
 	settle(t, s, closing)
-	equal(t, "while it closed", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(2)}})
+	equal(t, "feedback during the closing", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(2)}})
 	must(t, s.Park(t.Context(), them, 7, entry("early", 1, 1)))
 	got[map[session.ID]int](t)(s.Join(t.Context(), them, map[session.EchoKey]session.ID{7: id(1)}))
 	equal(t, "joined", len(unsettled(t, s)), 2)
@@ -156,7 +156,7 @@ func chainedSteps(t tester, s Store) {
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
-func undone(t tester, s Store) {
+func undoneSettlement(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, step(us, 2, 0, delta("b@1", "n", 0, 5)))
 	settle(t, s, step(us, 1, 1, delta("a@1", "n", 0, -1), delta("b@1", "n", 0, -4), delta("a@1", "s1", 9, math.MaxInt64)))

@@ -22,7 +22,7 @@ type Sessions interface {
 type Feedbacks interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-	SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
+	SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, state int64, err error)
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
 
@@ -33,7 +33,7 @@ type Parking interface {
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
-// Counters stores the sums of rewards.
+// Counters stores the settled state of sessions, and the counters of rewards.
 type Counters interface {
 	Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
@@ -49,10 +49,10 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// Metas stores precept's own values.
+// Metas stores values of the program by key.
 type Metas interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
-	InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error)
+	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)
 }
 
 // Samples stores exchanges and samples.
@@ -65,14 +65,14 @@ type Samples interface {
 
 // Listings returns pages of sessions and samples, newest first.
 type Listings interface {
-	Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
-	NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
+	Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error)
+	NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error)
 }
 
 // DeadLetters stores the marks of steps that panicked, and counts exchanges without a sample.
 type DeadLetters interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
-	Readmit(ctx context.Context, most int) (int, error)
+	Readmit(ctx context.Context, maxTries int) (int, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
 }

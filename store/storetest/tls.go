@@ -67,9 +67,9 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func signed(t *testing.T, of, by *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
+func signed(t *testing.T, cert, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, of, by, public, key)
+	der, err := x509.CreateCertificate(rand.Reader, cert, parent, public, key)
 	if err != nil {
 		t.Fatal(err)
 	}

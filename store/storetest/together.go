@@ -75,7 +75,7 @@ func writersAndReaders(t tester, s Store) {
 }
 
 func oneSettles(t tester, s Store) {
-	var taken atomic.Int64
+	var applied atomic.Int64
 	together(t, func(int) error {
 		for n := range 10 {
 			ok, err := s.Settle(t.Context(), []session.Settlement{step(us, n, 0, delta("a@1", "n", 0, 1))})
@@ -83,17 +83,17 @@ func oneSettles(t tester, s Store) {
 				return err
 			}
 			if ok[0] {
-				taken.Add(1)
+				applied.Add(1)
 			}
 		}
 		return nil
 	})
-	equal(t, "taken", taken.Load(), int64(10))
+	equal(t, "taken", applied.Load(), int64(10))
 	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that have not met: each worker writes the row of one run with a
-// separate draw.
+// unitsMerge tests replicas that have not read each other's rows: each worker writes the row of one run
+// with another draw.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
@@ -128,8 +128,8 @@ func unitsMerge(t tester, s Store) {
 	equal(t, "members", rec.Unit.Members, workers)
 }
 
-// manyCorrect tests concurrent settlements of one session: each worker adds one until its step is
-// taken, from the current version.
+// manyCorrect tests concurrent settlements of one session: each worker settles from the current version
+// until its step is applied.
 func manyCorrect(t tester, s Store) {
 	together(t, func(int) error {
 		for {
@@ -151,15 +151,15 @@ func oneUnparks(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), us, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
-	var out atomic.Int64
+	var joined atomic.Int64
 	together(t, func(int) error {
 		m, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
 		for _, n := range m {
-			out.Add(int64(n))
+			joined.Add(int64(n))
 		}
 		return err
 	})
-	equal(t, "taken out", out.Load(), int64(20))
+	equal(t, "joined", joined.Load(), int64(20))
 }
 
 func oneInitialises(t tester, s Store) {
@@ -202,7 +202,7 @@ func manyRaise(t tester, s Store) {
 func manyAdd(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
-			_, err := s.AddFeedback(t.Context(), us, said(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
+			_, err := s.AddFeedback(t.Context(), us, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
 			if err != nil {
 				return err
 			}

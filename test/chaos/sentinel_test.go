@@ -16,11 +16,11 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	l := played(t, p, func(*harness.Load) {
 		for n := range harness.Longer(1, 3) {
 			if n > 0 {
-				g.Joined(t)
+				g.AwaitReplica(t)
 			}
 			old := g.Master(t)
 			old.Kill()
-			g.Failed(t, old)
+			g.AwaitFailover(t, old)
 			if err := old.Start(); err != nil { // the old master becomes a replica when the Sentinel reaches it
 				t.Fatal(err)
 			}
