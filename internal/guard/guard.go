@@ -22,9 +22,9 @@ import (
 const (
 	// Tries is the number of tries of a session whose step panics: one in each run of the program.
 	Tries = 3
-	// most bounds the marks in memory.
-	most     = 10_000
-	whyBytes = 512
+	// maxMarks bounds the marks in memory.
+	maxMarks    = 10_000
+	maxWhyBytes = 512
 )
 
 // ErrPanicked is the error of a step after a panic.
@@ -52,7 +52,7 @@ type Options struct {
 // Marks is the store of the marks.
 type Marks interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
-	Readmit(ctx context.Context, most int) (int, error)
+	Readmit(ctx context.Context, limit int) (int, error)
 }
 
 // Guard runs steps, and holds the marks of this run of the program: sessions and exchanges whose
@@ -94,14 +94,14 @@ func (g *Guard) Err(step label.Step, f func() error) (err error) {
 
 // On runs a step on a session, or on an exchange of the session. If the step panics, On sets the
 // session or the exchange aside.
-func (g *Guard) On(step label.Step, of session.Ref, exchange string, f func()) (ok bool) {
+func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.o.Panicked(step, v)
-			g.SetAside(step, of, exchange, v)
+			g.SetAside(step, ref, exchange, v)
 		}
 	}()
-	g.Before(step, of.ID, exchange)
+	g.Before(step, ref.ID, exchange)
 	f()
 	return true
 }
@@ -113,23 +113,26 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	}
 }
 
-// SetAside notes the mark of a session or an exchange.
-func (g *Guard) SetAside(step label.Step, of session.Ref, exchange string, why any) {
+// SetAside adds a mark of a session, or of an exchange, to the marks that Keep stores. cause is the
+// value of the panic.
+func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.o.Count.Add(1)
-	text, _, _ := strings.Cut(fmt.Sprint(why), "\n") // the following lines are a stack
-	text = g.clean(text[:min(len(text), whyBytes)])
+	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // the following lines are a stack
+	text = g.clean(text[:min(len(text), maxWhyBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if exchange == "" && len(g.known) < most {
-		g.known[of] = true
+	if exchange == "" && len(g.known) < maxMarks {
+		g.known[ref] = true
 	}
-	if len(g.waiting) < most {
+	if len(g.waiting) < maxMarks {
 		g.waiting = append(g.waiting, session.DeadLetter{
-			Tenant: of.Tenant, ID: of.ID, Exchange: exchange, Step: string(step), Why: text, At: g.o.Now(),
+			Tenant: ref.Tenant, ID: ref.ID, Exchange: exchange, Step: string(step), Why: text, At: g.o.Now(),
 		})
 	}
 }
 
+// clean returns the text without secrets and personal data; a fixed text if there is no Clean or Clean
+// panics.
 func (g *Guard) clean(text string) (clean string) {
 	if g.o.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.o.Clean(text) }) {
 		return "(text removed)"
@@ -138,14 +141,14 @@ func (g *Guard) clean(text string) (clean string) {
 }
 
 // IsAside reports whether a session has no further try in this run.
-func (g *Guard) IsAside(of session.Ref) bool {
+func (g *Guard) IsAside(ref session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.known[of]
+	return g.known[ref]
 }
 
 // Keep stores the marks. After an error the marks wait for the next call.
-func (g *Guard) Keep(ctx context.Context, in Marks) {
+func (g *Guard) Keep(ctx context.Context, marks Marks) {
 	g.mu.Lock()
 	list := g.waiting
 	g.waiting = nil
@@ -153,16 +156,16 @@ func (g *Guard) Keep(ctx context.Context, in Marks) {
 	if len(list) == 0 {
 		return
 	}
-	left := g.keep(ctx, in, list)
+	remaining := g.keep(ctx, marks, list)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting = append(left, g.waiting[:min(len(g.waiting), max(most-len(left), 0))]...)
+	g.waiting = append(remaining, g.waiting[:min(len(g.waiting), max(maxMarks-len(remaining), 0))]...)
 }
 
 // keep returns the marks for the next attempt. If the store refuses a list for good, keep writes
 // each mark alone, and reports and drops the refused mark.
-func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (left []session.DeadLetter) {
-	err := g.Err(label.StepSetAside, func() error { return in.SetAside(ctx, list) })
+func (g *Guard) keep(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
+	err := g.Err(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {
 		return nil
 	}
@@ -174,10 +177,10 @@ func (g *Guard) keep(ctx context.Context, in Marks, list []session.DeadLetter) (
 		return list
 	case len(list) > 1:
 		for i := range list {
-			left = append(left, g.keep(ctx, in, list[i:i+1])...)
+			remaining = append(remaining, g.keep(ctx, marks, list[i:i+1])...)
 		}
 	}
-	return left
+	return remaining
 }
 
 // Readmit admits sessions and exchanges of earlier runs to another try, up to Tries times.

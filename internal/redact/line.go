@@ -131,8 +131,8 @@ func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 // isPassphrase reports whether a text with blanks is a password, instead of a text about passwords.
 // plain allows words of letters alone.
 func isPassphrase(v []byte, plain bool) bool {
-	const mostBlanks = 5
-	if bytes.Count(v, []byte(" ")) > mostBlanks || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
+	const maxSpaces = 5
+	if bytes.Count(v, []byte(" ")) > maxSpaces || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
 		return false
 	}
 	low := bytes.ToLower(v)

@@ -5,9 +5,9 @@ import "strings"
 // prefixGroup is a list of prefixes of vendors without a kind of their own, followed by at least
 // least bytes of the class.
 type prefixGroup struct {
-	texts string
-	class uint16
-	least int
+	texts    string
+	class    uint16
+	minBytes int
 }
 
 // dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in either base64.
@@ -48,7 +48,7 @@ func prefixGroups() []prefixGroup {
 func furtherPrefixes() (out []prefix) {
 	for _, g := range prefixGroups() {
 		for text := range strings.FieldsSeq(g.texts) {
-			out = append(out, prefix{text: text, class: g.class, least: g.least, digit: true})
+			out = append(out, prefix{text: text, class: g.class, least: g.minBytes, digit: true})
 		}
 	}
 	return append(out, prefix{text: "GR1", then: "348941", class: tokenByte, least: 26}) // a runner of GitLab

@@ -2,7 +2,7 @@ package redact
 
 // token matches a vendor's key: a prefix of the given length at start, followed by at least least
 // bytes of the class. If the text ends inside the key (a cut capture), half of the bytes suffice.
-func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit {
+func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) hit {
 	if start < m.last || !startsWord(m.s, start) {
 		return hit{}
 	}
@@ -11,9 +11,9 @@ func (m *matcher) token(start, prefix int, class uint16, least int, k kind) hit 
 		end--
 	}
 	if end == len(m.s) {
-		least = max(least/2, min(least, 10))
+		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if end-start-prefix < least {
+	if end-start-prefix < minBytes {
 		return hit{}
 	}
 	return hit{start, end, k}

@@ -112,25 +112,25 @@ func (h *history) dialog(n int, p *part, last bool) Sample {
 }
 
 // sample fills in the fields that all families share.
-func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label string) Sample {
-	last := of[len(of)-1]
+func (h *history) sample(family string, n int, exchanges []*Exchange, f Feedback, label string) Sample {
+	last := exchanges[len(exchanges)-1]
 	s := Sample{
 		ID:        deriveID(h.Session.Tenant, h.Session.ID, family, n),
 		Family:    family,
 		CreatedAt: last.At.Add(milliseconds(last.LatencyMS)).UTC().Truncate(time.Millisecond),
 		Input:     map[string]any{},
 		State:     map[string]any{"dialect": last.Dialect, "model": last.Model},
-		Output:    map[string]any{"outcome": outcome(of)},
+		Output:    map[string]any{"outcome": outcome(exchanges)},
 		Feedback:  f,
 		Meta: map[string]any{
 			"human_feedback_label": label,
-			"quality_score":        qualityScore(f, of),
+			"quality_score":        qualityScore(f, exchanges),
 			"tenant":               h.Session.Tenant,
 			"agent":                h.Session.Agent,
 			"session":              h.Session.ID,
 			"model":                last.Model,
-			"turns":                len(of),
-			"tokens":               tokens(of),
+			"turns":                len(exchanges),
+			"tokens":               tokens(exchanges),
 		},
 	}
 	if h.Session.Name != "" {
@@ -142,13 +142,13 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 	if flow := last.Config; flow != "" {
 		s.Meta["source_flow_id"] = flow
 	}
-	if ids := eventIDs(of); len(ids) > 0 {
+	if ids := eventIDs(exchanges); len(ids) > 0 {
 		s.Meta["source_event_ids"] = ids
 	}
-	if lessons := lessonsOf(of); len(lessons) > 0 {
+	if lessons := lessonsOf(exchanges); len(lessons) > 0 {
 		s.Meta["lessons"] = lessons
 	}
-	for _, e := range of {
+	for _, e := range exchanges {
 		if e.Truncated {
 			s.Meta["truncated"] = true
 		}
@@ -160,13 +160,13 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 }
 
 // answer returns the last text of the model, or a description of its last action.
-func (h *history) answer(of []*Exchange) string {
-	for _, o := range slices.Backward(of) {
+func (h *history) answer(exchanges []*Exchange) string {
+	for _, o := range slices.Backward(exchanges) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
 			return cut(t, textBytes)
 		}
 	}
-	last := of[len(of)-1]
+	last := exchanges[len(exchanges)-1]
 	if last.Reply.Error != "" {
 		return cut("no answer: "+last.Reply.Error, summaryBytes)
 	}
@@ -202,7 +202,7 @@ func resolution(label string) string {
 
 // outcome returns the outcome of the last exchange: a session that continued after a fault is
 // judged by its end.
-func outcome(of []*Exchange) string { return of[len(of)-1].Outcome }
+func outcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // tokens sums the usage reported by the provider; missing reports are ignored.
-func tokens(of []*Exchange) map[string]any {
+func tokens(exchanges []*Exchange) map[string]any {
 	var in, cached, out int
-	for _, e := range of {
+	for _, e := range exchanges {
 		in += max(0, e.Reply.InputTokens)
 		cached += max(0, e.Reply.CachedTokens)
 		out += max(0, e.Reply.OutputTokens)
@@ -19,14 +19,14 @@ func tokens(of []*Exchange) map[string]any {
 	return map[string]any{"input": in, "cached": cached, "output": out}
 }
 
-// mostEventIDs is the maximum number of exchanges that a sample names.
-const mostEventIDs = 256
+// maxEventIDs is the maximum number of exchanges that a sample names.
+const maxEventIDs = 256
 
 // eventIDs returns the ids of the sample's exchanges, the evidence of the sample.
-func eventIDs(of []*Exchange) []string {
+func eventIDs(exchanges []*Exchange) []string {
 	var ids []string
-	for _, e := range of {
-		if uuid.Validate(e.ID) == nil && len(ids) < mostEventIDs {
+	for _, e := range exchanges {
+		if uuid.Validate(e.ID) == nil && len(ids) < maxEventIDs {
 			ids = append(ids, e.ID)
 		}
 	}
@@ -34,9 +34,9 @@ func eventIDs(of []*Exchange) []string {
 }
 
 // lessonsOf lists each lesson once, with the strongest state.
-func lessonsOf(of []*Exchange) []Lesson {
+func lessonsOf(exchanges []*Exchange) []Lesson {
 	best := map[string]Lesson{}
-	for _, e := range of {
+	for _, e := range exchanges {
 		for _, l := range e.Lessons {
 			if old, ok := best[l.Slug]; !ok || strength(l.State) > strength(old.State) {
 				best[l.Slug] = l

@@ -242,8 +242,8 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 }
 
 // approvedTwin returns an approved answer to the words of the exchange, if the user repeated them.
-func (h *history) approvedTwin(at int) []ChatMessage {
-	words := lastWords(h.items[at])
+func (h *history) approvedTwin(index int) []ChatMessage {
+	words := lastWords(h.items[index])
 	if words == "" {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (h *history) approvedTwin(at int) []ChatMessage {
 		if r.Source != "user" || r.Turn == 0 || r.human() != Approved {
 			continue
 		}
-		if twin := h.rated(r); twin >= 0 && twin != at && lastWords(h.items[twin]) == words {
+		if twin := h.rated(r); twin >= 0 && twin != index && lastWords(h.items[twin]) == words {
 			return appendReply(nil, h.kept[twin])
 		}
 	}

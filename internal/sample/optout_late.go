@@ -102,7 +102,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 		}
 	}
 	ids := m.eventIDs()
-	if len(ids) == 0 || len(ids) >= mostEventIDs { // the sample may have exchanges that it does not name
+	if len(ids) == 0 || len(ids) >= maxEventIDs { // the sample may have exchanges that it does not name
 		if len(hidden) > 0 || o.hitsSample(m) {
 			return true
 		}

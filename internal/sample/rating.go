@@ -126,18 +126,18 @@ func (r *Rating) human() string {
 
 // qualityScore returns the score of the rating. Without a rating the score reflects the end of the
 // work: 0.5 complete, 0.25 cut, 0 error; 0.1 less after a loop warning.
-func qualityScore(f Feedback, of []*Exchange) float64 {
+func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
 	}
 	q := 0.25
-	switch outcome(of) {
+	switch outcome(exchanges) {
 	case Complete:
 		q = 0.5
 	case Failed:
 		return 0
 	}
-	if slices.ContainsFunc(of, func(e *Exchange) bool { return e.Loops > 0 }) {
+	if slices.ContainsFunc(exchanges, func(e *Exchange) bool { return e.Loops > 0 }) {
 		q -= 0.1
 	}
 	return q

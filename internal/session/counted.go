@@ -75,7 +75,8 @@ func (t *Thread) partsBeside(other *Thread) map[string]Counted {
 	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
 }
 
-// joinCounts adds the parts of another replica's copy of the unit to the sums. Lock the record.
+// joinCounts adds the parts of another replica's copy of the unit to the sums.
+// The caller locks the record.
 func (t *Thread) joinCounts(n *Thread) {
 	all := maps.Clone(t.partsBeside(n))
 	for replica, part := range n.partsBeside(t) {

@@ -52,7 +52,7 @@ func (d *document) encode() ([]byte, error) {
 	return data, nil
 }
 
-// Encode returns the whole record as JSON. Lock the record.
+// Encode returns the whole record as JSON. The caller locks the record.
 func (r *Record) Encode() ([]byte, error) {
 	d := r.document()
 	return d.encode()
@@ -81,7 +81,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 
 // Row returns the record as the stores keep the record. clean removes secrets and personal data
 // from texts of the client. ok is false for arguments of a call that must not reach a disk at all.
-// Lock the record.
+// The caller locks the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)

@@ -11,35 +11,35 @@ import (
 
 // The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
 const (
-	quoteScopes = 512
-	quoteTalks  = 64 // conversations with tools, and as many without tools
-	quoteSaid   = 6  // answers and tool results of a conversation
-	quoteCalls  = 8  // phrases per reply
-	quoteAsks   = 4  // phrases of a call
-	quoteLife   = 30 * time.Minute
-	quoteSoon   = 2 * time.Minute // time in which the next side request follows a side request
-	quoteLeast  = 12              // bytes of a searched text; shorter texts occur by chance
-	quoteAlone  = 24              // bytes of a text that identifies a conversation alone
-	quoteMost   = 80
-	quoteText   = 128 << 10 // searched bytes of a request
-	quoteLook   = 8         // items from the end in which the newest words and results are looked for
-	quoteBehind = 80        // maximum number of bytes that follow a quotation at the end of a request
-	quoteWords  = 4         // fewer words than this follow the quotation
+	maxQuoteScopes        = 512
+	maxQuoteConversations = 64 // conversations with tools, and as many without tools
+	maxAnswers            = 6  // answers and tool results of a conversation
+	maxReplyPhrases       = 8  // phrases per reply
+	maxCallPhrases        = 4  // phrases of a call
+	quoteTTL              = 30 * time.Minute
+	sideRequestGap        = 2 * time.Minute // time in which the next side request follows a side request
+	minPieceBytes         = 12              // bytes of a searched text; shorter texts occur by chance
+	minUniqueBytes        = 24              // bytes of a text that identifies a conversation alone
+	maxPieceBytes         = 80
+	maxSearchedBytes      = 128 << 10 // searched bytes of a request
+	maxSearchedItems      = 8         // items from the end in which the newest words and results are looked for
+	maxTailBytes          = 80        // maximum number of bytes that follow a quotation at the end of a request
+	tailWordLimit         = 4         // a quotation at the end of a request is followed by fewer words than this
 )
 
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
-	id        ID
-	tooled    bool // the first request had tools
-	system    uint64
-	tools     []uint32
-	hash      uint64    // hash of the tools' names
-	at        time.Time // time of the newest request
-	userWords [2]part   // first and newest words of the user
-	answers   []part    // answers and tool results, newest last
-	asks      []part    // phrases in the calls of the newest reply
-	beside    []part    // phrases of the newest reply to a side request about the conversation
-	soon      time.Time // time of that side request
+	id          ID
+	hasTools    bool // the first request had tools
+	system      uint64
+	tools       []uint32
+	hash        uint64    // hash of the tools' names
+	at          time.Time // time of the newest request
+	userWords   [2]part   // first and newest words of the user
+	answers     []part    // answers and tool results, newest last
+	callPhrases []part    // phrases in the calls of the newest reply
+	sidePhrases []part    // phrases of the newest reply to a side request about the conversation
+	sideAt      time.Time // time of that side request
 }
 
 // part is a piece of a text. A quotation repeats the piece unchanged.
@@ -60,19 +60,19 @@ func (x *fingerprint) recall(req *wire.Request) {
 	}
 }
 
-// addAnswer adds an answer.
+// addAnswer stores the first distinctive piece of an answer or of a tool result.
 func (x *fingerprint) addAnswer(text string) {
 	w := distinctive(text)
 	if w.text == "" {
 		return
 	}
-	x.answers = push(x.answers, w, quoteSaid)
+	x.answers = push(x.answers, w, maxAnswers)
 }
 
 // newest returns the newest words of the user in the items from index from on, and the later tool
 // results.
 func newest(req *wire.Request, from int) (words string, results []string) {
-	for i := req.Len() - 1; i >= max(from, req.Len()-quoteLook); i-- {
+	for i := req.Len() - 1; i >= max(from, req.Len()-maxSearchedItems); i-- {
 		it := req.Item(i)
 		for _, r := range it.Results {
 			if len(results) < 2 {
@@ -89,39 +89,39 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 // distinctive returns the first long piece of a text, without characters that a quotation would
 // escape. The piece is empty if the text has none.
 func distinctive(text string) part {
-	for p, at := range pieces(text) {
-		return part{strings.Clone(p), len(text) - at}
+	for p, pos := range pieces(text) {
+		return part{strings.Clone(p), len(text) - pos}
 	}
 	return part{}
 }
 
 // phrases appends the first long pieces of a text with a space. Names of fields contain no spaces.
-func phrases(to []part, text string, most int) []part {
+func phrases(list []part, text string, limit int) []part {
 	for p := range pieces(text) {
-		if len(to) >= most {
+		if len(list) >= limit {
 			break
 		}
-		if len(p) >= quoteAlone && strings.Contains(p, " ") {
-			to = append(to, part{text: strings.Clone(p)})
+		if len(p) >= minUniqueBytes && strings.Contains(p, " ") {
+			list = append(list, part{text: strings.Clone(p)})
 		}
 	}
-	return to
+	return list
 }
 
 // pieces yields the pieces between escaped characters, with their positions.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {
-		for from := 0; len(text)-from >= quoteLeast; {
+		for from := 0; len(text)-from >= minPieceBytes; {
 			n := from
-			for n < min(len(text), from+quoteMost) && !escaped(text[n]) {
+			for n < min(len(text), from+maxPieceBytes) && !escaped(text[n]) {
 				n++
 			}
 			end := n
 			for end < len(text) && end > from && !utf8.RuneStart(text[end]) {
 				end--
 			}
-			if p := strings.TrimSpace(text[from:end]); len(p) >= quoteLeast && !yield(p, from) {
+			if p := strings.TrimSpace(text[from:end]); len(p) >= minPieceBytes && !yield(p, from) {
 				return
 			}
 			from = n + 1

@@ -195,7 +195,7 @@ const (
 	rankAgain         // an equal request failed in the session
 )
 
-// best returns the highest rank and its owners. Lock t.mu.
+// best returns the highest rank and its owners. The caller holds t.mu.
 func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone

@@ -29,13 +29,13 @@ func newHeads(n int) heads {
 	return heads{newRecent[ID, *head](n), newRecent[startKey, []start](min(n, 8192))}
 }
 
-func (h *heads) get(id ID) *head { return h.sessions.of[id] }
+func (h *heads) get(id ID) *head { return h.sessions.values[id] }
 
 func (h *heads) make(id ID) *head {
-	if h.sessions.of[id] == nil {
+	if h.sessions.values[id] == nil {
 		h.sessions.put(id, &head{})
 	}
-	return h.sessions.of[id]
+	return h.sessions.values[id]
 }
 
 // continueHead stores that the request continues the newest reply of the session.
@@ -103,7 +103,7 @@ func (h *heads) first(k startKey, s start) *head {
 // end of the first request may be unnoticed.
 func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
-	for _, s := range h.starts.of[k] {
+	for _, s := range h.starts.values[k] {
 		x := h.first(k, s)
 		switch {
 		case x == nil || now.Sub(x.at) > retryWindow:
@@ -121,7 +121,7 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 // add stores a session that began with the request of key k. Sessions with a later request make
 // room.
 func (h *heads) add(k startKey, s start, now time.Time) {
-	twins := slices.DeleteFunc(h.starts.of[k], func(t start) bool {
+	twins := slices.DeleteFunc(h.starts.values[k], func(t start) bool {
 		x := h.first(k, t)
 		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > retryWindow
 	})

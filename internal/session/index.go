@@ -43,7 +43,7 @@ type indexEntry struct {
 const maxOwners = 128
 
 func newIndex(entries int) *index {
-	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{most: entries}}
+	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{limit: entries}}
 }
 
 // addAll adds keys and returns the new ones.
@@ -102,7 +102,7 @@ func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 			return
 		}
 		e := &x.ring.keys[at-1]
-		a := (x.ring.next - int(at) + x.ring.most) % x.ring.most
+		a := (x.ring.next - int(at) + x.ring.limit) % x.ring.limit
 		if e.key != k || a <= age || !visit(e) {
 			return
 		}

@@ -7,7 +7,7 @@ import "slices"
 const maxHidden = 4096
 
 // Await marks a turn until the recorder judges the turn. A row contains no content of such a turn.
-// Lock the record.
+// The caller locks the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
 		r.OptOut.Unjudged = bounded(append(r.OptOut.Unjudged, turn))
@@ -16,7 +16,7 @@ func (r *Record) Await(turn int) {
 
 // Judged stores whether the turn opted out. A row contains no data from the text of an opted-out
 // turn, even if a later turn repeats the text. An opt-out is final, also for a retry of the turn.
-// Lock the record.
+// The caller locks the record.
 func (r *Record) Judged(turn int, optedOut bool) {
 	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -24,16 +24,16 @@ func (r *Record) Judged(turn int, optedOut bool) {
 	}
 }
 
-// Hidden reports whether the turn opted out or is not judged yet. Lock the record.
+// Hidden reports whether the turn opted out or is not judged yet. The caller locks the record.
 func (r *Record) Hidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.Unjudged, turn)
 }
 
 // Silent reports whether the session has turns and all turns opted out. No data of a silent session
-// may be stored. Lock the record.
+// may be stored. The caller locks the record.
 func (r *Record) Silent() bool { return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns }
 
-// Visible reports whether the session has a visible turn, or no turn yet. Lock the record.
+// Visible reports whether the session has a visible turn, or no turn yet. The caller locks the record.
 func (r *Record) Visible() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.Hidden(turn) {
@@ -56,7 +56,7 @@ func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 }
 
 // Hide marks as many turns as opted out as the mark says. A mark of a shorter list is outdated and
-// has no effect. Lock the record.
+// has no effect. The caller locks the record.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

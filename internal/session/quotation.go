@@ -25,7 +25,7 @@ type quotedText struct {
 
 // read collects the texts for the search.
 func (w *quotationSearch) read(req *wire.Request) {
-	room := quoteText
+	room := maxSearchedBytes
 	for i := 0; i < req.Len() && room > 0; i++ {
 		it := req.Item(i)
 		text := it.Text[:min(len(it.Text), room)]
@@ -47,20 +47,20 @@ func (w *quotationSearch) about(x *fingerprint) bool {
 		b, inB := latest(x.answers, s.text)
 		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
-			if w.bare && (x.tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
+			if w.bare && (x.hasTools || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
 				return true
 			}
 		}
-		if x.tooled && w.shaped && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
+		if x.hasTools && w.shaped && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
 			return true
 		}
-		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon && containsPart(s.text, x.beside) {
+		if (w.shaped || w.forced) && w.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
 		answered = answered || inB && s.role == wire.RoleAssistant
 	}
-	return w.bare && x.tooled && asked && answered
+	return w.bare && x.hasTools && asked && answered
 }
 
 // match is the position of a part of a conversation in a text.
@@ -70,9 +70,9 @@ type match struct {
 }
 
 // earliest finds the first part with at least least bytes in the text.
-func earliest(parts []part, text string, least int) (match, bool) {
+func earliest(parts []part, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
-		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= least {
+		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
 			return match{p, at}, true
 		}
 	}
@@ -81,7 +81,7 @@ func earliest(parts []part, text string, least int) (match, bool) {
 
 // containsPart reports whether the text contains a part that identifies the conversation alone.
 func containsPart(text string, parts []part) bool {
-	_, ok := earliest(parts, text, quoteAlone)
+	_, ok := earliest(parts, text, minUniqueBytes)
 	return ok
 }
 
@@ -104,10 +104,10 @@ func areDisjoint(a, b match) bool {
 // and no sentence with an instruction.
 func closes(text string, b match) bool {
 	end := b.at + b.part.rest + b.part.rest/8 // escapes lengthen a quotation
-	if b.part.rest == 0 || len(text) > end+quoteBehind {
+	if b.part.rest == 0 || len(text) > end+maxTailBytes {
 		return false
 	}
-	return len(text) <= end || len(strings.Fields(text[end:])) < quoteWords
+	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
 // speakerLabel returns the punctuation of the text that names a speaker before a position ("user:

@@ -37,7 +37,7 @@ func (t *talk) all(yield func(x *fingerprint) bool) {
 
 // NewQuotes returns empty Quotes.
 func NewQuotes() *Quotes {
-	return &Quotes{talks: newRecent[Scope, *talk](quoteScopes)}
+	return &Quotes{talks: newRecent[Scope, *talk](maxQuoteScopes)}
 }
 
 // AddTurn adds a turn of a session. AddTurn reads the new items of a known conversation, and all items
@@ -72,14 +72,14 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.talks.of[sc.whose()].get(id)
+	x := q.talks.values[sc.whose()].get(id)
 	if x == nil {
 		return
 	}
 	x.addAnswer(rep.Text)
-	x.asks = nil
-	for i := range rep.Calls[:min(len(rep.Calls), quoteCalls)] {
-		x.asks = phrases(x.asks, rep.Calls[i].Args, len(x.asks)+quoteAsks)
+	x.callPhrases = nil
+	for i := range rep.Calls[:min(len(rep.Calls), maxReplyPhrases)] {
+		x.callPhrases = phrases(x.callPhrases, rep.Calls[i].Args, len(x.callPhrases)+maxCallPhrases)
 	}
 }
 
@@ -88,13 +88,13 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.talks.of[sc.whose()].get(id)
+	x := q.talks.values[sc.whose()].get(id)
 	if x == nil {
 		return
 	}
-	x.beside, x.soon = phrases(nil, rep.Text, quoteSaid), now
+	x.sidePhrases, x.sideAt = phrases(nil, rep.Text, maxAnswers), now
 	for i := range rep.Calls {
-		x.beside = phrases(x.beside, rep.Calls[i].Args, quoteSaid)
+		x.sidePhrases = phrases(x.sidePhrases, rep.Calls[i].Args, maxAnswers)
 	}
 }
 
@@ -110,8 +110,8 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	w.forced = len(req.Tools) > 0 && req.Forced()
 	w.shaped = w.bare && req.Shaped()
 	w.read(req)
-	for x := range q.talks.of[sc.whose()].all {
-		if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && !share(w.names, x.tools) && w.about(x) {
+	for x := range q.talks.values[sc.whose()].all {
+		if x.system != req.SystemHash && now.Sub(x.at) < quoteTTL && !share(w.names, x.tools) && w.about(x) {
 			return x.id, true
 		}
 	}
@@ -119,22 +119,22 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 }
 
 // find returns the entry of a conversation, if necessary a new entry. The least recently used entry
-// makes room. Lock q.
+// makes room. The caller locks q.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	sc = sc.whose()
-	if q.talks.of[sc] == nil {
+	if q.talks.values[sc] == nil {
 		q.talks.put(sc, &talk{})
 	}
-	t := q.talks.of[sc]
+	t := q.talks.values[sc]
 	x := t.get(id)
 	if x == nil {
-		x = &fingerprint{id: id, tooled: tooled}
+		x = &fingerprint{id: id, hasTools: tooled}
 	}
 	list := &t.chats
-	if x.tooled {
+	if x.hasTools {
 		list = &t.tooled
 	}
-	*list = push(slices.DeleteFunc(*list, func(y *fingerprint) bool { return y == x }), x, quoteTalks)
+	*list = push(slices.DeleteFunc(*list, func(y *fingerprint) bool { return y == x }), x, maxQuoteConversations)
 	return x
 }
 
@@ -156,13 +156,13 @@ const callerText = 4 << 10
 // does. sure is false if several conversations made an equal call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := task(req)
-	if len(words) < quoteAlone {
+	if len(words) < minUniqueBytes {
 		return id, false, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for x := range q.talks.of[sc.whose()].all {
-		if now.Sub(x.at) >= quoteLife || !containsPart(words, x.asks) {
+	for x := range q.talks.values[sc.whose()].all {
+		if now.Sub(x.at) >= quoteTTL || !containsPart(words, x.callPhrases) {
 			continue
 		}
 		if x.system == req.SystemHash && containsPart(words, x.userWords[:]) {

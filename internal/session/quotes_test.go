@@ -35,23 +35,23 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
-	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteLife-1)) {
+	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteTTL-1)) {
 		t.Error("a continued quotation is not recognised")
 	}
-	if about(one, 0, now.Add(quoteLife)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
+	if about(one, 0, now.Add(quoteTTL)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
 		t.Error("the quotation is remembered for too long, or by other sessions")
 	}
-	for n := 1; n <= quoteTalks; n++ {
+	for n := 1; n <= maxQuoteConversations; n++ {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
 		t.Error("the one that was used longest ago is not the one that is forgotten")
 	}
-	for n := range quoteScopes {
+	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
-	if about(one, 1, now) || len(q.talks.of) != quoteScopes {
-		t.Errorf("%d credentials are known", len(q.talks.of))
+	if about(one, 1, now) || len(q.talks.values) != maxQuoteScopes {
+		t.Errorf("%d credentials are known", len(q.talks.values))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // Elsewhere reports whether another replica has probably served turns of the conversation. After
 // the list of this record, the request has more than one answer, or an answer without a reply at
 // this replica, or the request does not continue the list at all. A compacted history looks like
-// the last case. Lock the record.
+// the last case. The caller locks the record.
 func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false
@@ -28,7 +28,7 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 
 // Adopt replaces the record by n, the newer record of another replica. Fields of this process alone
 // stay: unjudged turns, and whether the record has to be written. Adopt does not write ID and
-// tenant, because other goroutines read both without the lock. Lock the record.
+// tenant, because other goroutines read both without the lock. The caller locks the record.
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)
@@ -62,7 +62,7 @@ func (r *Record) Adopt(n *Record) {
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }
 
-// merge adds the draws of another replica. Lock the record.
+// merge adds the draws of another replica. The caller locks the record.
 func (r *Record) merge(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.before(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
@@ -78,7 +78,7 @@ func (r *Record) before(n *Record) bool {
 }
 
 // Join merges the record of a unit with the record of another replica. Both may have new turns;
-// Join loses nothing of either. Lock the record.
+// Join loses nothing of either. The caller locks the record.
 func (r *Record) Join(n *Record) {
 	if !r.Unit.IsRun { // a conversation has one newest state
 		if n.Thread.Turns > r.Thread.Turns || n.Thread.Turns == r.Thread.Turns && n.Identity.Seen.After(r.Identity.Seen) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Shares reports whether the request shows new content of the last turn, or whether the record has
-// no content to compare. Lock the record.
+// no content to compare. The caller locks the record.
 func (r *Record) Shares(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -21,13 +21,13 @@ func (r *Record) Shares(req *wire.Request) bool {
 }
 
 // Begins reports whether the request repeats the first list of the record after its answer. Under a
-// shared name, such a request begins another conversation. Lock the record.
+// shared name, such a request begins another conversation. The caller locks the record.
 func (r *Record) Begins(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
 // ShowsConversation reports whether a request with other tools shows part of the conversation, as the request
-// of a memory keeper does. The request of a sub-agent does not. Lock the record.
+// of a memory keeper does. The request of a sub-agent does not. The caller locks the record.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
@@ -44,7 +44,7 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 }
 
 // ContinuesUnderSystemText reports whether a side request shows the conversation under the system text of an agent of
-// the conversation. Such a request contains the anchors of the blocks. Lock the record.
+// the conversation. Such a request contains the anchors of the blocks. The caller locks the record.
 func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
 	return known && !req.Delta && r.continues(req)

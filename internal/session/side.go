@@ -19,7 +19,7 @@ type Signs struct {
 }
 
 // Side reports whether the request is a side request, and why. Side requests are forwarded
-// unchanged: no lesson, no replay, no trial, no loop state. Lock the record.
+// unchanged: no lesson, no replay, no trial, no loop state. The caller locks the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
 		return label.SideWarmUp, true
@@ -37,14 +37,14 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 	}
 	if len(req.Tools) == 0 {
 		if r.Agents.HasTools && slices.Contains(r.Agents.Toolless, req.SystemHash) && r.continues(req) {
-			return "", false // the agent without tools has taken the conversation over
+			return "", false // the conversation passed to the agent without tools
 		}
 		if r.Agents.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
 			return label.SideNoTools, true
 		}
 		return "", false
 	}
-	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.sameAgent(req) && !r.handedBack(req) {
+	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.sameAgent(req) && !r.returnsToFormerAgent(req) {
 		return label.SideTools, true
 	}
 	return "", false
@@ -54,11 +54,11 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 // continues under an equal system text with the tools of this step, or a late tool server added
 // tools. A memory keeper or a sub-agent has its own system text.
 func (r *Record) sameAgent(req *wire.Request) bool {
-	system, goesOn := req.SystemHash == r.Agents.SystemHash, r.continues(req)
+	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
 	dropped := slices.ContainsFunc(r.Agents.ToolNames, func(n uint32) bool { return !among(names, n) })
 	more := len(r.Agents.ToolNames) > 0 && !dropped
-	return system && goesOn || more && (system || goesOn)
+	return system && continues || more && (system || continues)
 }
 
 // maxAgents bounds the known agents of a conversation, separately for agents without tools and with
@@ -82,7 +82,7 @@ func (r *Record) noteTools(req *wire.Request) {
 	switch {
 	case !r.Agents.HasTools:
 		r.Agents.SystemHash = req.SystemHash
-	case r.answers(req) || r.handedBack(req):
+	case r.answers(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
 			r.Agents.Former = noteAgent(r.Agents.Former, r.Agents.SystemHash) // the conversation may return to the former agent
 		}
@@ -93,6 +93,7 @@ func (r *Record) noteTools(req *wire.Request) {
 	r.Agents.HasTools, r.Agents.ToolsHash, r.Agents.ToolNames = true, req.ToolsHash, names
 }
 
+// noteAgent appends the hash of an agent's system text to a list of at most maxAgents different hashes.
 func noteAgent(list []uint64, system uint64) []uint64 {
 	if len(list) == maxAgents || slices.Contains(list, system) {
 		return list
@@ -100,15 +101,15 @@ func noteAgent(list []uint64, system uint64) []uint64 {
 	return append(list, system)
 }
 
-// handedBack reports whether a former agent continues the conversation.
-func (r *Record) handedBack(req *wire.Request) bool {
+// returnsToFormerAgent reports whether a former agent continues the conversation.
+func (r *Record) returnsToFormerAgent(req *wire.Request) bool {
 	return req.SystemHash != r.Agents.SystemHash && slices.Contains(r.Agents.Former, req.SystemHash) && r.continues(req)
 }
 
 // maxToolNames bounds the stored names of a tool list.
 const maxToolNames = 256
 
-// shortNames returns sorted hashes of names.
+// shortNames returns the sorted, distinct hashes of the first maxToolNames names.
 func shortNames(names []string) []uint32 {
 	out := make([]uint32, 0, min(len(names), maxToolNames))
 	for _, n := range names[:min(len(names), maxToolNames)] {
@@ -125,6 +126,7 @@ func share(a, b []uint32) bool {
 	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
 }
 
+// among reports whether a sorted list contains n.
 func among(sorted []uint32, n uint32) bool {
 	_, ok := slices.BinarySearch(sorted, n)
 	return ok

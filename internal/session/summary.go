@@ -21,10 +21,10 @@ const (
 // summaryKeys returns the keys of the first long lines of a text: of very long lines, and of each
 // long line together with the line before. A heading that all summaries of an agent share
 // identifies no conversation.
-func summaryKeys(sc Scope, text string, most int) []EchoKey {
+func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {
-		if len(keys) == most {
+		if len(keys) == limit {
 			return
 		}
 		h := noText
@@ -44,7 +44,7 @@ func summaryKeys(sc Scope, text string, most int) []EchoKey {
 		if before != "" {
 			add(before, line)
 		}
-		if before = line; len(keys) == most {
+		if before = line; len(keys) == limit {
 			break
 		}
 	}

@@ -17,7 +17,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		if c.Session != "" {
 			r.named(c)
 		} else {
-			t.open(&r, c)
+			t.openSession(&r, c)
 		}
 		return r
 	}
@@ -32,20 +32,20 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		t.continueConversation(&r)
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
-	case loose && t.fits(&r, c, req):
-	case t.shortened(&r, req, look):
-	case t.grown(&r, req):
+	case loose && t.fitsLooseName(&r, c, req):
+	case t.findCutHistory(&r, req, look):
+	case t.findGrownTranscript(&r, req):
 	default:
-		t.open(&r, c)
+		t.openSession(&r, c)
 		t.transcripts.add(&r, req)
 	}
 	r.Echoes = t.note(&r, req)
 	return r
 }
 
-// fits assigns the request to its loose name, if the request continues the newest request under the
+// fitsLooseName assigns the request to its loose name, if the request continues the newest request under the
 // name or the name is unknown. Lists without shared content are separate conversations.
-func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
+func (t *Threader) fitsLooseName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,14 +63,14 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
-	t.open(&r, c)
+	t.openSession(&r, c)
 	r.Echoes = t.note(&r, r.req)
 	return r
 }
 
-// open starts a session, or returns the session of an equal first request that failed a moment
+// openSession starts a session, or returns the session of an equal first request that failed a moment
 // ago.
-func (t *Threader) open(r *Resolved, c Claim) {
+func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Method = ByNew
@@ -96,10 +96,9 @@ func (t *Threader) open(r *Resolved, c Claim) {
 	}
 }
 
-// Below returns the session of a sub-agent whose request has the name of another conversation, the
-// parent. The echoes of the request identify the session. With first, no content ties the request
-// to the parent, and the session may be new. If ok is false, the request is a side request of the
-// parent.
+// Below returns the session of a sub-agent whose request carries the name of its parent conversation.
+// The echoes of the request identify the session. With first, an unidentified request starts a new
+// session; without first, ok is false: the request is a side request of the parent.
 func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
@@ -110,7 +109,7 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
 	case first:
-		t.open(&r, c)
+		t.openSession(&r, c)
 	default:
 		return r, false
 	}
@@ -139,9 +138,9 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 	return found, true
 }
 
-// noticed reports whether the first words of the user contain an agent's note about a cut history.
+// hasCutNotice reports whether the first words of the user contain an agent's note about a cut history.
 // cline cuts the history without a model, and keeps only the first words.
-func noticed(req *wire.Request) bool {
+func hasCutNotice(req *wire.Request) bool {
 	it, ok := opening(req)
 	if !ok {
 		return false
@@ -150,11 +149,11 @@ func noticed(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// shortened finds a session with a cut history by its first words. If several sessions have the
-// words, shortened returns the only session whose newest request failed; otherwise the list is a
+// findCutHistory finds a session with a cut history by its first words. If several sessions have the
+// words, findCutHistory returns the only session whose newest request failed; otherwise the list is a
 // new session.
-func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
-	if !noticed(req) {
+func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
+	if !hasCutNotice(req) {
 		return false
 	}
 	key, ok := beginning(r.scope, req)
@@ -179,9 +178,9 @@ func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	return true
 }
 
-// grown finds the conversation that the single message of the request continues, and stores the new
+// findGrownTranscript finds the conversation that the single message of the request continues, and stores the new
 // length. Several equal conversations leave the session in doubt.
-func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
+func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {
 		return false

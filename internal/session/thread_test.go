@@ -554,10 +554,10 @@ func TestThreadIsBounded(t *testing.T) {
 	for i := range 2000 {
 		w.ask(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
-	if n := len(w.th.heads.sessions.of); n > 100 {
+	if n := len(w.th.heads.sessions.values); n > 100 {
 		t.Errorf("%d heads", n)
 	}
-	if n := len(w.th.heads.starts.of); n > 100 {
+	if n := len(w.th.heads.starts.values); n > 100 {
 		t.Errorf("%d starts", n)
 	}
 	if n := len(w.th.index.last); n > 640 {

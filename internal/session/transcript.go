@@ -93,7 +93,7 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
 	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
-	for _, x := range slices.Backward(s.known.of[r.transcript]) {
+	for _, x := range slices.Backward(s.known.values[r.transcript]) {
 		switch n := x.fits(&p); {
 		case n > most:
 			best, most = append(best[:0], x), n
@@ -170,7 +170,7 @@ func (s *transcripts) add(r *Resolved, req *wire.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	alike := s.known.of[r.transcript]
+	alike := s.known.values[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
 		return // the request repeats the text
 	}
@@ -186,7 +186,7 @@ func (s *transcripts) addAnswer(r *Resolved, answer string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.known.of[r.transcript] {
+	for _, x := range s.known.values[r.transcript] {
 		if x.id != r.ID {
 			continue
 		}

@@ -151,10 +151,10 @@ func TestTranscriptsAreBounded(t *testing.T) {
 		w.open(chat(t, user(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
-	for _, list := range w.th.transcripts.known.of {
+	for _, list := range w.th.transcripts.known.values {
 		most = max(most, len(list))
 	}
-	if len(w.th.transcripts.known.of) != transcriptKeys || most != transcriptAlike {
-		t.Errorf("%d heads, %d of one", len(w.th.transcripts.known.of), most)
+	if len(w.th.transcripts.known.values) != transcriptKeys || most != transcriptAlike {
+		t.Errorf("%d heads, %d of one", len(w.th.transcripts.known.values), most)
 	}
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // Begin counts a main request and returns its kind. A retry has the draw of its turn, and adds no
-// sample and no loop. Lock the record.
+// sample and no loop. The caller locks the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
 		now = r.Identity.Seen.Add(time.Microsecond)
@@ -53,7 +53,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 
 // InPlace reports whether the list of the turn before is still at its place in req: the reply or
 // the new content of the turn has its old position, or the list still has a single message. Single
-// items may have changed. Call InPlace between Begin and Mark. Lock the record.
+// items may have changed. Call InPlace between Begin and Mark. The caller locks the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -88,7 +88,7 @@ const (
 )
 
 // Done adds the reply to a main request. The record keeps the calls of the reply for requests that
-// carry only the outputs. Lock the record.
+// carry only the outputs. The caller locks the record.
 func (r *Record) Done(rep *wire.Reply) {
 	r.State.Dirty = true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -136,7 +136,7 @@ func (r *Record) dropCalls() {
 
 // Fresh reports whether item i of the request was never sent in this session, as far as the record
 // knows: the item is in the new part of req, and not in the new part of the request before. Call
-// Fresh before Mark. Lock the record.
+// Fresh before Mark. The caller locks the record.
 func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
@@ -164,7 +164,7 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 // maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.
 const maxNew = 64
 
-// Mark stores the new part of the request as LastTurn. Lock the record.
+// Mark stores the new part of the request as LastTurn. The caller locks the record.
 func (r *Record) Mark(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.New(), end), end-maxNew)

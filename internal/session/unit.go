@@ -24,7 +24,7 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 }
 
 // UnitID returns the ID of the record for the session's coins. ok is false if the session has its
-// own coins. Lock the record.
+// own coins. The caller locks the record.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -32,7 +32,7 @@ func (r *Record) UnitID() (ID, bool) {
 	return ParseID(r.Unit.ID)
 }
 
-// Shared reports whether other sessions draw through the record. Lock the record.
+// Shared reports whether other sessions draw through the record. The caller locks the record.
 func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
 // AddMember makes the session of rec a member of the unit r. Lock r. No other goroutine may hold
@@ -43,7 +43,7 @@ func (r *Record) AddMember(rec *Record) {
 	rec.Unit.MemberNo = r.Unit.Members
 }
 
-// CountTurn counts a turn of a member. Lock the record.
+// CountTurn counts a turn of a member. The caller locks the record.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now
@@ -54,7 +54,7 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// Spend adds the tokens of a turn of a member. Lock the record.
+// Spend adds the tokens of a turn of a member. The caller locks the record.
 func (r *Record) Spend(u wire.Usage) {
 	r.spend(u)
 	r.State.Dirty = true
@@ -65,10 +65,10 @@ func (r *Record) spend(u wire.Usage) {
 	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// Observe adds what a turn of the session or of a member showed. Lock the record.
+// Observe adds what a turn of the session or of a member showed. The caller locks the record.
 func (r *Record) Observe(seen trial.Tally) { r.count(Counted{Tally: seen}) }
 
-// Active notes a request or a reply of the session or of a member. Lock the record.
+// Active notes a request or a reply of the session or of a member. The caller locks the record.
 func (r *Record) Active(now time.Time) {
 	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
 }
@@ -95,7 +95,7 @@ type Member struct {
 	Run      string // name of the run, in a run's own row
 }
 
-// Member returns the identity of the session. Lock the record.
+// Member returns the identity of the session. The caller locks the record.
 func (r *Record) Member() Member {
 	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
 	m.Unit, _ = r.UnitID()
@@ -118,13 +118,13 @@ type Finder interface {
 }
 
 // EachMember calls use with the IDs of the members of a unit, at most memberStep IDs a call.
-func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use func(ids []ID) error) error {
-	all := make([]EchoKey, of.Members)
+func EachMember(ctx context.Context, finder Finder, tenant string, unit *Member, use func(ids []ID) error) error {
+	all := make([]EchoKey, unit.Members)
 	for i := range all {
-		all[i] = MemberKey(tenant, of.ID, i+1)
+		all[i] = MemberKey(tenant, unit.ID, i+1)
 	}
 	for keys := range slices.Chunk(all, memberStep) {
-		found, err := in.FindEcho(ctx, tenant, keys)
+		found, err := finder.FindEcho(ctx, tenant, keys)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,8 @@ func workOf(tenant string, turn int, ref work.Ref) Work {
 	return w
 }
 
-// Show adds references that a turn shows, and returns the echo keys of the new ones. Lock the record.
+// Show adds references that a turn shows, and returns the echo keys of the new ones.
+// The caller locks the record.
 func (r *Record) Show(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
 		w := workOf(r.Identity.Tenant, turn, ref)
@@ -54,7 +55,7 @@ func (r *Record) Show(turn int, refs []work.Ref) (keys []EchoKey) {
 
 // Shows reports whether a turn without an opt-out showed the reference. hashes are the matching hashes
 // of a commit, as shown. A branch without a repository matches unless the session named other
-// repositories only. Lock the record.
+// repositories only. The caller locks the record.
 func (r *Record) Shows(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
 	here, elsewhere := false, false

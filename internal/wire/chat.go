@@ -4,10 +4,10 @@ import "slices"
 
 // Decoding of Chat Completions: messages[] of {role, content, tool_calls, tool_call_id}.
 
-func (r *Request) decodeChat(it *Item, at span) {
+func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
 	var content, calls, legacy, callID, name, id, refusal, audio span
-	locate(b, at, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
+	locate(b, value, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
 		field{"tool_call_id", &callID}, field{"name", &name}, field{"id", &id},
 		field{"refusal", &refusal}, field{"audio", &audio})
 	it.ID = text(b, id)
@@ -78,8 +78,8 @@ func chatCall(b []byte, v span) Call {
 }
 
 // callWith decodes {name, arguments} or {name, input}; with is the second key.
-func callWith(b []byte, v span, with string) Call {
+func callWith(b []byte, v span, key string) Call {
 	var name, args span
-	locate(b, v, field{"name", &name}, field{with, &args})
+	locate(b, v, field{"name", &name}, field{key, &args})
 	return Call{Name: text(b, name), Args: text(b, args)}
 }

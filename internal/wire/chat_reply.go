@@ -149,9 +149,9 @@ func (r *ReplyReader) newCall(index int) *slot {
 }
 
 // namedCall reads {name, arguments} or {name, input}.
-func (r *ReplyReader) namedCall(s *slot, b []byte, v span, with string) {
+func (r *ReplyReader) namedCall(s *slot, b []byte, v span, key string) {
 	var name, args span
-	locate(b, v, field{"name", &name}, field{with, &args})
+	locate(b, v, field{"name", &name}, field{key, &args})
 	if s.name == "" {
 		s.name = short(b, name)
 	}

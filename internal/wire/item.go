@@ -76,14 +76,14 @@ func (r *Request) Forget() {
 	r.memo.split, r.memo.splitOf = nil, 0
 }
 
-func (r *Request) decode(it *Item, at span) {
+func (r *Request) decode(it *Item, value span) {
 	switch r.Dialect {
 	case Chat:
-		r.decodeChat(it, at)
+		r.decodeChat(it, value)
 	case Responses:
-		r.decodeResponses(it, at)
+		r.decodeResponses(it, value)
 	case Messages:
-		r.decodeMessages(it, at)
+		r.decodeMessages(it, value)
 	case None:
 	}
 	switch it.Role {

@@ -18,11 +18,11 @@ import (
 // two beginnings with the same hash confuses the parse of its own requests. The scope (the client's
 // credential) is part of the key for this reason. Memory is safe for concurrent use.
 type Memory struct {
-	mu    sync.Mutex
-	kept  map[uint64][]*known // by scope and first bytes of the body, the shortest first
-	size  int                 // number of entries
-	least int                 // shorter bodies are not remembered
-	clock uint64
+	mu       sync.Mutex
+	kept     map[uint64][]*known // by scope and first bytes of the body, the shortest first
+	size     int                 // number of entries
+	minBytes int                 // shorter bodies are not remembered
+	clock    uint64
 }
 
 // Bounds of the memory.
@@ -53,26 +53,26 @@ type known struct {
 }
 
 // NewMemory returns an empty memory.
-func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
+func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, minBytes: memoryLeast} }
 
 // Parse is like the function Parse, but resumes from the longest known beginning. Parse stops at a
-// body with more than most items, parts, calls, tools and top-level keys (0 for any number); the
+// body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the
 // reason of the error is "items".
-func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request, error) {
-	if len(body) < m.least {
-		r, _, err := parse(d, body, most)
+func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
+	if len(body) < m.minBytes {
+		r, _, err := parse(d, body, maxItems)
 		return r, err
 	}
-	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.least)])
+	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 	k := m.find(key, body)
 	if k == nil {
-		r, p, err := parse(d, body, most)
+		r, p, err := parse(d, body, maxItems)
 		if err == nil {
 			m.keep(key, p, r, nil)
 		}
 		return r, err
 	}
-	p := k.parser(d, body, most)
+	p := k.parser(d, body, maxItems)
 	r, err := p.request(p.resume(k), k)
 	if err == nil {
 		m.keep(key, p, r, k)
@@ -81,19 +81,19 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request
 }
 
 // parse is like Parse, with a bound on items. parse also returns the parser.
-func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
+func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
 	}
-	p := &parser{scan: scanner{b: body}, dialect: d, most: most}
+	p := &parser{scan: scanner{b: body}, dialect: d, most: maxItems}
 	r, err := p.request(p.body(), nil)
 	return r, p, err
 }
 
 // parser returns a parser that has scanned the proven part.
-func (k *known) parser(d Dialect, body []byte, most int) *parser {
+func (k *known) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
-		scan: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
+		scan: scanner{b: body}, dialect: d, most: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
 		ahead: ahead{k.at, len(k.keys)},
 	}
@@ -176,7 +176,7 @@ func (m *Memory) find(key uint64, body []byte) *known {
 }
 
 // keep stores the checkpoints of a scan in place of the checkpoint from which the scan resumed.
-func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
+func (m *Memory) keep(key uint64, p *parser, r *Request, source *known) {
 	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return
 	}
@@ -185,10 +185,10 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
 		at: p.ahead.at, count: p.listed, keys: trimmed(p.keys[:p.ahead.keys]), tools: trimmed(p.tools[:p.toolsListed]),
 	}
-	if from != nil {
-		d := from.digest
-		_, _ = d.Write(p.scan.b[from.n:k.n])
-		k.head, k.sum = from.head, d.Sum64()
+	if source != nil {
+		d := source.digest
+		_, _ = d.Write(p.scan.b[source.n:k.n])
+		k.head, k.sum = source.head, d.Sum64()
 	} else {
 		k.head, k.sum = xxhash.Sum64(p.scan.b[:k.start]), xxhash.Sum64(p.scan.b[k.start:k.n])
 	}
@@ -199,7 +199,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	old := m.kept[key]
 	list := make([]*known, 0, len(old)+1)
 	for _, o := range old {
-		if (from != nil && o.n == from.n && o.sum == from.sum && o.start == from.start) || (o.n == k.n && o.sum == k.sum) {
+		if (source != nil && o.n == source.n && o.sum == source.sum && o.start == source.start) || (o.n == k.n && o.sum == k.sum) {
 			m.size -= o.size()
 			continue
 		}

@@ -20,7 +20,7 @@ func grown(name string, n int) []byte {
 
 // keyOf returns the bucket of a conversation.
 func keyOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
-	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.least)])
+	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 }
 
 // counted fails unless the used room is the sum of the kept entries.
@@ -45,7 +45,7 @@ func counted(t *testing.T, m *Memory) (conversations int) {
 // resumes from the longest beginning.
 func TestMemoryFollowsAConversation(t *testing.T) {
 	m := NewMemory()
-	m.least = 1
+	m.minBytes = 1
 	parse := func(body []byte) *Request {
 		r, err := m.Parse(1, Chat, body, 0)
 		if err != nil {
@@ -90,7 +90,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 // Of conversations with the same beginning the least recently used one makes room.
 func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	m := NewMemory()
-	m.least = 1
+	m.minBytes = 1
 	one := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }
 	for n := range memoryBucket {
 		_, _ = m.Parse(1, Chat, one(n), 0)

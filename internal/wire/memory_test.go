@@ -47,7 +47,7 @@ func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		m := NewMemory()
-		m.least = 1
+		m.minBytes = 1
 		var items []string
 		head := rapid.SampledFrom([]string{`"model":"m","stream":true,`, `"tools":[{"type":"function","function":{"name":"f"}}],`, `"system":"s",`, ` `, `"metadata":{"session_id":"x"},`}).Draw(t, "head")
 		for range rapid.IntRange(1, 12).Draw(t, "turns") {
@@ -79,7 +79,7 @@ func FuzzMemory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first []byte, cut int, rest []byte) {
 		for _, d := range []Dialect{Chat, Responses, Messages} {
 			m := NewMemory()
-			m.least = 1
+			m.minBytes = 1
 			if len(first) == 0 {
 				return
 			}
@@ -94,7 +94,7 @@ func FuzzMemory(f *testing.F) {
 // The memory is bounded for any traffic.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewMemory()
-	m.least = 1
+	m.minBytes = 1
 	for i := range 300 {
 		body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, i)
 		if _, err := m.Parse(1, Chat, body, 0); err != nil {

@@ -4,9 +4,9 @@ import "bytes"
 
 // Messages: system and messages[] of {role, content}; calls and results are blocks of the content.
 
-func (r *Request) decodeMessages(it *Item, at span) {
+func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body
-	parts := contentParts(b, member(b, at, "content"))
+	parts := contentParts(b, member(b, value, "content"))
 	switch it.Role {
 	case RoleUser:
 		it.userText(b, parts)
@@ -65,12 +65,12 @@ func errorMark(kind byte) int8 {
 
 // blockPlace returns the place at the top of the content of a tool_result. A result without content
 // gets a new member.
-func blockPlace(b []byte, at span) (place, bool) {
-	own := place{at: at.start + 1, form: newMember, head: newContent, tail: `",`}
+func blockPlace(b []byte, value span) (place, bool) {
+	own := place{at: value.start + 1, form: newMember, head: newContent, tail: `",`}
 	if bytes.HasPrefix(b[own.at:], []byte(newContent)) {
 		return own, false
 	}
-	content := member(b, at, "content")
+	content := member(b, value, "content")
 	if content.empty() {
 		return own, true
 	}

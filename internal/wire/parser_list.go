@@ -136,11 +136,11 @@ func (p *parser) block(i, n int) int {
 }
 
 // add records an item.
-func (p *parser) add(at span, role, kind, call []byte, blocks, before int) {
+func (p *parser) add(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)
 	}
-	e := entry{start: int32(at.start), end: int32(at.end), results: int32(before), role: roleOf(string(role))}
+	e := entry{start: int32(item.start), end: int32(item.end), results: int32(before), role: roleOf(string(role))}
 	switch p.dialect {
 	case Responses:
 		if e.role = itemRole(role, kind); e.role == RoleTool {

@@ -52,21 +52,21 @@ type respItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }
 
-func respItemAt(b []byte, at span) (f respItem) {
-	locate(b, at, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
+func respItemAt(b []byte, value span) (f respItem) {
+	locate(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
 		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output},
 		field{"status", &f.status})
 	return f
 }
 
-func (r *Request) decodeResponses(it *Item, at span) {
+func (r *Request) decodeResponses(it *Item, value span) {
 	b := r.Body
-	if b[at.start] == '"' {
-		it.userText(b, contentParts(b, at))
+	if b[value.start] == '"' {
+		it.userText(b, contentParts(b, value))
 		return
 	}
-	f := respItemAt(b, at)
+	f := respItemAt(b, value)
 	kind := text(b, f.kind)
 	it.Kind, it.ID = kind, text(b, f.id)
 	it.Ref = kind == "item_reference"

@@ -59,12 +59,12 @@ func (s *sseReader) write(p []byte) {
 }
 
 // drop releases the open line and event. From now on only short ones are kept.
-func (s *sseReader) drop(most int) {
-	s.max = most
-	if len(s.line) > most {
+func (s *sseReader) drop(maxBuffered int) {
+	s.max = maxBuffered
+	if len(s.line) > maxBuffered {
 		s.line, s.over = nil, true
 	}
-	if len(s.data) > most {
+	if len(s.data) > maxBuffered {
 		s.data, s.lost = nil, true
 	}
 }

@@ -90,6 +90,6 @@ func (r *Request) endPlace(v span) (place, bool) {
 	return place{}, false
 }
 
-func (r *Request) begins(at int, head string) bool {
-	return bytes.HasPrefix(r.Body[at:], []byte(head))
+func (r *Request) begins(offset int, head string) bool {
+	return bytes.HasPrefix(r.Body[offset:], []byte(head))
 }
