@@ -29,9 +29,9 @@ type Config struct {
 	Placement   Placement      // "" is InMessage
 	BudgetBytes int            // maximum bytes of one block, and half of the maximum per session; 0 means 2 KiB
 	NoLoops     bool           // no loop warnings
-	NoCautions  bool           // no counts turn a lesson into a caution
+	NoCautions  bool           // lessons never become cautions, whatever their counts
 	Writ        bool           // inform agents about /lesson commands
-	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
+	Tags        *lesson.Tagger // adds tags to a turn by the words of the turn; nil: no tags
 	Like        bool           // lessons that ask for likeness are inserted when they match by likeness
 	System      []string       // patterns of the agents whose tasks are in the system prompt, which is searched at the start of a session
 	Bandit      bandit.Config

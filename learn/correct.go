@@ -24,6 +24,7 @@ func (c *closer) resettle(ctx context.Context) {
 	c.tools.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
+// correctAll corrects the given sessions, except sessions that the guard has set aside.
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*settling, 0, len(touched))
 	for ref := range touched {
@@ -39,7 +40,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	c.settle(ctx, work)
 }
 
-// finish makes the waiting corrections at a stop.
+// finish makes the waiting corrections at shutdown.
 func (c *closer) finish(ctx context.Context) {
 	c.recorder.WithDeliveryPaused(func() {
 		if _, ok := c.recorder.Undelivered(); ok {

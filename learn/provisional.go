@@ -69,7 +69,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 	p.addReward(rec, entries)
 }
 
-// addReward adds the reward that follows from the entries to the beliefs.
+// addReward computes the reward of a session from its feedback, and adds the reward to the beliefs.
 func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
 		return
@@ -89,7 +89,7 @@ func (p *provisional) recall(ctx context.Context) {
 	if p.recalled {
 		return
 	}
-	p.recalled = true // the following code resets recalled if sessions are left
+	p.recalled = true // the following code resets recalled if sessions remain
 	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatch)
 	if err != nil {
 		p.recalled = false

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// need sets the amount of missing data, and the effect of another holdout. toLook is the number of
-// rewarded picks until the evaluation of the planned trial, 0 without one.
+// need sets the number of missing picks, and the same number under the withheld share WhatIf. toLook is
+// the number of rewarded picks until the evaluation of the planned trial; 0: no trial is planned.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -20,7 +20,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
 			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
-			Needs3Points: more(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
+			Needs3Points: missing(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
 		}
 		if undecided(r.Verdict) {
 			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
@@ -30,7 +30,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 
 // needPicks sets the number of picks until a verdict.
 func (b *builder) needPicks(r *Row, all sums, toLook int64) {
-	r.Needs3Points = more(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
+	r.Needs3Points = missing(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if undecided(r.Verdict) {
 		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
 		if toLook > 0 {
@@ -59,11 +59,11 @@ func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(trial.Material, math.Abs(all.effect()))
 		return max(
-			more(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
+			missing(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
 			1,
 		)
 	}
-	return max(more(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
+	return max(missing(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
 
 // reach returns the number of picks until each arm has the given number.
@@ -71,8 +71,8 @@ func (s sums) reach(arm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
 }
 
-// more returns the number of picks that are still missing.
-func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
+// missing returns the number of picks that are missing until wanted.
+func missing(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
 // A change that leads to a faster verdict is suggested if the change saves at least a quarter of
 // the time.
@@ -100,9 +100,10 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 	r.Sooner = b.sooner(r, s)
 }
 
-// A date after more than ten years is not shown.
+// maxWeeks is ten years. A later date is not shown.
 const maxWeeks = 520
 
+// sooner returns the changes that lead to a faster verdict, as phrases for the report.
 func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
 		if part := b.inTrial(r, s); part > 0 {

@@ -250,9 +250,9 @@ func material(o trial.Outcome) float64 {
 func needs(o trial.Outcome, all sums) int64 {
 	if !all.shown() {
 		arm := math.Max(trial.MinArm-all.n1, trial.MinArm-all.n0)
-		return max(more(trial.MinPicks, all.n), int64(math.Ceil(arm)), 1)
+		return max(missing(trial.MinPicks, all.n), int64(math.Ceil(arm)), 1)
 	}
-	return max(more(sessionsFor(math.Max(material(o), math.Abs(all.effect())), all.variance()), all.n), 1)
+	return max(missing(sessionsFor(math.Max(material(o), math.Abs(all.effect())), all.variance()), all.n), 1)
 }
 
 // Units of outcomes.

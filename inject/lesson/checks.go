@@ -252,7 +252,7 @@ func ancestry(l *Lesson, b *Book) []Finding {
 		}
 	}
 	var out []Finding
-	for _, f := range b.links(l, circles(others)) {
+	for _, f := range b.linkFaults(l, circles(others)) {
 		out = append(out, finding(l, Error, f.Code, f.Field, "%s", f.Message))
 	}
 	return out

@@ -21,19 +21,19 @@ func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Le
 	for slug := range direct {
 		reach[slug] = reachable(slug, direct)
 	}
-	above := make(map[string][]*Lesson, len(direct))
-	for slug, ups := range reach {
-		for _, up := range ups {
-			if !slices.Contains(reach[up], slug) {
-				above[slug] = append(above[slug], bySlug[up])
+	superseding := make(map[string][]*Lesson, len(direct))
+	for slug, newer := range reach {
+		for _, n := range newer {
+			if !slices.Contains(reach[n], slug) {
+				superseding[slug] = append(superseding[slug], bySlug[n])
 			}
 		}
 	}
-	return above
+	return superseding
 }
 
-// reachable returns the sorted nodes that can be reached from start; start itself only within a
-// circle.
+// reachable returns the sorted nodes that can be reached from start. start is one of them only if
+// start is on a circle.
 func reachable(start string, next map[string][]string) []string {
 	seen := map[string]bool{}
 	todo := slices.Clone(next[start])
@@ -68,9 +68,9 @@ func circles(lessons []*Lesson) []string {
 	return out
 }
 
-// links returns the supersedes entries of a lesson without a target in the book or its archive, and
-// a fault for a lesson that supersedes itself.
-func (b *Book) links(l *Lesson, circular []string) []Fault {
+// linkFaults returns a fault for each supersedes entry without a target in the book or its archive, and
+// a fault for a lesson that supersedes itself. circular is the result of circles.
+func (b *Book) linkFaults(l *Lesson, circular []string) []Fault {
 	var out []Fault
 	for i, old := range l.Supersedes {
 		if b.bySlug[old] == nil && !b.Archived(old) && old != l.Slug {

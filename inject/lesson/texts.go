@@ -182,7 +182,7 @@ func (t *Texts) assemble() {
 	t.book.archived = t.archived
 	circular := circles(lessons)
 	for _, l := range lessons {
-		for _, f := range t.book.links(l, circular) { // the lesson stays active; the link has no effect
+		for _, f := range t.book.linkFaults(l, circular) { // the lesson stays active; the link has no effect
 			problems = append(problems, problem(l, f.Code, f.Field, f.Message))
 		}
 	}

@@ -20,11 +20,11 @@ type prefix struct {
 	text, then string // required text after the prefix, part of the minimum length
 	class      uint16
 	least      int
-	digit      bool // a digit must be among them
-	kind       kind // filled in by compile
+	digit      bool // the bytes must contain a digit
+	kind       kind // set by compile
 }
 
-// table is the kinds, made ready for the scan: a bit for each anchor.
+// table holds the kinds in the form for the scan: each anchor has a bit.
 type table struct {
 	self, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit

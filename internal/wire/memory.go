@@ -27,10 +27,10 @@ type Memory struct {
 
 // Bounds of the memory.
 const (
-	memoryLeast   = 8 << 10   // parsing a shorter body is faster than the look-up
-	memoryHead    = 1 << 10   // number of bytes that choose the bucket
-	memoryBucket  = 64        // number of conversations with the same first bytes
-	memoryEntries = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
+	memoryMinBytes = 8 << 10   // bytes; parsing a shorter body is faster than the look-up
+	memoryHead     = 1 << 10   // number of bytes that choose the bucket
+	memoryBucket   = 64        // number of conversations with the same first bytes
+	memoryEntries  = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
 )
 
 // known is a checkpoint of the scan of a body, at the end of a list item.
@@ -53,7 +53,7 @@ type known struct {
 }
 
 // NewMemory returns an empty memory.
-func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, minBytes: memoryLeast} }
+func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, minBytes: memoryMinBytes} }
 
 // Parse is like the function Parse, but resumes from the longest known beginning. Parse stops at a
 // body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the

@@ -21,17 +21,16 @@ type slot struct {
 	id, name string
 	itemID   string
 	full     [][]byte // full pieces of the text or of the call's arguments
-	taken    int      // memory of full, in bytes
+	taken    int      // capacity of the pieces in full, in bytes
 	text     []byte   // growing piece
 	nest     nest     // nesting of text, up to the last call of whole
 }
 
-// A text grows by doubling from textRoom, because a copy per event would be expensive, and from
-// textPiece on in pieces, because doubling a long text would copy often and leave half of the
-// memory empty.
+// A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer
+// text grows in pieces, because doubling would copy often and leave half of the memory empty.
 const (
-	textRoom  = 1 << 10
-	textPiece = 16 << 10
+	textRoom  = 1 << 10  // bytes of the first allocation
+	textPiece = 16 << 10 // bytes of a piece
 )
 
 // room makes room for n more bytes.
