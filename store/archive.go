@@ -51,15 +51,19 @@ func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hide
 // removes words of feedback that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
-	if !o.HidesPaths() {
+	if !o.HidesPaths() && !m.Sample.HasSessionWords() {
 		return false, nil
 	}
-	list, err := a.exchanges(ctx, m.Tenant, m.ID)
-	if a.isDamaged(m.Tenant, m.ID, err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
+	var list []sample.Exchange
+	if o.HidesPaths() {
+		var err error
+		list, err = a.exchanges(ctx, m.Tenant, m.ID)
+		if a.isDamaged(m.Tenant, m.ID, err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	row, _, err := a.backend.Session(ctx, m.Tenant, m.ID)
 	return err == nil && !NewLateOptOut(o, &row, list).Sample(&m.Sample), err

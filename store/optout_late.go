@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 
 	"precept/bandit/feedback"
@@ -34,16 +33,13 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, list []sample.Exchang
 }
 
 // Sample reports whether a sample may leave the store. Sample removes the words of feedback that may be about
-// a hidden exchange.
+// an opted-out turn.
 func (l *LateOptOut) Sample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.list, l.judged) {
 		return false
 	}
-	if _, ok := m.Feedback.Details["turn"]; !ok && l.hidesSome() {
-		m.Feedback.Details = maps.Clone(m.Feedback.Details)
-		for _, words := range []string{"comment", "correction", "details"} {
-			delete(m.Feedback.Details, words)
-		}
+	if m.HasSessionWords() && l.hidesWords() {
+		m.DropWords()
 	}
 	return true
 }
@@ -54,11 +50,16 @@ func (l *LateOptOut) Feedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)
 	for i := range out {
 		e := &out[i]
-		if e.Turn == 0 && (l.hidesSome() || l.rec != nil && len(l.rec.OptOut.Turns) > 0) || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
+		if e.Turn == 0 && l.hidesWords() || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
 			e.Comment, e.Correction, e.Details = "", nil, nil
 		}
 	}
 	return out
+}
+
+// hidesWords reports whether words about the whole session may be about an opted-out turn.
+func (l *LateOptOut) hidesWords() bool {
+	return l.hidesSome() || l.rec != nil && len(l.rec.OptOut.Turns) > 0
 }
 
 // hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be.

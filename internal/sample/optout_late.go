@@ -3,6 +3,7 @@ package sample
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"precept/internal/wire"
@@ -114,6 +115,25 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 		return false
 	}
 	return !judged || o.hitsSample(m)
+}
+
+// sessionWords are the names of the words in the details of feedback.
+var sessionWords = [...]string{"comment", "correction", "details"}
+
+// HasSessionWords reports whether a sample has words of feedback on the whole session.
+func (m *Sample) HasSessionWords() bool {
+	if _, ok := m.Feedback.Details["turn"]; ok {
+		return false
+	}
+	return slices.ContainsFunc(sessionWords[:], func(name string) bool { return m.Feedback.Details[name] != nil })
+}
+
+// DropWords removes the words of feedback from a sample. The score stays.
+func (m *Sample) DropWords() {
+	m.Feedback.Details = maps.Clone(m.Feedback.Details)
+	for _, name := range sessionWords {
+		delete(m.Feedback.Details, name)
+	}
 }
 
 // hitsSample reports whether a text of a sample names a path.

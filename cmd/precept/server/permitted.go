@@ -111,7 +111,7 @@ func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (pe
 		if o.Hides(s.Tenant, s.Agent) {
 			return false, nil
 		}
-		if !o.HidesPaths() {
+		if !o.HidesPaths() && !s.Sample.HasSessionWords() {
 			return true, nil
 		}
 		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); of != ref {

@@ -1,0 +1,142 @@
+package privacy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// vaultModel returns an upstream that calls a tool with a path if the newest message asks for the vault.
+func vaultModel(t *testing.T) *httptest.Server {
+	t.Helper()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Messages []struct {
+				Content string `json:"content"`
+			} `json:"messages"`
+		}
+		raw, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(raw, &body)
+		reply := harness.Said("c", "Fine.")
+		if n := len(body.Messages); n > 0 && strings.Contains(body.Messages[n-1].Content, "vault") {
+			reply = calling("v", "read", `{"path":"deploy/prod.vault"}`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, reply)
+	}))
+	t.Cleanup(up.Close)
+	return up
+}
+
+// A turn that opts out, by a path later, or by the session's header or the key from that turn on, leaves the store
+// on no way, nor do words of feedback that may be about the turn. The turns before the opt-out stay visible.
+func TestOptedOutTurnLeavesOnNoWay(t *testing.T) {
+	const visible = "snapdragon-2236"
+	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
+	loud, quiet := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
+	for name, c := range map[string]struct {
+		second http.Header // of the turn that opts out
+		words  string      // of the turn
+		later  string      // patterns after the session
+	}{
+		"path":    {loud, "Open the vault of " + byPath, "['*.vault']"},
+		"session": {off, "Tell of " + byPath, "[]"},
+		"key":     {quiet, "Tell of " + byPath, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, config := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
+			write := func(patterns string) {
+				t.Helper()
+				text := fmt.Sprintf("tenancy: keys\nkeys:\n  - {name: loud, key_sha256: %s, tenant: default, upstream_key: up}\n"+
+					"  - {name: quiet, key_sha256: %s, tenant: default, upstream_key: up, learn: \"off\"}\n"+
+					"learning: {opt_out_patterns: %s}\nreward: {close_after: 2s}\nadmin: {tokens: [t]}\n", sha("k-loud"), sha("k-quiet"), patterns)
+				if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("[]")
+			store := []string{"--data-dir", dir, "--config", config}
+			serve := func() *harness.Process {
+				return harness.Launch(t, dir, nil, append(store, "--upstream", vaultModel(t).URL+"/v1")...).Ready(dir)
+			}
+			p := serve()
+			list := []any{}
+			turn := func(header http.Header, messages ...any) {
+				t.Helper()
+				list = append(list, messages...)
+				body, err := json.Marshal(map[string]any{"model": "m", "messages": list})
+				if err != nil {
+					t.Fatal(err)
+				}
+				header = header.Clone()
+				header.Set("Precept-Session", "s")
+				header.Set("Precept-Run", "r")
+				code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, string(body))
+				if code != http.StatusOK {
+					t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+				}
+				var said struct{ Choices []struct{ Message any } }
+				if err := json.Unmarshal([]byte(answer), &said); err != nil || len(said.Choices) == 0 {
+					t.Fatalf("got %s, error %v, want a message", answer, err)
+				}
+				list = append(list, said.Choices[0].Message)
+			}
+			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
+			turn(loud, user("Begin with "+visible))
+			turn(c.second, user(c.words))
+			if name == "path" {
+				turn(loud, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + byPath})
+			}
+			turn(loud, user("Thanks"))
+			p.Eventually("the session in the store", func() bool {
+				_, text := harness.Get(t, p.Admin+"/api/sessions/s", "t")
+				return strings.Contains(text, visible) && strings.Contains(text, "Thanks")
+			})
+			for i, kind := range []string{"rejection", "correction"} {
+				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, byPath)
+				if code, answer := harness.Post(t, p.Data+"/v1/feedback", loud, post); code != http.StatusAccepted {
+					t.Fatalf("got code %d, answer %s, want status 202", code, answer)
+				}
+			}
+			p.Eventually("the samples", func() bool {
+				_, text := harness.Get(t, p.Admin+"/api/samples", "t")
+				return strings.Contains(text, "quality_score")
+			})
+			p.Stops()
+			write(c.later)
+			all := outputs(t, store)
+			p = serve()
+			for _, path := range []string{
+				"/sessions", "/sessions/s", "/runs/r", "/samples", "/sessions?tool=read", "/compare", "/breakdown", "/queue", "/",
+				"/api/sessions", "/api/sessions/s", "/api/runs/r", "/api/samples", "/api/facets", "/api/sessions?words=" + byPath, "/api/sessions?error=" + byPath,
+				"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment",
+				"/api/export/sessions?format=jsonl", "/api/export/sessions?format=csv", "/api/export/sessions?format=transcripts",
+			} {
+				_, text := harness.Get(t, p.Admin+path, "t")
+				all[path] = text
+			}
+			all["watch"] = harness.MustVerb(t, append([]string{"watch", "s", "--once"}, store...)...)
+			p.Stops()
+			if found := harness.FilesWith(all, byPath); len(found) > 0 {
+				for _, way := range found {
+					at := strings.Index(all[way], byPath)
+					t.Errorf("%s has text of the opted-out turn: %q", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
+				}
+			}
+			for _, way := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
+				if !strings.Contains(all[way], visible) {
+					t.Errorf("%s has no text of the turn before the opt-out", way)
+				}
+			}
+		})
+	}
+}
