@@ -78,7 +78,7 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the size of the first buffer for a body of a size, -1 for unknown.
+// firstBufferSize returns the capacity of the first buffer for a body with the announced size; -1: unknown.
 func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte: the read at the end then needs no growth
 	if hint <= 0 || hint > limit+1 {
@@ -89,9 +89,9 @@ func firstBufferSize(size, limit int64) int {
 
 // payload is a request body: the bytes in memory, and the rest of a body beyond the inspected part.
 type payload struct {
-	data    []byte
-	tail    io.Reader
-	readers []*bytes.Reader // the results of reader
+	data    []byte          // the inspected part, in a pooled buffer
+	tail    io.Reader       // the rest, streamed from the client; nil: data is the whole body
+	readers []*bytes.Reader // the readers of data that reader has returned
 }
 
 // reader returns a reader of the whole payload. The bytes in memory are a bytes.Reader: net/http

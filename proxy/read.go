@@ -17,7 +17,7 @@ import (
 
 // incoming is the request of the client.
 type incoming struct {
-	r        *http.Request // with a bounded body; set by admit, as are the next fields
+	r        *http.Request // with a bounded body; set by accept, as are the next fields
 	identity identity
 	dialect  wire.Dialect // wire.None: the request is forwarded uninspected
 	started  time.Time
@@ -41,7 +41,7 @@ type inspected struct {
 
 // outgoing is the request to the upstream.
 type outgoing struct {
-	url          *url.URL      // set by admit, as are the next fields
+	url          *url.URL      // set by accept, as are the next fields
 	target       *target       //
 	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
 	inbound      *http.Request // the server's own request, which receives trailers without an announcement
@@ -100,7 +100,8 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// finish undoes admit. An upstream outside of the present configuration keeps no idle connection.
+// finish ends an accepted request. The idle connections of an upstream outside of the present configuration
+// are closed.
 func (p *Proxy) finish(upstream *target) {
 	p.set.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()

@@ -3,15 +3,16 @@
 //
 // # On the request path
 //
-// Requests call Acquire, Echoes, Begin, Offer and Release. Acquire and Echoes look into memory,
-// then ask the backend once, within Options.Lookup. Begin, Offer and Release never block.
+// Requests call Acquire, Echoes, Begin, Offer and Release. Acquire looks for the session in memory first.
+// Acquire and Echoes call the backend at most once, within Options.Lookup. Begin, Offer and Release never
+// block.
 //
 // # In the background
 //
 // Run has two goroutines. The recorder redacts offered turns, and appends the turns to the outbox, a
 // file on the disk. The shipper writes the rows of the outbox to the backend in batches, and deletes
-// sessions that are forgotten or too old. A backend that fails is retried: turns wait in the outbox
-// within a limit, and a turn that is dropped is counted by reason. ReadAccount returns the counts.
+// sessions on request and by age. A failed write to the backend is repeated: turns wait in the outbox
+// within a limit, and a dropped turn is counted by reason. ReadAccount returns the counts.
 //
 // # Backends
 //

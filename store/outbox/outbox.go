@@ -184,7 +184,7 @@ func (b *Outbox) load() error {
 	var lost loss
 	mismatch := false
 	err = b.transact(func() error {
-		target := b.counts.clone()
+		target := b.counts.clone() // the newest known account: from the file, or from the ballast
 		hint, ok := b.readHint()
 		if ok && hint.newer(&target) {
 			target = hint

@@ -7,9 +7,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare is the part of the quota for tenants with few rows: while less than 1/reservedShare of the quota
-// is free, the rows of a tenant may not exceed half of the free bytes. The tenant with the most rows then loses
-// exchanges first.
+// 1/reservedShare of the quota is reserved for tenants with few bytes: while less than this share is free, the
+// rows of a tenant may not exceed half of the free bytes. The tenant with the most bytes then loses exchanges
+// first.
 const reservedShare = 8
 
 // shares are the bytes of the rows by tenant. The map holds only tenants with a row.

@@ -41,7 +41,7 @@ CREATE TABLE sessions(sid INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT 
 CREATE UNIQUE INDEX sessions_id ON sessions(id, tenant);
 CREATE INDEX sessions_open ON sessions(started, id) WHERE state = 1;
 
--- Of echoes, 24 bytes each: until schema 9.
+-- Echoes of 24 bytes each, until schema 9.
 CREATE TABLE echo_log(rid INTEGER PRIMARY KEY, v BLOB NOT NULL);
 CREATE TABLE echo_runs(run INTEGER PRIMARY KEY, newest INTEGER NOT NULL, fences BLOB NOT NULL, bloom BLOB NOT NULL);
 CREATE TABLE echo_blocks(id INTEGER PRIMARY KEY, v BLOB NOT NULL);
@@ -74,22 +74,22 @@ CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 -- Running totals, changed in the transaction that changes what they count: counting ten million rows takes seconds.
 CREATE TABLE totals(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 `, `
--- Whose it is, so that a tenant can be forgotten; 0 was parked before this was noted.
+-- Number of the tenant, so that ForgetTenant finds the feedback; 0: parked before schema 2.
 ALTER TABLE parked ADD COLUMN tenant INTEGER NOT NULL DEFAULT 0;
 `, `
--- 1: made while nobody could say whether the session has a row; it yields to any other.
+-- 1: a stand-in, made while the store did not answer; every other row replaces a stand-in.
 ALTER TABLE sessions ADD COLUMN standin INTEGER NOT NULL DEFAULT 0;
--- How often feedback changed a session since it was last settled.
+-- n is the number of changes of a session since its last settlement, by feedback and by late exchanges.
 CREATE TABLE unsettled(sid INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 `, `
--- Of n, how often it was an exchange: one that no sample knows yet.
+-- x is the number of late exchanges in n, which have no sample yet.
 ALTER TABLE unsettled ADD COLUMN x INTEGER NOT NULL DEFAULT 0;
--- What made a step panic. out is 1 for a session that is not tried meanwhile, 0 for one that may be again, 2 for an exchange.
+-- Sessions and exchanges at which a step panicked. out is 1 for a session that is set aside, 0 for a readmitted session, 2 for an exchange.
 CREATE TABLE aside(k INTEGER PRIMARY KEY, sid INTEGER NOT NULL, out INTEGER NOT NULL, tries INTEGER NOT NULL, at INTEGER NOT NULL,
   data BLOB NOT NULL);
 CREATE INDEX aside_sid ON aside(sid);
 `, `
--- What the distiller has made of a session, and what it keeps of a tenant.
+-- Notes of the distiller on sessions and on tenants.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
 `, reopenScript, newestIndexes, parkedOfScript, echoesTable}
@@ -111,8 +111,8 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newestIndexes adds the indexes of lists, newestIndexes first. Both indexes grow at their end: neither the start of
-// a session nor the time of a sample changes.
+// newestIndexes adds the indexes of the lists of Newest and NewestSamples. Both indexes grow at their end:
+// neither the start of a session nor the time of a sample changes.
 const newestIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
