@@ -85,7 +85,7 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
 	}
-	p := &parser{scan: scanner{b: body}, dialect: d, most: maxItems}
+	p := &parser{scan: scanner{b: body}, dialect: d, maxCount: maxItems}
 	r, err := p.request(p.body(), nil)
 	return r, p, err
 }
@@ -93,7 +93,7 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 // parser returns a parser that has scanned the proven part.
 func (k *known) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
-		scan: scanner{b: body}, dialect: d, most: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
+		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
 		ahead: ahead{k.at, len(k.keys)},
 	}

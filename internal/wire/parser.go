@@ -12,10 +12,11 @@ type parser struct {
 	results []resultAt
 	tools   []span // names
 	odd     bool   // true if the list contains a value that is not an object
-	base    int    // see Request.base
+	base    int    // see requestScan.base
 	ahead   ahead
 
-	most, count int  // bound (0: none) and number of items, parts, calls, tools and keys
+	count       int  // number of items, parts, calls, tools and keys
+	maxCount    int  // bound of count; 0: none
 	listed      int  // value of count at the end of the list
 	toolsListed int  // number of tools at the end of the list
 	over        bool // stopped at the bound
@@ -46,7 +47,7 @@ func (p *parser) body() int {
 // chooses the number, and each costs more than its bytes.
 func (p *parser) counts() bool {
 	p.count++
-	p.over = p.over || p.most > 0 && p.count > p.most
+	p.over = p.over || p.maxCount > 0 && p.count > p.maxCount
 	return !p.over
 }
 

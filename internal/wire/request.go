@@ -80,7 +80,7 @@ type requestMemo struct {
 type entry struct {
 	start, end int32
 	role       Role
-	results    int32 // number of entries of Request.results before the item; the results of item i are results[list[i].results:list[i+1].results]
+	results    int32 // number of entries of requestScan.results before the item
 }
 
 // resultAt is a tool result that the scan found.
