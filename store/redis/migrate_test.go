@@ -74,6 +74,24 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 }
 
+// A store in a Cluster moves from one slot for each tenant to the slots of the shards.
+func TestMigrationInACluster(t *testing.T) {
+	cluster := storetest.StartCluster(t)
+	s := few(t, cluster.URL(), 1)
+	for _, d := range changes()[:13] {
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Fatalf("%s: got error %v, want none", d.name, err)
+		}
+	}
+	want := all(t, s)
+	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
+		t.Fatalf("got %+v, error %v, want 2 tenants", done, err)
+	}
+	if have := all(t, s); have != want {
+		t.Errorf("the store differs from the store before:%s", differing(have, want))
+	}
+}
+
 // The connection of a migration breaks at each command, before or after Redis executed the command. Writes follow, a
 // repeated migration ends, and the store is as a store that was created with shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
