@@ -21,25 +21,26 @@ import (
 	"precept/configs"
 )
 
-// askLimit bounds a request to a running server; verbs can read the store instead.
+// askLimit is the maximum time of a request to a running server.
 const askLimit = 5 * time.Second
 
-// maxAnswer bounds the size of an answer.
+// maxAnswer is the maximum size of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// errNoServer reports that no server runs on the data directory, or that none answers.
+// errNoServer is the error of a data directory whose run.json is missing, or names a server that does not
+// answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin gets an answer from the admin listener that run.json names. The error is errNoServer
-// when no server answers. A verb must report every other error and not read the store instead,
-// because the store would hide the error.
+// askAdmin sends a GET request to the admin listener that run.json names, and passes the body to read. The
+// error is errNoServer if no server answers; the verb may then read the store. A verb must report every
+// other error, such as a refused token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
-	at, err := server.ReadRunFile(cfg.DataDir)
+	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
 		token, _ := adminToken(cfg) // without a token the server answers 401, which the error explains
 		ctx, cancel := context.WithTimeout(ctx, askLimit)
 		defer cancel()
-		if err = (adminClient{at.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
+		if err = (adminClient{runFile.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
 			return err
 		}
 	}
@@ -48,9 +49,9 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 	)
 }
 
-// document decodes a JSON answer.
-func document(into any) func(io.Reader) error {
-	return func(r io.Reader) error { return json.NewDecoder(r).Decode(into) }
+// decodeJSON returns a function that decodes a JSON answer into target.
+func decodeJSON(target any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(target) }
 }
 
 // adminClient sends requests to an admin listener.

@@ -13,8 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked is the answer of check --json.
-type checked struct {
+// checkAnswer is the answer of check --json.
+type checkAnswer struct {
 	OK      bool             `json:"ok"`
 	Config  string           `json:"config,omitempty"` // hash of the configuration
 	File    string           `json:"config_file,omitempty"`
@@ -41,7 +41,7 @@ func (w *invocation) check() *cobra.Command {
 		flags.announce(w)
 		cfg, err := loadServed(flags.source(w, false))
 		if faults, ok := configFaults(err); ok && asJSON {
-			if err := writeJSON(w.out, checked{Faults: faults}); err != nil {
+			if err := writeJSON(w.out, checkAnswer{Faults: faults}); err != nil {
 				return err
 			}
 			return &codedError{code: exitMisuse}
@@ -56,7 +56,7 @@ func (w *invocation) check() *cobra.Command {
 
 // checkLessons reads the bank and prints the answer.
 func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
-	answer := checked{Config: cfg.Hash(), File: file}
+	answer := checkAnswer{Config: cfg.Hash(), File: file}
 	if isDirectory(cfg.Lessons) {
 		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)
 		if err != nil {
@@ -75,19 +75,20 @@ func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool)
 	for _, p := range answer.Broken {
 		fmt.Fprintln(w.err, p.Error())
 	}
-	return exit(answer.OK)
+	return failedUnless(answer.OK)
 }
 
-// conclude writes the answer of a verb as JSON; ok decides on the exit code.
+// conclude writes the answer of a verb as JSON. The exit code is 0 if ok is true, else 1.
 func conclude(out io.Writer, v any, ok bool) error {
 	if err := writeJSON(out, v); err != nil {
 		return err
 	}
-	return exit(ok)
+	return failedUnless(ok)
 }
 
-// exit returns nil, or an error with exit code 1 for a verb that has printed everything.
-func exit(ok bool) error {
+// failedUnless returns nil if ok is true, else an error with exit code 1 and no text, for a verb that has
+// printed its result.
+func failedUnless(ok bool) error {
 	if ok {
 		return nil
 	}

@@ -19,9 +19,9 @@ const (
 	exitSignalled   = 128
 )
 
-// leftOpen is the maximum wait for a child's output after the end of the child, because a process
-// that the child started may keep the output open for ever.
-const leftOpen = 2 * time.Second
+// outputGrace is the maximum wait for the end of a child's output after the end of the child. A process that
+// the child started may keep the output open for ever.
+const outputGrace = 2 * time.Second
 
 // child is a program that runs in the foreground. The child has the terminal and receives precept's
 // signals, and precept exits with the status of the child.
@@ -35,8 +35,8 @@ type child struct {
 // outcome describes the end of a child.
 type outcome struct {
 	code   int
-	broken error          // why the child could not be run
-	sent   syscall.Signal // last signal that was passed on, 0 for none
+	broken error          // reason why the child could not be run
+	sent   syscall.Signal // last signal that precept received; 0: none
 }
 
 // run runs the child to its end and passes signals on. A signal that a terminal sends to all
@@ -44,12 +44,12 @@ type outcome struct {
 func (c *child) run() outcome {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // the user's command; the command ends itself, or a signal ends the command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
-	cmd.WaitDelay = leftOpen
+	cmd.WaitDelay = outputGrace
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, passedOn()...)
+	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return outcome{code: notStarted(err), broken: err}
+		return outcome{code: startFailureCode(err), broken: err}
 	}
 	onTerminal := isTerminal(c.in)
 	ended := make(chan error, 1)
@@ -76,14 +76,16 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
 }
 
-func notStarted(err error) int {
+// startFailureCode returns the exit code of a shell for a program that could not be started.
+func startFailureCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound
 	}
 	return exitNotRunnable
 }
 
-// exitCode returns the status as a shell reports the status.
+// exitCode returns the exit code of a shell for the error of exec.Cmd.Wait: the child's code, or 128 plus the
+// number of the signal that ended the child.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

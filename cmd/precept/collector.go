@@ -6,24 +6,24 @@ import (
 	"runtime/metrics"
 )
 
-// collectorBounds limit the garbage that may exist before the collector runs, unless GOGC is set. The live heap
-// of a proxy is small. With Go's default of 100% the collector would run all the time; a share that
-// suits a small heap would double a large heap for no gain. The share therefore depends on the live
-// heap: mostGrowth of a small heap, up to a goal of leastGoal; then mostSlack bytes; and
-// leastGrowth of a very large heap.
+// collectorBounds define GOGC, the growth of the heap in percent after which the collector runs, as a
+// function of the live heap. The heap of a proxy is small: with Go's default of 100 the collector would run
+// all the time. A percentage that suits a small heap would double a large heap for no gain.
 //
-// A memory limit (debug.SetMemoryLimit) does not fit: the limit also counts the gaps between small
-// objects, and a server with thousands of lessons has many gaps after the start. A limit just above
-// the live heap would then collect without end.
+// A memory limit (debug.SetMemoryLimit) is no alternative. The limit also counts the gaps between small
+// objects, of which a server with thousands of lessons has many after the start. With a limit just above the
+// live heap the collector would run without end.
 type collectorBounds struct {
-	mostGrowth, leastGrowth int // percent
-	leastGoal, mostSlack    uint64
+	mostGrowth  int    // maximum growth in percent, for a small heap
+	leastGrowth int    // minimum growth in percent, for a large heap
+	leastGoal   uint64 // bytes up to which a small heap may grow
+	mostSlack   uint64 // bytes of growth of a heap between small and large
 }
 
-// serverBounds are the bounds of a server and of all verbs that set no others.
+// serverBounds returns the bounds of a server and of all verbs that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 70 << 20, 36 << 20} }
 
-// readerBounds are the bounds of a verb that reads a long file into memory. The text of the file has no
+// readerBounds returns the bounds of a verb that reads a long file into memory. The text of the file has no
 // pointers, so a collection is cheap.
 func readerBounds() collectorBounds { return collectorBounds{100, 10, 32 << 20, 6 << 20} }
 
@@ -37,6 +37,7 @@ func (b collectorBounds) growth(live uint64) int {
 	return min(max(percent, b.leastGrowth), b.mostGrowth)
 }
 
+// tuneCollector applies serverBounds for the life of the process, unless GOGC is set.
 func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		b := serverBounds()
@@ -45,33 +46,33 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets the share now and after each collection, which clears an unreachable mark. A mark that was
-// made during a collection is cleared by the next collection, so the share may be one collection late. An additional
-// timer did not limit a burst of allocations any better. was is the share that was set last; a share that a verb sets
-// stays.
-func (b collectorBounds) afterCollection(was int) {
-	now, ok := b.followHeap(was)
+// afterCollection sets GOGC now and after each collection. The cleanup of an unreachable object reports the
+// end of a collection, at times one collection late; an additional timer did not limit a burst of
+// allocations any better. last is the GOGC that was set last. If another caller has set GOGC since,
+// afterCollection ends.
+func (b collectorBounds) afterCollection(last int) {
+	next, ok := b.followHeap(last)
 	if !ok {
 		return
 	}
 	type mark struct{ _ *int }
-	runtime.AddCleanup(&mark{}, b.afterCollection, now)
+	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 
-// followHeap sets the share for the present live heap, and returns the share. followHeap returns false if
-// the share is not the share that was set last.
-func (b collectorBounds) followHeap(was int) (now int, ok bool) {
+// followHeap sets GOGC for the present live heap and returns it. ok is false if GOGC differs from last,
+// because another caller has set it.
+func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
-	if sample[1].Value.Uint64() != uint64(was) { //nolint:gosec // a percentage
-		return was, false
+	if sample[1].Value.Uint64() != uint64(last) { //nolint:gosec // a percentage
+		return last, false
 	}
-	now = b.growth(sample[0].Value.Uint64())
-	if now <= was+was/8 && now >= was-was/8 { // setting the share stops the world for some microseconds
-		return was, true
+	next = b.growth(sample[0].Value.Uint64())
+	if next <= last+last/8 && next >= last-last/8 { // setting GOGC stops the world for some microseconds
+		return last, true
 	}
-	debug.SetGCPercent(now)
-	return now, true
+	debug.SetGCPercent(next)
+	return next, true
 }
 
 // keepHeapSmall applies readerBounds until the returned function is called, unless GOGC is set.
@@ -80,7 +81,7 @@ func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 		return func() {}
 	}
 	b := readerBounds()
-	was := debug.SetGCPercent(b.mostGrowth)
+	previous := debug.SetGCPercent(b.mostGrowth)
 	b.afterCollection(b.mostGrowth)
-	return func() { debug.SetGCPercent(was) }
+	return func() { debug.SetGCPercent(previous) }
 }

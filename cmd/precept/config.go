@@ -24,37 +24,36 @@ import (
 type configFlags struct {
 	command *cobra.Command
 	file    string
-	accepts bool              // the verb accepts precept.yaml of the working directory, for this user
-	given   map[string]string // by path
+	accepts bool              // running the verb makes precept.yaml of the working directory trusted for this user
+	given   map[string]string // values of the flags, by path of the key
 }
 
-// projectFile is the configuration file that every verb reads from the working directory.
+// projectFile is the configuration file that every verb reads from the working directory by default.
 const projectFile = "precept.yaml"
 
-// value is the flag of one key. The flag accepts any text; configs.Parse checks all keys together.
-type value struct {
+// flagValue is the flag of one key. The flag accepts any text; configs.Parse checks all keys together.
+type flagValue struct {
 	name  *configs.Name
 	given map[string]string
 }
 
-func (v value) String() string { return v.given[v.name.Path] }
+func (v flagValue) String() string { return v.given[v.name.Path] }
 
-func (v value) Set(text string) error {
+func (v flagValue) Set(text string) error {
 	v.given[v.name.Path] = text
 	return nil
 }
 
-func (v value) Type() string {
+func (v flagValue) Type() string {
 	if v.name.Bool {
 		return ""
 	}
 	return "value"
 }
 
-// configured adds the configuration's flags to a verb, of which help shows those in shown, and runs
-// the verb with the configuration. Faults of keys that only a server needs are ignored, because the
-// verb works on files.
-func (w *invocation) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
+// withConfig adds the configuration's flags to a verb, and makes the verb call run with the configuration.
+// Help shows the flags of the keys in shown. Faults of keys that only a server needs are ignored.
+func (w *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w)
@@ -66,9 +65,9 @@ func (w *invocation) configured(c *cobra.Command, shown []string, run func(*cobr
 	return c
 }
 
-// onBank adds the configuration's flags to a verb and runs the verb with the configured bank.
-func (w *invocation) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+// withBank adds the configuration's flags to a verb, and makes the verb call run with the configured bank.
+func (w *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.tools.OpenWriter(cfg)
 		if err != nil {
 			return err
@@ -78,8 +77,8 @@ func (w *invocation) onBank(c *cobra.Command, run func(context.Context, *bank.Ba
 	})
 }
 
-// addConfigFlags adds the configuration's flags to a verb, except those that the verb defines. Help
-// shows the flags of shown, or all flags when shown is empty.
+// addConfigFlags adds --config and one flag for each key of the configuration to a verb, except flags that
+// the verb defines itself. Help shows the flags of the keys in shown, or all flags if shown is empty.
 func (w *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{command: c, given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -91,7 +90,7 @@ func (w *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFl
 		if c.Flags().Lookup(name.Flag) != nil {
 			continue
 		}
-		flag := c.Flags().VarPF(value{name: name, given: f.given}, name.Flag, "", name.Usage)
+		flag := c.Flags().VarPF(flagValue{name: name, given: f.given}, name.Flag, "", name.Usage)
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
@@ -119,15 +118,15 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 // storeKeys returns the keys that help shows for verbs on the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// path returns the path of the configuration file, "" for none: --config, PRECEPT_CONFIG, or precept.yaml of the
-// working directory. An empty --config selects no file.
+// path returns the path of the configuration file from --config, PRECEPT_CONFIG, or the working directory, in
+// this order; "" for none. An empty --config selects no file.
 func (f *configFlags) path(w *invocation) string {
 	path, _ := f.find(w)
 	return path
 }
 
-// find returns path, and reports whether the file is precept.yaml of the working directory, which
-// no flag and no variable named.
+// find returns the path of the configuration file. found reports that neither a flag nor a variable names the
+// file: precept.yaml was found in the working directory.
 func (f *configFlags) find(w *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -141,8 +140,8 @@ func (f *configFlags) find(w *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the configuration file in use on standard error. With JSON output, announce prints the name only if
-// no flag and no variable named the file.
+// announce prints the path of the configuration file on standard error. With --json, only the path of a file
+// that was found in the working directory is printed.
 func (f *configFlags) announce(w *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
 	if path, found := f.find(w); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
@@ -150,8 +149,8 @@ func (f *configFlags) announce(w *invocation) {
 	}
 }
 
-// source returns the source of the configuration; offline accepts faults in keys of the server alone. A file that no
-// flag and no variable named needs trust, at the start and at each reload.
+// source returns the source of the configuration. With offline, faults of keys that only a server needs are
+// ignored. A file that was found in the working directory needs trust, at the start and at each reload.
 func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 	path, found := f.find(w)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -172,10 +171,11 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 	}}
 }
 
-// maxSecret bounds the size of a file with the value of a variable.
+// maxSecret is the maximum size in bytes of a file that holds the value of a variable.
 const maxSecret = 64 << 10
 
-// readSecret reads a file with the value of a variable. A pipe or a device could block the start, or never end.
+// readSecret reads a file that holds the value of a variable, such as PRECEPT_STORE_URL_FILE. Pipes and
+// devices are refused, because they could block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -203,9 +203,10 @@ func (f *configFlags) load(w *invocation) (*configs.Config, error) {
 // optOutEvery is the time after which a running verb reads the opt-outs of the configuration again.
 const optOutEvery = 10 * time.Second
 
-// presentOptOut returns a function that returns the opt-outs of the configuration. A verb that keeps running applies
-// changed opt-outs. A configuration with faults leaves the last opt-outs in effect.
-func (f *configFlags) presentOptOut(w *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
+// optOutReader returns a function that returns the opt-outs of the configuration, and reads the configuration
+// again every optOutEvery, so that a verb that keeps running applies changed opt-outs. While the
+// configuration has faults, the last opt-outs stay in effect.
+func (f *configFlags) optOutReader(w *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	last, err := server.OptOutOf(cfg)
 	read, fault := w.tools.Now(), ""
@@ -237,7 +238,7 @@ func (f *configFlags) presentOptOut(w *invocation, cfg *configs.Config) (func() 
 // ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server
 // (`precept run`).
 func (f *configFlags) dataDir(w *invocation, configured string) string {
-	if f.placesData(w) || server.HoldsData(configured) {
+	if f.dataPlaceIsSet(w) || server.HoldsData(configured) {
 		return configured
 	}
 	if r, ok := server.ReadUserRunFile(w.env); ok {
@@ -249,8 +250,9 @@ func (f *configFlags) dataDir(w *invocation, configured string) string {
 	return configured
 }
 
-// placesData reports whether a flag, a variable or a configuration file decides on the place of the data.
-func (f *configFlags) placesData(w *invocation) bool {
+// dataPlaceIsSet reports whether a configuration file is in use, or a flag or a variable sets data_dir or
+// store.url.
+func (f *configFlags) dataPlaceIsSet(w *invocation) bool {
 	return f.path(w) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
 		variable(w.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
@@ -267,7 +269,7 @@ func loadServed(source *server.Source) (*configs.Config, error) {
 	return c, nil
 }
 
-// configFaults returns the list of faults in an error of load.
+// configFaults returns the faults of the configuration in an error of load or loadServed.
 func configFaults(err error) (configs.Faults, bool) {
 	var coded *codedError
 	if errors.As(err, &coded) && coded.err != nil {

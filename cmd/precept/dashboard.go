@@ -32,13 +32,13 @@ func (w *invocation) dashboard() *cobra.Command {
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
 	addJSON(c, &asJSON)
-	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		link, err := findDashboard(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		if open {
-			if err := browse(c.Context(), link.page()); err != nil {
+			if err := openBrowser(c.Context(), link.page()); err != nil {
 				return fmt.Errorf("the browser cannot be opened: %w; open %s and log in with the admin token", err, link.URL)
 			}
 		}
@@ -54,7 +54,7 @@ func (w *invocation) dashboard() *cobra.Command {
 	})
 }
 
-// page returns the login link, or the address without a token.
+// page returns the login link, or the dashboard's URL if the token is unknown.
 func (l dashboardLink) page() string {
 	if l.Login != "" {
 		return l.Login
@@ -64,19 +64,19 @@ func (l dashboardLink) page() string {
 
 // findDashboard returns the link of the running server.
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
-	at, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !alive(ctx, at.Admin) {
+	runFile, err := server.ReadRunFile(cfg.DataDir)
+	if err != nil || !alive(ctx, runFile.Admin) {
 		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir)
 	}
-	link := dashboardLink{URL: at.Admin + cfg.Admin.BasePath}
+	link := dashboardLink{URL: runFile.Admin + cfg.Admin.BasePath}
 	if token, err := adminToken(cfg); err == nil {
 		link.Login = admin.LoginLink(link.URL, token)
 	}
 	return link, nil
 }
 
-// browse opens a URL in the browser of the user.
-func browse(ctx context.Context, url string) error {
+// openBrowser opens a URL in the browser of the user.
+func openBrowser(ctx context.Context, url string) error {
 	command := []string{"xdg-open", url}
 	switch runtime.GOOS {
 	case "darwin":

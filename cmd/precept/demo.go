@@ -24,9 +24,8 @@ import (
 	"precept/configs"
 )
 
-// The demo's times.
 const (
-	demoLook   = 250 * time.Millisecond  // interval between two reads of the fleet's progress
+	demoPoll   = 250 * time.Millisecond  // interval between two reads of the fleet's progress
 	demoClose  = time.Second             // reward.close_after of the demo's server
 	demoSettle = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
 )
@@ -149,16 +148,17 @@ func (w *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	}
 	play := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(play)
-	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
-		d := &stage{outside: f.inJSON(w), results: w.out, flags: f, world: play, model: model}
+	return withModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
+		d := &fleetDemo{invocation: f.inJSON(w), results: w.out, flags: f, world: play, model: model}
 		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: play.Effect}
-		return onStage(ctx, o, f, d.outside.out, d.play)
+		return withServer(ctx, o, f, d.invocation.out, d.play)
 	})
 }
 
-// onModel serves a built-in model while play runs. onModel gives play the configuration of an
-// ordinary server with a lesson directory of its own. more holds further keys of the configuration.
-func onModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, more map[string]string, play func(*configs.Config) error) error {
+// withModel serves a built-in model while play runs. play gets the configuration of a server with the model
+// as its upstream, in a temporary directory with the lessons of world. extra holds further keys of the
+// configuration.
+func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
 		return fmt.Errorf("make the demo's directory: %w", err)
@@ -180,7 +180,7 @@ func onModel(ctx context.Context, name string, f demoFlags, world interface{ Wri
 		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
 		"admin.currency": "USD", "admin.session_value": "2", "prices": demo.Prices,
 	}
-	maps.Copy(keys, more)
+	maps.Copy(keys, extra)
 	cfg, err := configs.Parse(configs.Sources{Flags: keys})
 	if err != nil {
 		return err
@@ -204,26 +204,25 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 	}, "http://" + l.Addr().String() + "/v1", nil
 }
 
-// stage is a running demo.
-type stage struct {
-	outside *invocation
-	results io.Writer // standard output
-	flags   demoFlags
-	world   *demo.World
-	model   *demo.Upstream
-	speeds  speeds
+// fleetDemo is one run of `precept demo` without --circle and --rules.
+type fleetDemo struct {
+	invocation *invocation
+	results    io.Writer // standard output
+	flags      demoFlags
+	world      *demo.World
+	model      *demo.Upstream
+	speeds     speeds
 }
 
-// speeds are the numbers of picks of the lesson that prevents an error until its first proofs; 0: no proof
-// yet.
+// speeds holds the numbers of picks of the lesson demo.Pinned that its two proofs needed.
 type speeds struct {
-	recurrence int64 // closed picks
-	reward     int64 // rewarded picks
+	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0: no proof yet
+	reward     int64 // rewarded picks until the proof of an effect on the reward; 0: no proof yet
 	rewarded   int64 // rewarded picks so far
 }
 
-// look reads the proofs in the rows of a report.
-func (s *speeds) look(rows []report.Row) {
+// update reads the proofs from the rows of a report.
+func (s *speeds) update(rows []report.Row) {
 	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == demo.Pinned })
 	if i < 0 {
 		return
@@ -240,8 +239,8 @@ func (s *speeds) look(rows []report.Row) {
 	}
 }
 
-// sentence describes the two speeds.
-func (s *speeds) sentence() string {
+// text compares the two speeds in a sentence.
+func (s *speeds) text() string {
 	recurrence, reward := "is not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewarded)
 	if s.recurrence > 0 {
 		recurrence = fmt.Sprintf("was proven after %d picks, rewarded or not", s.recurrence)
@@ -252,9 +251,9 @@ func (s *speeds) sentence() string {
 	return fmt.Sprintf("Two speeds: that %s prevents its error %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
 }
 
-// onStage runs a server while play runs, and keeps the dashboard available afterwards unless --exit
-// is set.
-func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
+// withServer runs a server while play runs. Without --exit, the server then serves the dashboard until ctx
+// ends.
+func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
@@ -265,13 +264,13 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 		failed <- stopped(srv.Run(ctx))
 		stop()
 	}()
-	var played error
+	var playErr error
 	select {
 	case err := <-failed:
 		return err
 	case at := <-addresses:
-		played = play(ctx, srv, at[0], at[1])
-		if played == nil && !f.exit {
+		playErr = play(ctx, srv, at[0], at[1])
+		if playErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
 				admin.LoginLink(at[1], srv.Token()),
@@ -279,44 +278,44 @@ func onStage(ctx context.Context, o server.Options, f demoFlags, out io.Writer, 
 			<-ctx.Done()
 		}
 		if ctx.Err() != nil {
-			played = nil // the demo was stopped
+			playErr = nil // the demo was stopped
 		}
 	}
 	stop()
-	return errors.Join(played, <-failed)
+	return errors.Join(playErr, <-failed)
 }
 
 // play runs the fleet on a server, and then prints the true effects next to the report.
-func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL string) error {
-	out := d.outside.out
+func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
+	out := d.invocation.out
 	fmt.Fprintf(
 		out,
 		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		d.flags.agents, d.flags.sessions, data,
 	)
-	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, on.Token()))
+	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, srv.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	fleet := &demo.Fleet{
 		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
 		Client: &http.Client{Transport: transport},
 	}
-	if err := d.run(ctx, on, fleet); err != nil {
+	if err := d.run(ctx, srv, fleet); err != nil {
 		return err
 	}
 	if err := server.Pause(ctx, demoSettle); err != nil {
 		return err
 	}
-	r, err := on.Report(ctx, admin.Query{Tenant: "default"})
+	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
 		return err
 	}
-	d.speeds.look(r.Lessons)
+	d.speeds.update(r.Lessons)
 	fmt.Fprintf(
 		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
-		demoTable(d.world.Truths, r.Lessons, columns(d.outside.out)), d.model.Score().Summary(),
+		demoTable(d.world.Truths, r.Lessons, columns(d.invocation.out)), d.model.Score().Summary(),
 	)
-	fmt.Fprintf(out, "\n%s\n", d.speeds.sentence())
+	fmt.Fprintf(out, "\n%s\n", d.speeds.text())
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
 			out, "A warning ended %s. The first agent had repeated its call: %s.\n",
@@ -337,23 +336,23 @@ func (d *stage) play(ctx context.Context, on *server.Server, data, adminURL stri
 }
 
 // run plays all sessions, shows the progress on a terminal, and reads the report as the numbers grow.
-func (d *stage) run(ctx context.Context, on *server.Server, fleet *demo.Fleet) error {
-	played := make(chan error, 1)
-	go func() { played <- fleet.Run(ctx) }()
-	ticker := time.NewTicker(demoLook)
+func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
+	ended := make(chan error, 1)
+	go func() { ended <- fleet.Run(ctx) }()
+	ticker := time.NewTicker(demoPoll)
 	defer ticker.Stop()
-	line, shown := newProgress(d.outside.err, d.outside.tools, "sessions", int64(d.flags.sessions)), int64(0)
-	defer line.end()
+	bar, shown := newProgress(d.invocation.err, d.invocation.tools, "sessions", int64(d.flags.sessions)), int64(0)
+	defer bar.end()
 	for {
 		select {
-		case err := <-played:
+		case err := <-ended:
 			return err
 		case <-ticker.C:
 			done, _ := fleet.Done()
-			line.add(done - shown)
+			bar.add(done - shown)
 			shown = done
-			if r, err := on.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
-				d.speeds.look(r.Lessons)
+			if r, err := srv.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
+				d.speeds.update(r.Lessons)
 			}
 		}
 	}

@@ -20,26 +20,25 @@ import (
 	"precept/inject/rules"
 )
 
-// How the sections of the demo are measured.
 const (
 	rulesShare  = 0.5
 	rulesMargin = 0.05
-	rulesSpare  = 1.07 // additional share of sessions, because control sessions do not count
+	rulesFactor = 1.07 // sessions per pick, because control sessions have no picks
 	rulesLeast  = 40   // sessions of a round
 	rulesMore   = 50   // further sessions when a round needs them
 	rulesWait   = 6 * time.Second
-	rulesLook   = 50 * time.Millisecond
+	rulesPoll   = 50 * time.Millisecond
 )
 
-// rulesDemo is the demo of rules files at work.
+// rulesDemo is one run of `precept demo --rules`.
 type rulesDemo struct {
-	outside *invocation
-	results io.Writer // standard output
-	cfg     *configs.Config
-	flags   demoFlags
-	world   *demo.Rules
-	picks   int64 // rewarded sessions of each section
-	rounds  int   // groups of sections that are measured together
+	invocation *invocation
+	results    io.Writer // standard output
+	cfg        *configs.Config
+	flags      demoFlags
+	world      *demo.Rules
+	picks      int64 // rewarded sessions of each section
+	rounds     int   // groups of sections that are measured together
 }
 
 // runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
@@ -49,14 +48,14 @@ func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
 	world := demo.NewRules(f.seed)
-	return onModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
-		d := &rulesDemo{outside: f.inJSON(w), results: w.out, cfg: cfg, flags: f, world: world}
+	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
+		d := &rulesDemo{invocation: f.inJSON(w), results: w.out, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
-		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesSpare)
+		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesFactor)
 		if err := d.register(ctx); err != nil {
 			return err
 		}
-		return onStage(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, d.outside.out, d.play)
+		return withServer(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, d.invocation.out, d.play)
 	})
 }
 
@@ -67,12 +66,12 @@ func (d *rulesDemo) register(ctx context.Context) error {
 		return fmt.Errorf("write the demo's rules file: %w", err)
 	}
 	m := measureFlags{share: rulesShare, picks: d.picks}
-	place, closePlace, err := d.outside.tools.OpenSections(d.cfg)
+	place, closePlace, err := d.invocation.tools.OpenSections(d.cfg)
 	if err != nil {
 		return err
 	}
 	defer closePlace()
-	answer, err := m.register(ctx, place, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.outside.tools.Now())
+	answer, err := m.register(ctx, place, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.invocation.tools.Now())
 	if err == nil && len(answer.Registered) != len(d.world.Truths) {
 		err = fmt.Errorf("%d of %d sections were registered; the demo is defective: report the output as a bug of precept", len(answer.Registered), len(d.world.Truths))
 	}
@@ -80,35 +79,35 @@ func (d *rulesDemo) register(ctx context.Context) error {
 }
 
 // play measures the sections group by group, and prints the result next to the truth.
-func (d *rulesDemo) play(ctx context.Context, on *server.Server, data, adminURL string) error {
-	out := d.outside.out
+func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
+	out := d.invocation.out
 	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		demo.RulesName, len(d.world.Truths), amount(rules.Tokens(demo.RulesFile), "token"), data)
-	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, on.Token()))
+	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
 	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each with its own coin.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	line, shown := newProgress(d.outside.err, d.outside.tools, "sessions", int64(float64(d.picks)*rulesSpare)*int64(d.rounds)), int64(0)
-	sessions := int(float64(d.picks)*rulesSpare) + 1
-	for now := measured(on.Rules()); len(now) > 0; {
+	bar, shown := newProgress(d.invocation.err, d.invocation.tools, "sessions", int64(float64(d.picks)*rulesFactor)*int64(d.rounds)), int64(0)
+	sessions := int(float64(d.picks)*rulesFactor) + 1
+	for current := measuring(srv.Rules()); len(current) > 0; {
 		if err := d.world.Play(ctx, data+"/v1", client, d.flags.agents, sessions); err != nil {
-			line.end()
+			bar.end()
 			return err
 		}
-		line.add(d.world.Done() - shown)
+		bar.add(d.world.Done() - shown)
 		shown, sessions = d.world.Done(), rulesMore
-		next, err := d.next(ctx, on, now)
+		next, err := d.next(ctx, srv, current)
 		if err != nil {
-			line.end()
+			bar.end()
 			return err
 		}
-		if !slices.Equal(next, now) {
-			now, sessions = next, int(float64(d.picks)*rulesSpare)+1
+		if !slices.Equal(next, current) {
+			current, sessions = next, int(float64(d.picks)*rulesFactor)+1
 		}
 	}
-	line.end()
-	r, err := on.Report(ctx, admin.Query{Tenant: "default"})
+	bar.end()
+	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
 		return err
 	}
@@ -141,22 +140,22 @@ type rulesResult struct {
 	Proposal *proposal   `json:"proposal"`
 }
 
-// next waits until the server measures other sections than now, and returns them. A group that needs
-// further sessions is still the same after rulesWait.
-func (d *rulesDemo) next(ctx context.Context, on *server.Server, now []string) ([]string, error) {
-	for end := d.outside.tools.Now().Add(rulesWait); d.outside.tools.Now().Before(end); {
-		if next := measured(on.Rules()); !slices.Equal(next, now) {
+// next returns the sections that the server measures as soon as they differ from current. After rulesWait,
+// next returns current: the sections need further sessions.
+func (d *rulesDemo) next(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
+	for end := d.invocation.tools.Now().Add(rulesWait); d.invocation.tools.Now().Before(end); {
+		if next := measuring(srv.Rules()); !slices.Equal(next, current) {
 			return next, nil
 		}
-		if err := server.Pause(ctx, rulesLook); err != nil {
+		if err := server.Pause(ctx, rulesPoll); err != nil {
 			return nil, err
 		}
 	}
-	return now, nil
+	return current, nil
 }
 
-// measured returns the names of the sections that are under measurement.
-func measured(r *rules.Registry) (names []string) {
+// measuring returns the names of the sections that are under measurement.
+func measuring(r *rules.Registry) (names []string) {
 	for i := range r.Sections {
 		if s := &r.Sections[i]; s.State == rules.Measuring {
 			names = append(names, s.Section)
@@ -180,15 +179,15 @@ func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 				found, interval = points(*e), points(*lo)+" to "+points(*hi)
 			}
 			sessions = fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld)
-			result = finding(r, judged[i].rule)
+			result = resultText(r, judged[i].rule)
 		}
 		line(t.Section, points(t.Effect), found, interval, sessions, result)
 	}
 	return b.String()
 }
 
-// finding returns the result of a section in a few words.
-func finding(r *report.Row, rule string) string {
+// resultText returns whether a section was removed or kept, with the rule or the verdict.
+func resultText(r *report.Row, rule string) string {
 	if short, _, ok := strings.Cut(rule, " ("); ok {
 		return "removed: " + short
 	}

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// distillFlags are the verb's own.
+// distillFlags are the flags of distill that are no keys of the configuration.
 type distillFlags struct {
 	once, follow bool
 	judge, model string
@@ -126,7 +126,7 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags 
 	if err != nil {
 		return err
 	}
-	optOut, err := flags.presentOptOut(w, cfg)
+	optOut, err := flags.optOutReader(w, cfg)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags 
 		fmt.Fprintln(w.err, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
 	if f.follow {
-		ctx, stop := stoppable(ctx)
+		ctx, stop := untilSignal(ctx)
 		defer stop()
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if err != nil {
@@ -150,10 +150,10 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags 
 			}
 		})
 	}
-	watch := newProgress(w.err, w.tools, "sessions", 0)
-	d.Options.Progress = func(n int) { watch.add(int64(n)) }
+	bar := newProgress(w.err, w.tools, "sessions", 0)
+	d.Options.Progress = func(n int) { bar.add(int64(n)) }
 	sum, err := d.Once(ctx)
-	watch.end()
+	bar.end()
 	if err != nil {
 		return err
 	}
@@ -234,8 +234,8 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	return nil
 }
 
-// stoppable ends a context with the signals that stop a program.
-func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilSignal returns a context that ends at SIGINT or SIGTERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 

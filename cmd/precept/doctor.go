@@ -26,18 +26,18 @@ type diagnosis struct {
 	Unsampled int64            `json:"unsampled"`
 	SetAside  setAside         `json:"set_aside"`
 	Store     map[string]int64 `json:"store"`                 // counts of the store: sessions, samples, feedback, bytes
-	Trouble   string           `json:"store_error,omitempty"` // why the store cannot be read
+	Trouble   string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
-	// Ready is the answer of /readyz of the running server. Without a server there is none.
+	// Ready is the answer of /readyz of the running server; nil without a server.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDir says why the data directory cannot be written.
+	// DataDir is the reason why the data directory cannot be written; empty if it can.
 	DataDir string `json:"data_dir_error,omitempty"`
 }
 
-// missing informs the operator about exchanges that the store has lost.
-const missing = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
+// missingText is the message for exchanges that the store has lost.
+const missingText = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
@@ -62,8 +62,8 @@ type deadLetter struct {
 // asideShown is the number of marks that doctor shows.
 const asideShown = 20
 
-// losses adds the rows of the store that no learning used to a diagnosis.
-func (d *diagnosis) losses(ctx context.Context, e server.Evidence) (err error) {
+// addLosses adds the exchanges without a sample and the data that is set aside after a panic.
+func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error) {
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (w *invocation) doctor() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		d, err := diagnose(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
@@ -98,8 +98,8 @@ func (w *invocation) doctor() *cobra.Command {
 	})
 }
 
-// diagnose reads the account and the store, and asks the running server. A server on a data directory that cannot be
-// written has no run.json, and is asked at the address of the key listen.
+// diagnose reads the account and the store, and asks the running server for /readyz. On a data directory that
+// cannot be written, a server has no run.json; diagnose then asks the address of the key listen.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
@@ -110,7 +110,7 @@ func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (dia
 	if r := askReady(ctx, cfg); d.Running != nil || d.DataDir != "" && r.Ready {
 		d.Ready = &r
 	}
-	return d, d.balance(ctx, tools, cfg)
+	return d, d.addAccount(ctx, tools, cfg)
 }
 
 // printDiagnosis prints a diagnosis for people.
@@ -155,7 +155,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "%s", report.Printable(d.DataDir))
 	}
 	if d.Missing > 0 {
-		printWrapped(out, columns, missing, d.Missing)
+		printWrapped(out, columns, missingText, d.Missing)
 	}
 	if d.Ready != nil {
 		printWrapped(out, columns, "server: %s: %s", d.Ready.URL, d.Ready.Says)
@@ -169,23 +169,23 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// balance reads the account of the data directory, and the counts of the store if the store is
-// readable. With an account or a server, an unreadable store is part of the answer and no error.
-func (d *diagnosis) balance(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
+// addAccount adds the account of the data directory and the counts of the store. An unreadable store is an
+// error only if there is neither an account nor a server; else the error becomes Trouble.
+func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
 	served := d.Ready != nil && d.Ready.answers // run.json alone may be of a server that was killed
 	if err != nil && !served {
 		return err
 	}
-	e, failed := tools.OpenWhole(ctx, cfg)
-	if failed == nil {
+	e, storeErr := tools.OpenWhole(ctx, cfg)
+	if storeErr == nil {
 		defer e.Close() //nolint:errcheck // only read
-		if d.Store, failed = e.Stats(ctx); failed == nil {
+		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
-			failed = d.losses(ctx, e)
+			storeErr = d.addLosses(ctx, e)
 		}
 	}
-	err = errors.Join(err, failed)
+	err = errors.Join(err, storeErr)
 	if err != nil && (d.Admitted > 0 || served) {
 		d.Trouble, err = err.Error(), nil
 	}

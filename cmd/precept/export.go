@@ -111,7 +111,7 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 	defer e.Close() //nolint:errcheck // only read
 	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
 	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), w.tools.Now()); err == nil && open != nil {
-		fmt.Fprintf(w.err, "precept: %s %s\n", open, f.onOpen())
+		fmt.Fprintf(w.err, "precept: %s %s\n", open, f.openNote())
 	}
 	if f.output == "" {
 		return exportOf(ctx, w.err, w.tools, x, f)
@@ -133,8 +133,8 @@ type exported struct {
 	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
 }
 
-// onOpen describes the share of open sessions in the export.
-func (f *exportFlags) onOpen() string {
+// openNote returns a sentence about the data of open sessions in the export.
+func (f *exportFlags) openNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
 		return "The export has no samples of open sessions."
@@ -144,7 +144,7 @@ func (f *exportFlags) onOpen() string {
 	return "The export has open sessions with their present feedback."
 }
 
-// filter checks the flags.
+// filter checks the flags, and returns the selection of the samples.
 func (f *exportFlags) filter() (*sample.Filter, error) {
 	out := &sample.Filter{
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
@@ -196,19 +196,19 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf runs an export and shows its progress on a terminal.
+// exportOf runs an export, or with --stats counts the ratings, and shows the progress on a terminal.
 func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	what := "samples"
+	unit := "samples"
 	if !f.stats && f.format != "mplp" && f.format != "parquet" {
-		what = "sessions"
+		unit = "sessions"
 	}
-	watch := newProgress(console, tools, what, st[what])
-	x.Seen = func() { watch.add(1) }
-	defer watch.end()
+	bar := newProgress(console, tools, unit, st[unit])
+	x.Seen = func() { bar.add(1) }
+	defer bar.end()
 	if f.stats {
 		return exportStats(ctx, x)
 	}
@@ -225,7 +225,7 @@ type ratings struct {
 	MeanScore  *float64 `json:"mean_score"`
 }
 
-// exportStats writes how the samples were rated.
+// exportStats writes the ratings of the selected samples as JSON.
 func exportStats(ctx context.Context, x *server.ExportJob) error {
 	var r ratings
 	if err := x.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {

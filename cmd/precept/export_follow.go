@@ -49,7 +49,7 @@ func (f *lakeFlags) changed(c *cobra.Command) string {
 	return ""
 }
 
-// check returns an error for flags that have no meaning together.
+// checkFollow returns an error for flags that export --follow does not support.
 func (f *exportFlags) checkFollow() error {
 	switch {
 	case f.format != "parquet":
@@ -68,7 +68,8 @@ func (f *exportFlags) checkFollow() error {
 	return nil
 }
 
-// followExport drains the samples into a lake until a signal.
+// followExport writes each new sample into the files of a lake until a signal, or with --once until no
+// sample waits.
 func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
@@ -84,7 +85,7 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	optOut, err := flags.presentOptOut(w, cfg)
+	optOut, err := flags.optOutReader(w, cfg)
 	if err != nil {
 		return err
 	}
@@ -127,13 +128,13 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	return lake.Run(ctx, o)
 }
 
-// lockOwner names the holder of a lock file in the whole fleet. The next process that locks the file
-// has the same name, and thus continues at once.
+// lockOwner returns a name for the holder of a lock file that is unique in a fleet: the host and the path. The
+// next process that locks the file has the same name, and so continues the work without a wait.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", err
 	}
-	at, err := filepath.Abs(path)
-	return host + ":" + at, err
+	abs, err := filepath.Abs(path)
+	return host + ":" + abs, err
 }

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	postLimit  = 15 * time.Second       // bound of a question to the data listener
-	retryLimit = 15 * time.Second       // time after which feedback is no longer repeated
-	retryPause = 250 * time.Millisecond // pause before the first repetition; each pause is twice as long as the pause before
+	postLimit  = 15 * time.Second       // maximum time of a request to the data listener
+	retryLimit = 15 * time.Second       // time during which a failed request is repeated
+	retryPause = 250 * time.Millisecond // pause before the first repetition; each pause doubles the last one
 )
 
 // maxCorrection is the largest correction that the data listener accepts.
@@ -34,14 +34,14 @@ const maxCorrection = 64 << 10
 
 // feedbackFlags describe one feedback.
 type feedbackFlags struct {
-	at                                dataFlags
+	listener                          dataFlags
 	subject                           feedbackSubject
 	rating                            feedbackRating
 	comment, source, rater, label, id string
 	asJSON                            bool
 }
 
-// feedbackSubject names the subject of a feedback; one field is set.
+// feedbackSubject names the subject of a feedback. Exactly one field is set.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
@@ -83,7 +83,7 @@ func (w *invocation) feedback() *cobra.Command {
 			"feedback from the traffic.",
 		Args: arguments(cobra.NoArgs),
 	}
-	f.at.add(c)
+	f.listener.add(c)
 	s := c.Flags()
 	s.StringVar(&f.subject.session, "session", "", "session, by the name of its client or by the name of precept")
 	s.StringVar(&f.subject.run, "run", "", "run, by the name of its client: all sessions of the run")
@@ -105,7 +105,7 @@ func (w *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
 	s.StringVar(&f.id, "id", "", "id of this feedback; a second feedback with the same id replaces the first")
 	addJSON(c, &f.asJSON)
-	return w.configured(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.rating.scored = c.Flags().Changed("score")
 		return w.runFeedback(c.Context(), cfg, &f)
 	})
@@ -122,13 +122,13 @@ func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *fe
 		}
 	}
 	find := func() (string, error) {
-		base, err := dataListener(ctx, w.env, cfg, &f.at)
+		base, err := dataListener(ctx, w.env, cfg, &f.listener)
 		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server that started this command may be restarting
 			err = &unavailableError{err}
 		}
 		return base, err
 	}
-	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.at), body)
+	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.listener), body)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		}
 	}
 	if targets == 0 {
-		targets = withinRun(env, body)
+		targets = addRunSubject(env, body)
 	}
 	if targets != 1 {
 		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response, --sample, --commit, --branch and --pull-request")
@@ -196,8 +196,9 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// withinRun adds the run or the session of an enclosing precept run to body.
-func withinRun(env func(string) (string, bool), body map[string]any) (targets int) {
+// addRunSubject adds the run or the session of an enclosing `precept run` to body, and returns the number of
+// added subjects, 0 or 1.
+func addRunSubject(env func(string) (string, bool), body map[string]any) (targets int) {
 	if run := variable(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
 		return 1
@@ -209,8 +210,8 @@ func withinRun(env func(string) (string, bool), body map[string]any) (targets in
 	return 0
 }
 
-// correction reads the value of --correct: text, or @FILE. A JSON object or array is sent
-// unchanged, and so is any other JSON value of a file.
+// correction returns the value of --correct, which is a text or @FILE. A JSON object or array, and any JSON
+// value of a file, is returned as JSON; other text is returned as a string.
 func correction(in io.Reader, given string) (any, error) {
 	name, fromFile := strings.CutPrefix(given, "@")
 	if given == "-" {
@@ -257,8 +258,8 @@ func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the server that find returns. While the server is away,
-// postFeedback repeats the post within limit. The feedback has an id, so that a repetition after a
+// postFeedback posts one feedback to the server that find returns. While the server is unavailable,
+// postFeedback repeats the request for up to limit. The feedback has an id, so that a repetition after a
 // lost answer does not count twice.
 func (w *invocation) postFeedback(
 	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
@@ -297,10 +298,10 @@ func (w *invocation) postFeedback(
 	}
 }
 
-// postOnce posts the body of one feedback. The error is an awayError if a repetition may succeed.
+// postOnce posts the body of one feedback. The error is an unavailableError if a repetition may succeed.
 func postOnce(ctx context.Context, base, key string, body []byte) (posted, error) {
 	var answer posted
-	if at, err := url.Parse(base); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return answer, fmt.Errorf("%q is not the address of a data listener; give one such as http://127.0.0.1:8080", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
@@ -328,7 +329,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (posted, error
 	return answer, json.Unmarshal(raw, &answer)
 }
 
-// errNotRunning reports that no precept runs on the data directory.
+// errNotRunning is the error of a data directory without a server that answers on its data listener.
 var errNotRunning = errors.New(
 	"no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir",
 )
@@ -336,9 +337,9 @@ var errNotRunning = errors.New(
 // dataListener returns the address of the data listener: the named address, or the address of the
 // running precept of the data directory.
 func dataListener(
-	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, at *dataFlags,
+	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *dataFlags,
 ) (string, error) {
-	if base := cmp.Or(at.url, variable(env, "PRECEPT_URL")); base != "" {
+	if base := cmp.Or(f.url, variable(env, "PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
@@ -360,12 +361,12 @@ func alive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the key of the agent; "" where tenants do not depend on keys, so that the key
-// is not sent.
-func credential(env func(string) (string, bool), cfg *configs.Config, at *dataFlags) string {
+// credential returns the API key of the agent from the flag or the environment. The keys of providers are
+// read only if tenants depend on keys (tenancy), so that no key is sent without need.
+func credential(env func(string) (string, bool), cfg *configs.Config, f *dataFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 	}
-	return cmp.Or(strings.TrimSpace(at.key), variable(env, names...))
+	return cmp.Or(strings.TrimSpace(f.key), variable(env, names...))
 }

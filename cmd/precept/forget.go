@@ -18,8 +18,8 @@ import (
 	"precept/configs"
 )
 
-// forgetLimit bounds the work of a running server: a tenant of a million sessions takes some
-// minutes.
+// forgetLimit is the maximum time of a deletion by a running server. A tenant of a million sessions takes
+// some minutes.
 const forgetLimit = 30 * time.Minute
 
 // forgetFlags select the deleted data.
@@ -50,7 +50,7 @@ func (w *invocation) forget() *cobra.Command {
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
 	addJSON(c, &f.asJSON)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runForget(c.Context(), cfg, &f)
 	})
 }
@@ -61,17 +61,17 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",
 		))
 	}
-	what := "all data of the tenant " + f.tenant
+	subject := "all data of the tenant " + f.tenant
 	if f.session != "" {
 		if f.tenant == "" {
 			f.tenant = "default"
 		}
-		what = "the session " + f.session + " of the tenant " + f.tenant
+		subject = "the session " + f.session + " of the tenant " + f.tenant
 	}
 	if err := missingStore(cfg); err != nil {
 		return err
 	}
-	if err := confirm(w.in, w.err, f, report.Printable(what)); err != nil {
+	if err := confirm(w.in, w.err, f, report.Printable(subject)); err != nil {
 		return err
 	}
 	n, err := forgetOffline(ctx, w.tools, cfg, f)
@@ -79,27 +79,27 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 		n, err = forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
-		return fmt.Errorf("%s was not deleted: %w", report.Printable(what), err)
+		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
 	}
 	if f.asJSON {
 		return writeJSON(w.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
 		_, err = fmt.Fprintf(w.out, "no data of %s is stored\n", report.Printable(
-			strings.TrimPrefix(what, "all data of "),
+			strings.TrimPrefix(subject, "all data of "),
 		))
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "deleted: %s (%s)\n", report.Printable(what), amount(n, "session"))
+	_, err = fmt.Fprintf(w.out, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
 	return err
 }
 
 // confirm asks the person for confirmation unless --yes is set. An empty answer means no.
-func confirm(in io.Reader, console io.Writer, f *forgetFlags, what string) error {
+func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) error {
 	if f.yes {
 		return nil
 	}
-	fmt.Fprintf(console, "Delete %s? The deletion cannot be undone. [yes/no] ", what)
+	fmt.Fprintf(console, "Delete %s? The deletion cannot be undone. [yes/no] ", subject)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "yes" || answer == "y" {
 		return nil
@@ -126,11 +126,12 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server, which has more in memory than the store knows.
+// forgetOnline asks the running server to delete the data, because its memory and its outbox hold data that
+// the store does not have.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {
-	at, err := server.ReadRunFile(cfg.DataDir)
+	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return 0, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
 	}
@@ -151,7 +152,7 @@ func forgetOnline(
 	var answer struct {
 		Forgotten int `json:"forgotten"`
 	}
-	err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, document(&answer))
+	err = adminClient{runFile.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, decodeJSON(&answer))
 	if err != nil {
 		return 0, fmt.Errorf("ask the running server: %w", err)
 	}

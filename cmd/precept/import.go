@@ -21,14 +21,14 @@ import (
 	"precept/learn"
 )
 
-// importFlags name the tenant and the agent of the transcripts, and the client whose history is read.
+// importFlags are the flags of import.
 type importFlags struct {
 	tenant, agent string
 	from          []string
 	asJSON        bool
 }
 
-// importInto imports the transcripts of r.
+// importInto imports the transcripts of r, as of the time at. done is called after each transcript.
 type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
 func (w *invocation) importVerb() *cobra.Command {
@@ -60,7 +60,7 @@ func (w *invocation) importVerb() *cobra.Command {
 	)
 	c.Flags().StringSliceVar(&f.from, "from", nil, "read the history of a client: "+strings.Join(history.Names(), ", "))
 	addJSON(c, &f.asJSON)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
+	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		sources, err := w.importSources(&f, files)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ type importSource struct {
 func (w *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
 	if len(f.from) == 0 {
 		for _, file := range files {
-			in, err := open(w.in, file)
+			in, err := openInput(w.in, file)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
@@ -142,56 +142,56 @@ func (w *invocation) importSources(f *importFlags, files []string) (list []impor
 // importAll imports the files in their order.
 func (w *invocation) importAll(ctx context.Context, into importInto, list []importSource) (learn.ImportSum, error) {
 	sum := learn.ImportSum{Faults: []string{}}
-	watch := newProgress(w.err, w.tools, "transcripts", 0)
-	defer watch.end()
-	for _, from := range list {
-		in, at, broken, err := from.open(w.in, w.tools)
+	bar := newProgress(w.err, w.tools, "transcripts", 0)
+	defer bar.end()
+	for _, source := range list {
+		in, at, broken, err := source.open(w.in, w.tools)
 		if err == nil {
-			var one learn.ImportSum
-			one, err = into(ctx, in, at, func() { watch.add(1) })
-			if from.client != nil && one.Transcripts == 0 {
-				one.Faults = nil // a history file without a conversation is no fault
+			var part learn.ImportSum
+			part, err = into(ctx, in, at, func() { bar.add(1) })
+			if source.client != nil && part.Transcripts == 0 {
+				part.Faults = nil // a history file without a conversation is no fault
 			}
 			_ = in.Close()
 			if broken != nil {
-				one.Faults = append(strings.Split(broken.Error(), "\n"), one.Faults...)
+				part.Faults = append(strings.Split(broken.Error(), "\n"), part.Faults...)
 			}
-			for i := range one.Faults {
-				one.Faults[i] = from.path + ": " + one.Faults[i]
+			for i := range part.Faults {
+				part.Faults[i] = source.path + ": " + part.Faults[i]
 			}
-			sum.Add(one)
+			sum.Add(part)
 		}
 		if err != nil {
-			return sum, fmt.Errorf("%s: %w", from.path, err)
+			return sum, fmt.Errorf("%s: %w", source.path, err)
 		}
 	}
 	return sum, nil
 }
 
-// open returns the transcripts of the file, and the time of the file: the same file gives the same
-// samples at any time.
+// open returns the transcripts of the file, and the file's modification time, so that a file always gives the
+// same samples. broken names the entries of a client's history that were skipped.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, broken, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
 		at = info.ModTime()
 	}
 	if s.client == nil {
-		in, err = open(stdin, s.path)
+		in, err = openInput(stdin, s.path)
 		return in, at, nil, err
 	}
 	text, broken, err := s.client.Open(s.path)
 	return io.NopCloser(text), at, broken, err
 }
 
-// maxImport bounds the transcripts that one request carries to the running server, in bytes.
+// maxImport is the maximum size of the transcripts in one request to the running server, in bytes.
 const maxImport = 256 << 20
 
-// importLimit bounds the time of one request to the running server.
+// importLimit is the maximum time of one request to the running server.
 const importLimit = 10 * time.Minute
 
 // importOnline returns an import through the running server, which holds the store.
 func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
-	at, err := server.ReadRunFile(cfg.DataDir)
+	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
 	}
@@ -199,7 +199,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
 	}
-	return func(ctx context.Context, r io.Reader, when time.Time, done func()) (sum learn.ImportSum, err error) {
+	return func(ctx context.Context, r io.Reader, at time.Time, done func()) (sum learn.ImportSum, err error) {
 		var body bytes.Buffer
 		if n, err := body.ReadFrom(io.LimitReader(r, maxImport+1)); err != nil || n > maxImport {
 			return sum, errors.Join(err, fmt.Errorf("the transcripts have more than %d MiB, the most that the running server takes at once; split the file, or stop the server", maxImport>>20))
@@ -209,8 +209,8 @@ func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, importLimit)
 		defer cancel()
-		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {when.UTC().Format(time.RFC3339Nano)}}
-		err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), document(&sum))
+		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {at.UTC().Format(time.RFC3339Nano)}}
+		err = adminClient{runFile.Admin, token}.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), decodeJSON(&sum))
 		if err != nil {
 			return sum, fmt.Errorf("ask the running server: %w", err)
 		}
@@ -246,5 +246,5 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) er
 			fmt.Fprintln(console, "precept:", report.Printable(fault))
 		}
 	}
-	return exit(len(sum.Faults) == 0)
+	return failedUnless(len(sum.Faults) == 0)
 }

@@ -18,8 +18,8 @@ import (
 	"precept/configs"
 )
 
-// beginning holds the flags of `precept init`.
-type beginning struct {
+// initFlags holds the flags of `precept init`.
+type initFlags struct {
 	dir       string
 	upstreams []string
 	agents    []string
@@ -28,8 +28,8 @@ type beginning struct {
 	asJSON    bool
 }
 
-// begun is the answer of `precept init --json`.
-type begun struct {
+// initAnswer is the answer of `precept init --json`.
+type initAnswer struct {
 	Config  string            `json:"config"`  // path of the written configuration
 	Lessons string            `json:"lessons"` // directory of the lessons
 	Written []string          `json:"written"` // paths of all written files
@@ -39,7 +39,7 @@ type begun struct {
 
 // initVerb writes the first configuration and the first lesson of a project.
 func (w *invocation) initVerb() *cobra.Command {
-	var b beginning
+	var b initFlags
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented configuration, and print the settings of your agents",
@@ -69,7 +69,7 @@ func (w *invocation) initVerb() *cobra.Command {
 }
 
 // writeFiles writes the files and prints the next steps.
-func (w *invocation) writeFiles(b *beginning) error {
+func (w *invocation) writeFiles(b *initFlags) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
 			return misuse(fmt.Errorf(
@@ -93,7 +93,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // it is the user's
 		return err
 	}
-	if err := create(file, text); err != nil {
+	if err := createFile(file, text); err != nil {
 		return err
 	}
 	w.accept([]byte(text))
@@ -106,7 +106,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 		for _, a := range b.agents {
 			agents[a] = pointingLine(a)
 		}
-		return writeJSON(w.out, begun{file, lessons, append([]string{file}, written...), dataAddress, agents})
+		return writeJSON(w.out, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
 	}
 	fmt.Fprintln(w.out, "wrote", file)
 	switch {
@@ -135,7 +135,7 @@ func (w *invocation) writeFiles(b *beginning) error {
 const dataAddress = "http://127.0.0.1:8080"
 
 // config returns the text of the configuration.
-func (b *beginning) config() (string, error) {
+func (b *initFlags) config() (string, error) {
 	names := map[string]bool{}
 	var lines, first, messages string
 	for _, raw := range b.upstreams {
@@ -167,7 +167,8 @@ func (b *beginning) config() (string, error) {
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
 }
 
-// upstreamName makes a name out of a host: api.openai.com is openai.
+// upstreamName returns the name of an upstream for a host: openai for api.openai.com. A name that is in taken
+// gets a number.
 func upstreamName(host string, taken map[string]bool) string {
 	parts := slices.DeleteFunc(strings.Split(host, "."), func(s string) bool { return s == "api" || s == "www" || s == "" })
 	name := "upstream"
@@ -180,13 +181,13 @@ func upstreamName(host string, taken map[string]bool) string {
 	return name
 }
 
-// shortConfig holds the keys that people set. The verbs are those of Printf.
+// shortConfig is a configuration with the usual keys, as a format for fmt.Sprintf.
 //
 //go:embed begin/precept.yaml
 var shortConfig string
 
 // lessons makes the directory of lessons, and returns the paths of the written lessons.
-func (b *beginning) lessons(dir string) ([]string, error) {
+func (b *initFlags) lessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // people share it
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (b *beginning) lessons(dir string) ([]string, error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, "example.md")
-	return []string{file}, create(file, exampleLesson)
+	return []string{file}, createFile(file, exampleLesson)
 }
 
 // writeStarter copies the starter lessons, and returns the paths of the copies.
@@ -217,13 +218,13 @@ func writeStarter(dir string) (written []string, err error) {
 			return err
 		}
 		written = append(written, file)
-		return create(file, string(text))
+		return createFile(file, string(text))
 	})
 	return written, err
 }
 
-// create writes a file that does not exist yet.
-func create(file, text string) error {
+// createFile writes a new file. An existing file stays unchanged, and is an error.
+func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf(
@@ -237,7 +238,7 @@ func create(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson shows the form.
+// exampleLesson is a quarantined lesson that shows the format.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string

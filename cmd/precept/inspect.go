@@ -51,7 +51,7 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 }
 
 func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) error {
-	in, err := open(stdin, file)
+	in, err := openInput(stdin, file)
 	if err != nil {
 		return err
 	}
@@ -59,22 +59,22 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// explainFinding prints the reason of a finding of the files.
+// explainFinding prints the reason of the finding with a number, which counts from 1 over all files.
 func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
 	before := 0
 	var faults []error
 	for _, file := range files {
-		in, err := open(stdin, file)
+		in, err := openInput(stdin, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		why, count, err := detect.Explain(in, number-before)
+		explanation, count, err := detect.Explain(in, number-before)
 		_ = in.Close() // only read
-		if why != nil {
+		if explanation != nil {
 			if asJSON {
-				return writeLine(out, why)
+				return writeLine(out, explanation)
 			}
-			return printExplanation(out, number, why)
+			return printExplanation(out, number, explanation)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
@@ -89,18 +89,18 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 }
 
 // printExplanation prints an explanation for people.
-func printExplanation(out io.Writer, number int, why *detect.Explanation) error {
-	f, rule := why.Finding, why.Rule
+func printExplanation(out io.Writer, number int, explanation *detect.Explanation) error {
+	f, rule := explanation.Finding, explanation.Rule
 	if rule == "" {
 		rule = "(none)"
 	}
 	text := fmt.Sprintf("finding  %d: %s %s [%d] %s %s\nrule     %s: %s\ntext     %s\nposition item %d, line %d, byte %d\n",
-		number, f.Source, f.ID, f.Index, f.Kind, f.Label, rule, why.Meaning, why.Text, f.Index, why.Line, why.Byte)
-	if why.Tool != "" {
-		text += fmt.Sprintf("call     %s %s\n", why.Tool, why.Args)
+		number, f.Source, f.ID, f.Index, f.Kind, f.Label, rule, explanation.Meaning, explanation.Text, f.Index, explanation.Line, explanation.Byte)
+	if explanation.Tool != "" {
+		text += fmt.Sprintf("call     %s %s\n", explanation.Tool, explanation.Args)
 	}
-	if why.Before != nil {
-		text += fmt.Sprintf("before   the earlier result is in item %d\n", *why.Before)
+	if explanation.Before != nil {
+		text += fmt.Sprintf("before   the earlier result is in item %d\n", *explanation.Before)
 	}
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(out, report.Printable(strings.TrimRight(line, "\n"))); err != nil {
@@ -110,8 +110,8 @@ func printExplanation(out io.Writer, number int, why *detect.Explanation) error 
 	return nil
 }
 
-// open opens a file for reading; - is standard input.
-func open(stdin io.Reader, file string) (io.ReadCloser, error) {
+// openInput opens a file for reading; - is standard input.
+func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(stdin), nil
 	}
@@ -124,7 +124,7 @@ func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 
 // readText reads a file of at most most bytes; - is standard input.
 func readText(stdin io.Reader, file string, most int64) ([]byte, error) {
-	in, err := open(stdin, file)
+	in, err := openInput(stdin, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

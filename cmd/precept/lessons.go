@@ -18,24 +18,24 @@ import (
 
 // lessonRow is one lesson of lessons list --json.
 type lessonRow struct {
-	Slug        string       `json:"slug"`
-	Title       string       `json:"title"`
-	State       lesson.State `json:"state"`
-	Outcome     string       `json:"outcome"`
-	Confidence  float64      `json:"confidence"`
-	Category    string       `json:"category,omitempty"`
-	Keywords    []string     `json:"keywords,omitempty"`
-	ErrorKinds  []string     `json:"error_kinds,omitempty"`
-	Tags        []string     `json:"tags,omitempty"`
-	ContentHash string       `json:"content_hash"`
-	ExpiresAt   *time.Time   `json:"expires_at,omitempty"`
-	Source      string       `json:"source,omitempty"` // program that wrote the lesson; empty: a person
-	Tenant      string       `json:"tenant,omitempty"`
-	Agent       string       `json:"agent,omitempty"`
-	Evidence    int          `json:"evidence_count"`      // sessions and other sources that support the lesson
-	Conflicts   []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and contradict this one
-	HeldBy      []string     `json:"superseded_by,omitempty"`
-	Path        string       `json:"path"`
+	Slug         string       `json:"slug"`
+	Title        string       `json:"title"`
+	State        lesson.State `json:"state"`
+	Outcome      string       `json:"outcome"`
+	Confidence   float64      `json:"confidence"`
+	Category     string       `json:"category,omitempty"`
+	Keywords     []string     `json:"keywords,omitempty"`
+	ErrorKinds   []string     `json:"error_kinds,omitempty"`
+	Tags         []string     `json:"tags,omitempty"`
+	ContentHash  string       `json:"content_hash"`
+	ExpiresAt    *time.Time   `json:"expires_at,omitempty"`
+	Source       string       `json:"source,omitempty"` // program that wrote the lesson; empty: a person
+	Tenant       string       `json:"tenant,omitempty"`
+	Agent        string       `json:"agent,omitempty"`
+	Evidence     int          `json:"evidence_count"`      // sessions and other sources that support the lesson
+	Conflicts    []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and contradict this one
+	SupersededBy []string     `json:"superseded_by,omitempty"`
+	Path         string       `json:"path"`
 }
 
 func (w *invocation) lessons() *cobra.Command {
@@ -51,7 +51,8 @@ func (w *invocation) lessons() *cobra.Command {
 	return c
 }
 
-func row(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
+// rowOf returns a lesson as a row of lessons list --json.
+func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
 		Category: l.Category,
@@ -63,7 +64,7 @@ func row(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 		r.Conflicts = append(r.Conflicts, other.Slug)
 	}
 	for _, heir := range book.Heirs(l.Slug, now) {
-		r.HeldBy = append(r.HeldBy, heir.Slug)
+		r.SupersededBy = append(r.SupersededBy, heir.Slug)
 	}
 	if state, ok := book.StateAt(l.Slug, now); ok {
 		r.State = state
@@ -136,7 +137,7 @@ func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		l, err := w.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
 		if err != nil {
 			return err
@@ -163,7 +164,7 @@ func (w *invocation) change(
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
-	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: who(w.env), Force: force})
+	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: userName(w.env), Force: force})
 	printFindings(w.err, r.Findings)
 	var refused *bank.Refused
 	switch {

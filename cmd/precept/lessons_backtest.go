@@ -43,12 +43,12 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
 	addJSON(c, &f.asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		since, err := parseDay("since", f.since)
 		if err != nil {
 			return err
 		}
-		lessons, err := w.named(c.Context(), cfg, args)
+		lessons, err := w.findLessons(c.Context(), cfg, args)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 				return err
 			}
 		}
-		run, err := w.runBacktest(c.Context(), cfg, lessons, backtested{f.tenant, since, others})
+		run, err := w.runBacktest(c.Context(), cfg, lessons, backtestSelection{f.tenant, since, others})
 		if err != nil {
 			return err
 		}
@@ -72,8 +72,9 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 	})
 }
 
-// named finds lessons by slug in the bank, or by file.
-func (w *invocation) named(
+// findLessons returns the lessons of args: a name that ends in .md is a file, any other name is a slug of the
+// bank.
+func (w *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
 	var book *lesson.Book
@@ -106,15 +107,15 @@ func (w *invocation) named(
 	return out, nil
 }
 
-// backtested selects the sessions of a backtest, and matches by likeness among the lessons of a book.
-type backtested struct {
+// backtestSelection selects the sessions of a backtest.
+type backtestSelection struct {
 	tenant string
 	since  time.Time
-	among  *lesson.Book // nil: exact matches only
+	among  *lesson.Book // book for matches by likeness; nil: exact matches only
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
-func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, by backtested) (*backtest.Run, error) {
+func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Run, error) {
 	e, err := w.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -124,18 +125,18 @@ func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lesso
 	if err != nil {
 		return nil, err
 	}
-	watch := newProgress(w.err, w.tools, "sessions", st["sessions"])
-	defer watch.end()
+	bar := newProgress(w.err, w.tools, "sessions", st["sessions"])
+	defer bar.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
-	if by.among != nil {
+	if selection.among != nil {
 		traffic, err := server.ReadTraffic(ctx, e, w.tools.Now(), nil)
 		if err != nil {
 			return nil, err
 		}
-		run.Resemble(server.LikenessOf(cfg, by.among, traffic))
+		run.Resemble(server.LikenessOf(cfg, selection.among, traffic))
 	}
-	err = e.EachSession(ctx, by.tenant, by.since, time.Time{}, func(r session.Row, a session.Applied) error {
-		watch.add(1)
+	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.Applied) error {
+		bar.add(1)
 		s, err := server.Captured(ctx, e, r, a)
 		if err != nil || s == nil {
 			return err
@@ -211,9 +212,9 @@ func printLikeness(out io.Writer, l *backtest.Like) {
 // maxShownSentence is the number of characters of a sentence in the answer for people.
 const maxShownSentence = 120
 
-func share(n, of int) string {
-	if of == 0 {
+func share(n, total int) string {
+	if total == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%.1f%%)", 100*float64(n)/float64(of))
+	return fmt.Sprintf(" (%.1f%%)", 100*float64(n)/float64(total))
 }

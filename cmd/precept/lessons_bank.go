@@ -16,8 +16,10 @@ import (
 	"precept/store/redis"
 )
 
-// who returns the person at the terminal, for the audit log.
-func who(env func(string) (string, bool)) string { return cmp.Or(variable(env, "USER"), "operator") }
+// userName returns the name of the user for the audit log, or operator.
+func userName(env func(string) (string, bool)) string {
+	return cmp.Or(variable(env, "USER"), "operator")
+}
 
 // readBook reads the configured lessons once, for a verb.
 func readBook(
@@ -50,7 +52,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, err := argumentBank(w.tools, cfg, args)
 		if err != nil {
 			return err
@@ -66,7 +68,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
-		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, who(w.env))
+		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, userName(w.env))
 		printFindings(w.err, findings)
 		if err != nil {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
@@ -88,7 +90,7 @@ func (w *invocation) lessonsPull() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, err := argumentBank(w.tools, cfg, args)
 		if err != nil {
 			return err
@@ -100,7 +102,7 @@ func (w *invocation) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, who(w.env))
+		n, err := w.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, userName(w.env))
 		if err != nil {
 			return err
 		}
@@ -127,7 +129,7 @@ func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redi
 // readTexts reads the lesson files of a directory; each must be readable.
 func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
-		return nil, fmt.Errorf("the directory %s does not exist", dir)
+		return nil, fmt.Errorf("the directory %s does not exist; name a directory with LESSON.md files", dir)
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
 	printProblems(console, problems)

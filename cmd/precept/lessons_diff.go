@@ -46,7 +46,7 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		old, err := bankAt(c.Context(), w.err, w.tools, cfg, args[0])
 		if err != nil {
 			return err
@@ -71,31 +71,31 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 		} else {
 			fmt.Fprintf(w.out, "differences in %s\n", amount(len(changes), "lesson"))
 		}
-		return exit(ok)
+		return failedUnless(ok)
 	})
 }
 
 // bankAt reads the bank at a path, URL or git revision.
-func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, at string) (*lesson.Book, error) {
-	if server.IsRedis(at) {
+func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, address string) (*lesson.Book, error) {
+	if server.IsRedis(address) {
 		other := *cfg
-		other.Lessons = at
+		other.Lessons = address
 		book, problems, err := readBook(ctx, tools, &other)
 		printProblems(console, problems)
 		return book, err
 	}
-	rev, isGit := strings.CutPrefix(at, "git:")
+	rev, isGit := strings.CutPrefix(address, "git:")
 	var texts map[string][]byte
 	var err error
 	if isGit {
 		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
 	} else {
-		texts, err = readTexts(console, at)
+		texts, err = readTexts(console, address)
 	}
 	if err != nil {
 		return nil, err
 	}
-	book, problems, _ := lesson.NewTexts(at).Load(texts)
+	book, problems, _ := lesson.NewTexts(address).Load(texts)
 	printProblems(console, problems)
 	return book, nil
 }
@@ -145,15 +145,15 @@ func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) 
 	}
 	checks := lesson.Checks{Now: now, Secrets: server.Secrets}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
-		a, was := old.Get(slug)
-		b, is := next.Get(slug)
+		a, inOld := old.Get(slug)
+		b, inNew := next.Get(slug)
 		c := change{Slug: slug, Kind: "changed", Findings: []lesson.Finding{}}
 		var from, to string
-		if was {
+		if inOld {
 			from = a.Raw
 			c.From, _ = old.StateAt(slug, now)
 		}
-		if is {
+		if inNew {
 			to = b.Raw
 			c.To, _ = next.StateAt(slug, now)
 		}
@@ -161,15 +161,15 @@ func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) 
 			continue
 		}
 		switch {
-		case !was:
+		case !inOld:
 			c.Kind, c.Content = "added", true
-		case !is:
+		case !inNew:
 			c.Kind = "removed"
 		default:
 			c.Content = a.ContentHash != b.ContentHash
 			c.Lost = c.Content && a.State.Fires() && b.State == lesson.Quarantined
 		}
-		if is {
+		if inNew {
 			c.Findings = append(c.Findings, checks.Lesson(b, next)...)
 			ok = ok && lesson.Refusal(c.Findings) == nil
 		}

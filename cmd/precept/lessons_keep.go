@@ -34,8 +34,8 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 		&superseded, "superseded", false, "all lessons that an active lesson supersedes",
 	)
 	addJSON(c, &asJSON)
-	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
-		one := len(slugs) == 1 && !expired && !superseded
+	return w.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
+		single := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
 		}
@@ -52,7 +52,7 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 		}
 		retired := []stateAnswer{}
 		for _, slug := range slugs {
-			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: who(w.env)})
+			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: userName(w.env)})
 			if err != nil {
 				return slugError(slug, err)
 			}
@@ -62,7 +62,7 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 			}
 		}
 		switch {
-		case asJSON && one:
+		case asJSON && single:
 			return writeJSON(w.out, retired[0])
 		case asJSON:
 			return writeJSON(w.out, retired)
@@ -83,7 +83,7 @@ func (w *invocation) lessonsLog() *cobra.Command {
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
-	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		events, err := b.Log(ctx, eventsRead)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (w *invocation) lessonsExport() *cobra.Command {
 		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
 	)
 	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the number of lessons as JSON; --format jsonl is JSON without the flag")
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
 			(format == "jsonl") != (len(args) == 0) {
 			return misuse(fmt.Errorf(
@@ -146,7 +146,7 @@ func (w *invocation) lessonsExport() *cobra.Command {
 		}
 		n := 0
 		for _, l := range book.Lessons() {
-			row := row(w.tools.Now(), book, l)
+			row := rowOf(w.tools.Now(), book, l)
 			if !slices.Contains(states, string(row.State)) || l.Scope != (lesson.Scope{}) {
 				continue
 			}

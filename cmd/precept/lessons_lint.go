@@ -23,7 +23,7 @@ type linted struct {
 }
 
 func (w *invocation) lessonsLint() *cobra.Command {
-	var asJSON, alone bool
+	var asJSON, noBacktest bool
 	c := &cobra.Command{
 		Use:   "lint",
 		Short: "Check all lessons",
@@ -35,8 +35,8 @@ func (w *invocation) lessonsLint() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	c.Flags().BoolVar(&noBacktest, "no-backtest", false, "do not try the triggers on captured sessions")
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		book, problems, err := loadBook(c.Context(), w.tools, cfg)
 		if err != nil {
 			return err
@@ -48,8 +48,8 @@ func (w *invocation) lessonsLint() *cobra.Command {
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
 		checks := lesson.Checks{Now: w.tools.Now(), Secrets: server.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
-		if !alone && !storeless(cfg) {
-			run, err := w.runBacktest(c.Context(), cfg, book.Lessons(), backtested{})
+		if !noBacktest && !storeless(cfg) {
+			run, err := w.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
 				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
 			}
@@ -63,7 +63,7 @@ func (w *invocation) lessonsLint() *cobra.Command {
 			return conclude(w.out, answer, answer.OK)
 		}
 		printLint(w.out, answer)
-		return exit(answer.OK)
+		return failedUnless(answer.OK)
 	})
 }
 

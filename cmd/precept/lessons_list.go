@@ -41,7 +41,7 @@ func (w *invocation) lessonsList() *cobra.Command {
 	)
 	c.Flags().BoolVar(&f.expired, "expired", false, "only expired lessons")
 	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons instead of the bank")
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
 				return misuse(fmt.Errorf(
@@ -55,7 +55,7 @@ func (w *invocation) lessonsList() *cobra.Command {
 }
 
 func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
-	book, problems, err := listed(ctx, w.tools, cfg, f.archived)
+	book, problems, err := bankOrArchive(ctx, w.tools, cfg, f.archived)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 	list := make([]lessonRow, 0, book.Len())
 	rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
 	for _, l := range book.Lessons() {
-		r := row(w.tools.Now(), book, l)
+		r := rowOf(w.tools.Now(), book, l)
 		if len(f.states) > 0 && !slices.Contains(f.states, string(r.State)) {
 			continue
 		}
@@ -107,8 +107,8 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 	return nil
 }
 
-// listed reads the lessons of the bank, or the archived ones.
-func listed(
+// bankOrArchive reads the lessons of the bank, or the archived lessons.
+func bankOrArchive(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !archived {
@@ -136,8 +136,8 @@ func (w *invocation) lessonsShow() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		book, _, err := listed(c.Context(), w.tools, cfg, archived)
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		book, _, err := bankOrArchive(c.Context(), w.tools, cfg, archived)
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (w *invocation) lessonsShow() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		row, companion, opinions := row(w.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), w.tools, cfg, l)
+		row, companion, opinions := rowOf(w.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), w.tools, cfg, l)
 		if asJSON {
 			return writeJSON(w.out, struct {
 				lessonRow
@@ -163,8 +163,8 @@ func (w *invocation) lessonsShow() *cobra.Command {
 		if len(row.Conflicts) > 0 {
 			fmt.Fprintln(w.err, "contradicts:", strings.Join(row.Conflicts, ", "))
 		}
-		if len(row.HeldBy) > 0 {
-			fmt.Fprintln(w.err, "superseded by:", strings.Join(row.HeldBy, ", "))
+		if len(row.SupersededBy) > 0 {
+			fmt.Fprintln(w.err, "superseded by:", strings.Join(row.SupersededBy, ", "))
 		}
 		if opinions != nil {
 			fmt.Fprintln(w.err, opinions)

@@ -48,7 +48,7 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 	c.Flags().BoolVar(&judge, "judge", false, "ask the model of distill.judge for phrases as well")
 	addJSON(c, &asJSON)
 	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
-	return w.configured(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := checkJudge(cfg, judge, accept); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		sessions, traffic, err := w.captured(c.Context(), cfg)
+		sessions, traffic, err := w.readCaptured(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -101,8 +101,8 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 	})
 }
 
-// captured reads the newest captured sessions.
-func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
+// readCaptured reads the newest captured sessions.
+func (w *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
 	e, err := w.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
@@ -117,8 +117,8 @@ func (w *invocation) captured(ctx context.Context, cfg *configs.Config) (session
 	return sessions, traffic, err
 }
 
-// checkJudge reports flags and settings that exclude a question to a judge. The model may answer differently each
-// time, so a number of an earlier answer may mean another phrase in the next answer.
+// checkJudge returns an error for flags and settings with which a judge cannot be asked. --accept is excluded:
+// a model may answer differently each time, so that the number of a proposal may mean another phrase.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil
@@ -202,7 +202,7 @@ func (w *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *les
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
-	r, err := b.Put(ctx, path.Join(l.Category, path.Base(strings.ReplaceAll(l.Path, "\\", "/"))), []byte(edited.Raw), who(w.env))
+	r, err := b.Put(ctx, path.Join(l.Category, path.Base(strings.ReplaceAll(l.Path, "\\", "/"))), []byte(edited.Raw), userName(w.env))
 	printFindings(w.err, r.Findings)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s is unchanged", l.Slug), err)

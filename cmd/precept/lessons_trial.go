@@ -34,13 +34,13 @@ func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect 
 
 // check refuses flags that contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
-	in := func(x float64) bool { return x > 0 && x < 1 }
+	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
-	case !in(f.plan.Epsilon) || f.plan.Until != 0 && !in(f.plan.Until):
+	case !isShare(f.plan.Epsilon) || f.plan.Until != 0 && !isShare(f.plan.Until):
 		return errors.New(
 			"--epsilon and --until-halfwidth must be between 0 and 1; usual values are 0.5 and 0.03",
 		)
-	case f.goal.Picks < 0 || f.goal.Detect != 0 && !in(f.goal.Detect) || !in(f.goal.Power):
+	case f.goal.Picks < 0 || f.goal.Detect != 0 && !isShare(f.goal.Detect) || !isShare(f.goal.Power):
 		return errors.New(
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
@@ -94,7 +94,7 @@ func (w *invocation) lessonsTrial() *cobra.Command {
 	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal without a question")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the cost of a planned trial as JSON")
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(c); err != nil {
 			return misuse(err)
 		}

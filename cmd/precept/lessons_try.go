@@ -48,11 +48,11 @@ type suggestedLesson struct {
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson asks for likeness
 }
 
-// tried is the answer of lessons try.
-type tried struct {
+// tryAnswer is the answer of lessons try.
+type tryAnswer struct {
 	Searched    string            `json:"searched"` // the part of the text that is matched
 	Stripped    []wire.Stripped   `json:"stripped"`
-	Outcome     string            `json:"outcome,omitempty"` // what precept calls a tool error
+	Outcome     string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
 	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
 	Tags        []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
 	Matches     []triedLesson     `json:"matches"`
@@ -90,7 +90,7 @@ func (w *invocation) lessonsTry() *cobra.Command {
 		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
 	)
 	addJSON(c, &f.asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		text, err := tryText(w.in, &f, args)
 		if err != nil {
 			return err
@@ -132,9 +132,9 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	return string(b), nil
 }
 
-// try matches the text.
-func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tried, lesson.Query) {
-	out := tried{
+// try returns the lessons that match the text or nearly match, and the query of the match.
+func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryAnswer, lesson.Query) {
+	out := tryAnswer{
 		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Tags: []string{}, Matches: []triedLesson{},
 		Near: []triedLesson{},
 	}
@@ -183,7 +183,7 @@ func (w *invocation) suggest(ctx context.Context, cfg *configs.Config, book *les
 	if cfg.Match.Like == configs.LikeOff {
 		return out
 	}
-	_, traffic, err := w.captured(ctx, cfg)
+	_, traffic, err := w.readCaptured(ctx, cfg)
 	if err != nil || !traffic.Enough() {
 		return out
 	}
@@ -199,7 +199,7 @@ func (w *invocation) suggest(ctx context.Context, cfg *configs.Config, book *les
 }
 
 // printTried prints the answer for people.
-func printTried(out io.Writer, t *tried) {
+func printTried(out io.Writer, t *tryAnswer) {
 	const most = 200
 	for _, s := range t.Stripped {
 		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))

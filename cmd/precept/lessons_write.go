@@ -43,7 +43,7 @@ func (w *invocation) lessonsNew() *cobra.Command {
 	}
 	f.add(c)
 	addJSON(c, &asJSON)
-	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := w.draft(&f, args[0])
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (w *invocation) lessonsNew() *cobra.Command {
 				)
 			}
 		}
-		r, err := b.Put(ctx, name, raw, who(w.env))
+		r, err := b.Put(ctx, name, raw, userName(w.env))
 		printFindings(w.err, r.Findings)
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	if len(l.Evidence) == 0 {
 		l.Evidence = []lesson.Evidence{{
-			Kind: "audit", Ref: who(w.env) + "/" + w.tools.Now().UTC().Format(time.DateOnly),
+			Kind: "audit", Ref: userName(w.env) + "/" + w.tools.Now().UTC().Format(time.DateOnly),
 			Note: "Written by hand.",
 		}}
 	}
@@ -185,7 +185,7 @@ func (w *invocation) lessonsImport() *cobra.Command {
 		&approve, "approve", false, "approve the lessons that pass the checks, in your name",
 	)
 	addJSON(c, &asJSON)
-	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})
@@ -198,30 +198,30 @@ func (w *invocation) lessonsImport() *cobra.Command {
 			return err
 		}
 		printProblems(w.err, problems)
-		taken, failed, err := adoptAll(c.Context(), w.env, w.err, b, texts, approve)
+		imported, failed, err := adoptAll(c.Context(), w.env, w.err, b, texts, approve)
 		if err != nil {
 			return err
 		}
 		failed += len(problems)
 		state := ""
 		switch {
-		case approve && taken > 0:
+		case approve && imported > 0:
 			state = ", active"
-		case taken > 0:
+		case imported > 0:
 			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
 		}
-		counts := map[string]int{"taken": taken, "refused": failed}
-		if err := reply(w.out, asJSON, counts, "%s imported%s; %d refused", amount(taken, "lesson"), state, failed); err != nil {
+		counts := map[string]int{"taken": imported, "refused": failed}
+		if err := reply(w.out, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
 			return err
 		}
-		return exit(failed == 0)
+		return failedUnless(failed == 0)
 	})
 }
 
 // adoptAll proposes foreign texts, and approves the accepted texts if approve is set.
 func adoptAll(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
-) (taken, failed int, err error) {
+) (imported, failed int, err error) {
 	var proposals []bank.Proposal
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		l, err := adopt(name, texts[name])
@@ -230,16 +230,16 @@ func adoptAll(
 			failed++
 			continue
 		}
-		proposals = append(proposals, bank.Proposal{Lesson: l, Source: "import", By: who(env)})
+		proposals = append(proposals, bank.Proposal{Lesson: l, Source: "import", By: userName(env)})
 	}
 	results, err := b.ProposeAll(ctx, proposals)
 	if err != nil {
-		return taken, failed, err
+		return imported, failed, err
 	}
 	for i, r := range results {
 		printFindings(console, r.Findings)
 		if r.Err == nil && approve {
-			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: who(env)})
+			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: userName(env)})
 		}
 		if r.Err != nil {
 			fmt.Fprintln(console, report.Printable(
@@ -248,9 +248,9 @@ func adoptAll(
 			failed++
 			continue
 		}
-		taken++
+		imported++
 	}
-	return taken, failed, nil
+	return imported, failed, nil
 }
 
 // foreignTexts reads named files, the lessons of named directories, and JSON lines of an export.

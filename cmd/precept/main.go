@@ -171,8 +171,8 @@ func checkTopics(root *cobra.Command) {
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		case "help":
 			c.Args = func(_ *cobra.Command, args []string) error {
-				if at, rest, _ := root.Find(args); len(rest) > 0 {
-					return arguments(cobra.NoArgs)(at, rest)
+				if found, rest, _ := root.Find(args); len(rest) > 0 {
+					return arguments(cobra.NoArgs)(found, rest)
 				}
 				return nil
 			}

@@ -23,7 +23,7 @@ type offline struct {
 	stop    func() error // stops the store and returns the failures of its steps
 }
 
-// errServed reports that a server holds the data directory: ask the server, or stop it.
+// errServed is the error of a data directory that a server has locked. A verb then asks the server.
 var errServed = sqlite.ErrLocked
 
 // offlineUse describes what a verb does with an offline store.
@@ -32,17 +32,17 @@ type offlineUse struct {
 	sharesRedis bool // the verb may run while a server with this data directory uses the same store in Redis
 }
 
-// openOffline opens and starts the configured store. An embedded store needs the data directory for
-// itself. A store in Redis is shared; then only the queue in the data directory must be unused.
+// openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For
+// Redis, the directory is locked only for its outbox, and not at all with sharesRedis.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {
 	var lock io.Closer = io.NopCloser(nil)
-	claimed := !server.IsRedis(cfg.StoreURL()) || !use.sharesRedis && isDirectory(cfg.DataDir)
+	locksDir := !server.IsRedis(cfg.StoreURL()) || !use.sharesRedis && isDirectory(cfg.DataDir)
 	if err := missingStore(cfg); err != nil && !use.create {
 		return nil, err
 	}
-	if claimed {
+	if locksDir {
 		var err error
 		if use.create && filepath.IsLocal(cfg.DataDir) {
 			_ = server.MakeDataDir(cfg.DataDir) // the lock reports a failure
@@ -56,7 +56,7 @@ func openOffline(
 		return nil, errors.Join(err, lock.Close())
 	}
 	options, err := tools.StoreOptions(cfg, be)
-	if !claimed {
+	if !locksDir {
 		options.Queue.Path = ""
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
-// beneath is the indent of columns that do not fit in the row.
+// continuationIndent is the indent of columns that do not fit in their row, and of wrapped lines.
 const continuationIndent = 4
 
 // columns returns the width of output for people.
@@ -59,8 +59,8 @@ func columns(out io.Writer) int {
 	return width
 }
 
-// screen returns the width of the terminal on standard output and whether there is a terminal;
-// without one the width is 80.
+// screen returns the width of the terminal that out is, in columns; live is false, and the width 80, if out is
+// no terminal.
 func screen(out io.Writer) (width int, live bool) {
 	const usual, least = 80, 40
 	f, ok := out.(*os.File)
@@ -123,7 +123,7 @@ func wrapped(text string, columns int) string {
 func table(out io.Writer, rows [][]string, columns int) error {
 	inRow := len(rows[0])
 	for ; inRow > 1; inRow-- {
-		if aligned := align(rows, inRow); !slices.ContainsFunc(aligned, func(line string) bool { return wideness(line) > columns }) {
+		if aligned := align(rows, inRow); !slices.ContainsFunc(aligned, func(line string) bool { return displayWidth(line) > columns }) {
 			break
 		}
 	}
@@ -143,21 +143,21 @@ func table(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// align returns the lines of the first columns, padded to equal widths.
-func align(rows [][]string, beside int) []string {
+// align returns a line for each row with the first columns of the row, padded to equal widths.
+func align(rows [][]string, columns int) []string {
 	var widths []int
-	for c := range beside {
+	for c := range columns {
 		most := 0
 		for _, row := range rows {
-			most = max(most, wideness(row[c]))
+			most = max(most, displayWidth(row[c]))
 		}
 		widths = append(widths, most+2)
 	}
 	out := make([]string, len(rows))
 	for i, row := range rows {
 		var line strings.Builder
-		for c := range beside {
-			line.WriteString(row[c] + strings.Repeat(" ", widths[c]-wideness(row[c])))
+		for c := range columns {
+			line.WriteString(row[c] + strings.Repeat(" ", widths[c]-displayWidth(row[c])))
 		}
 		out[i] = strings.TrimRight(line.String(), " ")
 	}
@@ -178,8 +178,8 @@ func folded(text string, columns int) []string {
 	return lines
 }
 
-// wideness returns the number of terminal columns of a text.
-func wideness(text string) (n int) {
+// displayWidth returns the number of terminal columns of a text.
+func displayWidth(text string) (n int) {
 	for _, r := range text {
 		n += cells(r)
 	}

@@ -21,7 +21,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 		}
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
-			if n := wideness(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
+			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
 				t.Errorf("%d columns of %d: %q", n, columns, line)
 			}
 		}

@@ -42,7 +42,7 @@ func (w *invocation) readyVerb() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.configured(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {
 			return conclude(w.out, r, r.Ready)

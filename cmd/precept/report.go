@@ -70,7 +70,7 @@ func (w *invocation) report() *cobra.Command {
 		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
 	addJSON(c, &f.asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))
@@ -134,7 +134,7 @@ func askServer(
 	if f.query.WhatIf > 0 {
 		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
 	}
-	err := askAdmin(ctx, cfg, "/api/report?"+q.Encode(), document(&r))
+	err := askAdmin(ctx, cfg, "/api/report?"+q.Encode(), decodeJSON(&r))
 	return r, err
 }
 

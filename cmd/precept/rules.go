@@ -53,7 +53,7 @@ func (w *invocation) rulesScan() *cobra.Command {
 	}
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
 	addJSON(c, &asJSON)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		e, err := w.tools.OpenStored(c.Context(), cfg)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
 	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
 	addJSON(c, &f.asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {
 			return misuse(err)
 		}
@@ -344,7 +344,7 @@ func (w *invocation) rulesList() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r, err := w.tools.LearnedSections(c.Context(), cfg)
 		if err != nil {
 			return err
@@ -409,7 +409,7 @@ func (w *invocation) rulesStop() *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
 	addJSON(c, &asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, closePlace, err := w.tools.OpenSections(cfg)
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ func (w *invocation) rulesPropose() *cobra.Command {
 	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
 	addJSON(c, &asJSON)
-	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
 			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
 		}
@@ -260,7 +260,7 @@ func (w *invocation) rulesToLessons() *cobra.Command {
 	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
 	c.Flags().StringSliceVar(&keywords, "keyword", nil, "phrase on which the lesson fires")
 	addJSON(c, &asJSON)
-	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		if len(names) == 0 {
 			return misuse(errors.New("--section is missing; name the section that becomes a lesson"))
 		}
@@ -281,7 +281,7 @@ func (w *invocation) rulesToLessons() *cobra.Command {
 			if l.Trigger.Empty() {
 				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
-			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: who(w.env)})
+			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(w.env)})
 			if len(keywords) == 0 { // the keywords are from the text by intention
 				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
 			}

@@ -83,7 +83,7 @@ func (w *invocation) runAgent(
 		return err
 	}
 	if _, err := exec.LookPath(args[0]); err != nil { // a missing command needs no server
-		return cannotRun(notStarted(err), err)
+		return cannotRun(startFailureCode(err), err)
 	}
 	base, err := dataListener(ctx, w.env, cfg, &f.at)
 	if errors.Is(err, errNotRunning) {
@@ -202,7 +202,7 @@ func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags
 	v, err := w.verifyCommand(command, true)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept:", err)
-		return &runVerifier{Command: f.verify, ExitCode: notStarted(err), Error: err.Error()}
+		return &runVerifier{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
 	}
 	v.Command = []string{f.verify}
 	result := &runVerifier{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
@@ -249,7 +249,7 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 	}
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(w.env); !flags.placesData(w) && !server.HoldsData(own.DataDir) && dir != "" {
+	if dir := server.UserDataDir(w.env); !flags.dataPlaceIsSet(w) && !server.HoldsData(own.DataDir) && dir != "" {
 		own.DataDir = dir // never another program's ./data in a repository
 	}
 	if err := server.MakeDataDir(own.DataDir); err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// passedOn returns the signals that a child receives.
-func passedOn() []os.Signal {
+// forwardedSignals returns the signals that a child receives.
+func forwardedSignals() []os.Signal {
 	return []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2,

@@ -51,7 +51,7 @@ func (w *invocation) watch() *cobra.Command {
 	c.Flags().BoolVar(&f.once, "once", false, "print the present turns and exit")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
-	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return w.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		x := &watching{
 			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
 		}
@@ -144,7 +144,7 @@ func (x *watching) wait(why string) (over bool, err error) {
 func (x *watching) newest(ctx context.Context) error {
 	var l store.SessionList
 	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
-	err := askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), document(&l))
+	err := askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), decodeJSON(&l))
 	if len(l.Sessions) > 0 {
 		x.name = l.Sessions[0].ID
 	}
@@ -156,7 +156,7 @@ func (x *watching) newest(ctx context.Context) error {
 func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
-	err = askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), document(&t))
+	err = askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), decodeJSON(&t))
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return t, false, nil

@@ -28,8 +28,8 @@ type Circle struct {
 	success atomic.Int64
 	ids     atomic.Uint64
 	mu      sync.Mutex
-	seen    map[string]int // number of sessions in which a lesson reached the model, by slug
-	stolen  int            // number of requests in which poison reached the model inside of a block
+	seen    map[string]int // number of tool errors in which a lesson reached the model, by slug
+	stolen  int            // number of tool errors in which poison reached the model inside of a block
 }
 
 // Lessons of the circle: the lesson that precept should distil, and the harmful lesson in the bank.
@@ -64,7 +64,7 @@ func (c *Circle) WriteLessons(dir string) error {
 }
 
 // Deliveries returns the number of sessions in which a lesson reached the model, and the number of
-// requests in which poison did inside of a block.
+// requests in which poison reached the model inside of a block.
 func (c *Circle) Deliveries(slug string) (sessions, stolen int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +74,7 @@ func (c *Circle) Deliveries(slug string) (sessions, stolen int) {
 // Done returns the number of finished bookings and the number of successful bookings.
 func (c *Circle) Done() (done, success int64) { return c.done.Load(), c.success.Load() }
 
-// ServeHTTP answers as the model. Only the text of a request tells the model which lessons were
-// inserted.
+// ServeHTTP answers as the model. The model finds the inserted lessons in the text of the request only.
 func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serveChat(w, r, "circle", c.ids.Add(1), func(body []byte) message {
 		var req struct {
@@ -100,7 +99,7 @@ func (c *Circle) reply(list []message) message {
 	last := list[len(list)-1]
 	switch {
 	case last.Role != "tool":
-		return c.call("second")
+		return c.callTool("second")
 	case strings.Contains(last.Content, `"status":"booked"`):
 		return message{Role: "assistant", Content: "RESULT: success"}
 	}
@@ -114,15 +113,15 @@ func (c *Circle) reply(list []message) message {
 	case harmed:
 		chance = circleHarmed
 	}
-	c.note(last.Content, helped, harmed)
+	c.countDelivery(last.Content, helped, harmed)
 	if c.draw(task) < chance {
-		return c.call("2")
+		return c.callTool("2")
 	}
 	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
 
-// note counts the lessons and the poison that reached the model.
-func (c *Circle) note(content string, helped, harmed bool) {
+// countDelivery counts the lessons and the poison that reached the model.
+func (c *Circle) countDelivery(content string, helped, harmed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if helped {
@@ -136,8 +135,9 @@ func (c *Circle) note(content string, helped, harmed bool) {
 	}
 }
 
-func (c *Circle) call(floor string) message {
-	return asks("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
+// callTool returns the model's call of the booking tool.
+func (c *Circle) callTool(floor string) message {
+	return toolCall("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
 }
 
 // draw returns a number from 0 to 1 that depends on the task alone, so that the outcome of a
@@ -151,8 +151,8 @@ func (c *Circle) draw(task string) float64 {
 // Play makes agents book rooms through precept at base (http://host:port/v1). The agents know only
 // the address of precept.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
-	// Two teams, each with its own credential: distill.gate: auto needs two sightings by two
-	// callers.
+	// Two teams, each with its own credential, because distill.gate: auto accepts a lesson only if the
+	// failure occurs with two callers.
 	teams := [...]*Fleet{{BaseURL: base, Client: client, Key: "demo-north"}, {BaseURL: base, Client: client, Key: "demo-south"}}
 	from := c.played
 	c.played += sessions
@@ -174,7 +174,7 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 		if len(m.ToolCalls) == 0 {
 			return c.rate(ctx, f, n, id, strings.Contains(m.Content, "success"))
 		}
-		list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: tool(m.ToolCalls[0].Function.Arguments, n)})
+		list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: toolResult(m.ToolCalls[0].Function.Arguments, n)})
 	}
 	return fmt.Errorf("demo: the agent of booking %d made too many calls", n)
 }
@@ -184,9 +184,9 @@ func wording(n int) string {
 	return [...]string{"Book a room on the second floor", "I need a place for six people on floor two", "Could you reserve something upstairs", "Find us a meeting room, one floor up"}[n%4]
 }
 
-// tool answers as the agents' tool. The tool accepts the floor as a number only. One error in
-// twenty contains poison.
-func tool(args string, n int) string {
+// toolResult returns the result of the booking tool in session n. The tool accepts the floor as a number
+// only. One error in twenty contains poison.
+func toolResult(args string, n int) string {
 	switch {
 	case strings.Contains(args, `"2"`):
 		return `{"status":"booked"}`

@@ -36,7 +36,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return inParallel(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
 		err := f.work(ctx, n)
 		if n%loopEvery == loopEvery/2 {
-			err = errors.Join(err, f.insist(ctx, n))
+			err = errors.Join(err, f.playLoop(ctx, n))
 		}
 		return err
 	})
@@ -83,7 +83,7 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 		}
 		list = append(list, m)
 		for i := range m.ToolCalls {
-			list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[i].ID, Content: resultOf(&m.ToolCalls[i])})
+			list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[i].ID, Content: installResult(&m.ToolCalls[i])})
 		}
 		list = append(list, userMessage(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
 	}

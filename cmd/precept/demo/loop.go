@@ -9,18 +9,18 @@ import (
 // One ticket in loopEvery has an agent that repeats a failing call. The agent changes the approach
 // after a loop warning, and gives up after loopMost calls without a warning.
 const (
-	loopEvery = 400
-	loopMost  = 6
-	loopMark  = "PIPELINE-"
-	loopError = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
+	loopEvery    = 400
+	maxLoopCalls = 6
+	loopMark     = "PIPELINE-"
+	loopError    = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops returns the number of agents that a warning stopped, and the number of calls that the first
-// of these agents had made.
+// Loops returns the number of agents that a loop warning stopped, and the number of equal calls that the
+// first of these agents had made.
 func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.loops.calls.Load() }
 
-// insist plays the session of an agent that repeats a failing call.
-func (f *Fleet) insist(ctx context.Context, n int) error {
+// playLoop plays the session of an agent that repeats a failing call.
+func (f *Fleet) playLoop(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
@@ -42,14 +42,14 @@ func (f *Fleet) insist(ctx context.Context, n int) error {
 	}
 }
 
-// insists returns the model's reply in a session with a loop: the same call, until a loop warning
-// or loopMost results.
-func insists(body string, n uint64) message {
+// loopReply returns the model's reply in a session with a loop: the same call until the request has a loop
+// warning or maxLoopCalls results, then the result of the task.
+func loopReply(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):
 		return message{Role: "assistant", Content: "RESULT: success, the target is called all"}
-	case strings.Count(body, `"role":"tool"`) >= loopMost:
+	case strings.Count(body, `"role":"tool"`) >= maxLoopCalls:
 		return message{Role: "assistant", Content: "RESULT: failure, make build fails each time"}
 	}
-	return asks("run", `{"command":"make build"}`, n)
+	return toolCall("run", `{"command":"make build"}`, n)
 }

@@ -15,7 +15,7 @@ func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 		warnAfter     int // number of results before a warning; 0: no warning
 		caught, calls int64
 		results       int // tool results in the requests to the model
-	}{{0, 0, 0, loopMost}, {3, 1, 3, 3}} {
+	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {
 		model, scores, results := NewUpstream(NewWorld(1)), []string{}, 0
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -32,7 +32,7 @@ func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 			model.ServeHTTP(rw, r)
 		}))
 		f := &Fleet{World: NewWorld(1), BaseURL: server.URL + "/v1", Client: server.Client()}
-		err := f.insist(context.Background(), 200)
+		err := f.playLoop(context.Background(), 200)
 		server.Close()
 		caught, calls := f.Loops()
 		if err != nil || caught != c.caught || calls != c.calls || results != c.results {

@@ -13,6 +13,7 @@ type message struct {
 	ToolCallID string `json:"tool_call_id,omitempty"`
 }
 
+// call is a tool call in a message.
 type call struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -25,8 +26,8 @@ type call struct {
 // userMessage returns a user message.
 func userMessage(text string) message { return message{Role: "user", Content: text} }
 
-// asks returns a model's message with one tool call.
-func asks(tool, args string, id uint64) message {
+// toolCall returns a model's message with one tool call.
+func toolCall(tool, args string, id uint64) message {
 	k := call{ID: fmt.Sprintf("call_%08x", id), Type: "function"}
 	k.Function.Name, k.Function.Arguments = tool, args
 	return message{Role: "assistant", ToolCalls: []call{k}}

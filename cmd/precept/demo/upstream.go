@@ -19,37 +19,38 @@ const finalMark = "That was the last step. Report the result."
 // Upstream is the model: an OpenAI-compatible chat endpoint. The model finds the lessons in the
 // text of the request; the simulation passes no other information to the model.
 type Upstream struct {
-	w      *World
-	n      atomic.Uint64
-	ticket *regexp.Regexp
-	lesson *regexp.Regexp
+	world    *World
+	requests atomic.Uint64
+	ticket   *regexp.Regexp
+	lesson   *regexp.Regexp
 
 	mu     sync.Mutex
-	chance float64
-	none   float64
-	best   float64
-	done   int
+	chance float64 // sum of the chances of success with the injected lessons
+	none   float64 // sum of the chances without lessons
+	best   float64 // sum of the chances with every matching lesson that helps
+	done   int     // number of finished sessions, the terms of the sums
 }
 
 // NewUpstream returns the model of a simulation.
 func NewUpstream(w *World) *Upstream {
 	return &Upstream{
-		w: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),
+		world: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),
 	}
 }
 
 // ServeHTTP implements http.Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n := u.n.Add(1)
+	n := u.requests.Add(1)
 	serveChat(w, r, "demo", n*2654435761&0xffffffff, func(body []byte) message {
 		if text := string(body); strings.Contains(text, loopMark) {
-			return insists(text, n)
+			return loopReply(text, n)
 		}
 		return u.answer(string(body), n)
 	})
 }
 
-// serveChat answers one chat completion as the model of the request. name is part of the reply's id.
+// serveChat answers one chat completion with the message that reply returns. name is part of the reply's id,
+// and the model's name if the request has none.
 func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
@@ -73,7 +74,8 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns a note on a step of the ticket, a call of the step, or the result of the ticket.
+// answer returns the model's reply to a request about a ticket: the result of the ticket after finalMark,
+// else the call of an installation, or a note on the step.
 func (u *Upstream) answer(body string, n uint64) message {
 	says := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
@@ -84,40 +86,40 @@ func (u *Upstream) answer(body string, n uint64) message {
 	if err != nil {
 		return says("Which ticket?")
 	}
-	t := u.w.ticket(num)
+	t := u.world.ticket(num)
 	var lessons []int
 	for _, f := range u.lesson.FindAllStringSubmatch(body, -1) {
-		if i, ok := u.w.bySlug[f[1]]; ok {
+		if i, ok := u.world.bySlug[f[1]]; ok {
 			lessons = append(lessons, i)
 		}
 	}
 	if !strings.Contains(body, finalMark) {
-		if arguments, ok := u.w.installs(t, lessons); ok && strings.Contains(body, `"tools":`) {
-			return asks("bash", arguments, n)
+		if arguments, ok := u.world.installCommand(t, lessons); ok && strings.Contains(body, `"tools":`) {
+			return toolCall("bash", arguments, n)
 		}
 		return says(fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff))
 	}
-	u.note(t, lessons)
-	if u.w.succeeds(t, lessons) {
+	u.addScore(t, lessons)
+	if u.world.succeeds(t, lessons) {
 		return says("RESULT: success")
 	}
 	return says("RESULT: failure")
 }
 
-// note adds a session's true chances of success to the score.
-func (u *Upstream) note(t ticket, lessons []int) {
+// addScore adds the true chances of success of a session to the sums.
+func (u *Upstream) addScore(t ticket, lessons []int) {
 	var good []int
 	for _, l := range t.applies {
-		if u.w.Truths[l].Effect > 0 {
+		if u.world.Truths[l].Effect > 0 {
 			good = append(good, l)
 		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.done++
-	u.chance += u.w.chance(t, lessons)
-	u.none += u.w.chance(t, nil)
-	u.best += u.w.chance(t, good)
+	u.chance += u.world.chance(t, lessons)
+	u.none += u.world.chance(t, nil)
+	u.best += u.world.chance(t, good)
 }
 
 // Score is the mean of the true chances of success of the sessions: with the injected lessons,

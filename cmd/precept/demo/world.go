@@ -94,17 +94,17 @@ const (
 	installError    = "Exit code 1\nERROR: No matching distribution found for acme-client"
 )
 
-// resultOf returns the result of a call.
-func resultOf(c *call) string {
+// installResult returns the result of a call.
+func installResult(c *call) string {
 	if c.Function.Arguments == unpinnedCommand {
 		return installError
 	}
 	return installed
 }
 
-// installs returns the arguments of the installation of a ticket with these lessons. ok is false for a
-// ticket about something else.
-func (w *World) installs(t ticket, lessons []int) (arguments string, ok bool) {
+// installCommand returns the arguments of the model's call that installs the dependency; lessons are the
+// lessons in the request. ok is false for a ticket without a moved dependency.
+func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bool) {
 	pin := w.bySlug[Pinned]
 	if !slices.Contains(t.applies, pin) {
 		return "", false
@@ -119,11 +119,11 @@ func (w *World) installs(t ticket, lessons []int) (arguments string, ok bool) {
 	return pinnedCommand, true
 }
 
-// luck returns a fixed uniform number of a ticket, so that the luck of a ticket does not depend on the
-// lessons.
-func (w *World) luck(of string, t ticket) float64 {
+// luck returns a number from 0 to 1, uniform over the tickets and fixed for each purpose and ticket. So the
+// luck of a ticket does not depend on the lessons.
+func (w *World) luck(purpose string, t ticket) float64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, of, t.n)
+	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
@@ -142,10 +142,10 @@ type ticket struct {
 const (
 	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
 	largeModel, smallModel = "demo-large", "demo-small"
-	modelGap               = 0.08 // of the probabilities of success
+	modelGap               = 0.08 // difference of the probabilities of success of both models
 )
 
-// Prices is the key prices of the demo's server: the cost of a million tokens of both models.
+// Prices is the value of the key prices of the demo's server.
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
 // ticket makes task n.

@@ -15,9 +15,9 @@ func claudePlaces(e Env) []string {
 	return []string{filepath.Join(dir, "projects", "**", "*.jsonl")}
 }
 
-// readClaude reads a session of Claude Code: a JSON line of the type user or assistant has a message of
-// the Messages API. A file of a sub-agent has only entries of a side chain; in a file of
-// a session the side chains are left out.
+// readClaude reads a session of Claude Code. A JSON line of the type user or assistant has a message of the
+// Messages API. In a file of a session, entries of side chains are skipped; a file of a sub-agent has only
+// entries of a side chain, and these are read.
 func readClaude(path string) ([]Conversation, error, error) {
 	type entry struct {
 		Type        string          `json:"type"`
@@ -49,7 +49,7 @@ func readClaude(path string) ([]Conversation, error, error) {
 	if len(main) == 0 {
 		main, id = side, nameOf(path)
 	}
-	return one(Conversation{ID: id, Messages: main}), broken, err
+	return nonEmpty(Conversation{ID: id, Messages: main}), broken, err
 }
 
 func codexPlaces(e Env) []string {
@@ -92,7 +92,7 @@ func readCodex(path string) ([]Conversation, error, error) {
 			items = append(items, item)
 		}
 	})
-	return one(Conversation{ID: id, Input: items}), broken, err
+	return nonEmpty(Conversation{ID: id, Input: items}), broken, err
 }
 
 func qwenPlaces(e Env) []string {
@@ -154,7 +154,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
 		}
 	})
-	return one(Conversation{ID: nameOf(path), Messages: list}), broken, err
+	return nonEmpty(Conversation{ID: nameOf(path), Messages: list}), broken, err
 }
 
 // clinePlaces returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo
@@ -190,7 +190,7 @@ func readCline(path string) ([]Conversation, error, error) {
 			out = append(out, message(m.Role, map[string]any{"content": m.Content}))
 		}
 	}
-	return one(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
+	return nonEmpty(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
 }
 
 const aiderFile = ".aider.chat.history.md"
@@ -232,7 +232,7 @@ func readAider(path string) ([]Conversation, error, error) {
 		line = strings.TrimRight(line, "\r\n")
 		if at, ok := strings.CutPrefix(line, "# aider chat started at "); ok {
 			flush()
-			all = append(all, one(chat)...)
+			all = append(all, nonEmpty(chat)...)
 			chat, role = Conversation{ID: at}, ""
 			continue
 		}
@@ -253,11 +253,11 @@ func readAider(path string) ([]Conversation, error, error) {
 		}
 	}
 	flush()
-	return append(all, one(chat)...), nil, nil
+	return append(all, nonEmpty(chat)...), nil, nil
 }
 
-// one returns a list that contains only the conversation, or nil for a conversation without items.
-func one(c Conversation) []Conversation {
+// nonEmpty returns a list that contains only the conversation, or nil for a conversation without items.
+func nonEmpty(c Conversation) []Conversation {
 	if len(c.Messages)+len(c.Input) == 0 {
 		return nil
 	}

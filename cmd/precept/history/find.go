@@ -134,12 +134,12 @@ func (c Client) Open(path string) (r io.Reader, broken, err error) {
 		return nil, nil, err
 	}
 	var out bytes.Buffer
-	for _, one := range list {
-		line := map[string]any{"source": c.Name, "id": one.ID}
-		if one.Input != nil {
-			line["input"] = one.Input
+	for _, conversation := range list {
+		line := map[string]any{"source": c.Name, "id": conversation.ID}
+		if conversation.Input != nil {
+			line["input"] = conversation.Input
 		} else {
-			line["messages"] = one.Messages
+			line["messages"] = conversation.Messages
 		}
 		text, err := json.Marshal(line)
 		if err != nil {
@@ -164,9 +164,9 @@ func eachLine[T any](path string, fn func(T)) (broken, err error) {
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			var one T
-			if json.Unmarshal(line, &one) == nil {
-				fn(one)
+			var v T
+			if json.Unmarshal(line, &v) == nil {
+				fn(v)
 			} else {
 				faults.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
 			}
@@ -196,7 +196,7 @@ func (f *faults) add(text string) {
 	f.more++
 }
 
-// err returns the faults in one line each, nil without a fault.
+// err returns an error with one line for each fault; nil without a fault.
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
@@ -216,7 +216,7 @@ func nameOf(path string) string {
 // message returns a message in the form of chat completions.
 func message(role string, fields map[string]any) json.RawMessage {
 	fields["role"] = role
-	text, _ := json.Marshal(fields) // of strings and maps of JSON values
+	text, _ := json.Marshal(fields) // strings, and maps of JSON values, encode without an error
 	return text
 }
 

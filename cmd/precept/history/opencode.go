@@ -93,7 +93,7 @@ func readOpencodeDB(path string) (all []Conversation, broken, err error) {
 		return nil
 	})
 	for _, id := range order {
-		all = append(all, one(Conversation{ID: id, Messages: opencodeList(sessions[id])})...)
+		all = append(all, nonEmpty(Conversation{ID: id, Messages: opencodeList(sessions[id])})...)
 	}
 	return all, broken, err
 }
@@ -117,7 +117,7 @@ func readOpencodeFiles(path string) (all []Conversation, broken, err error) {
 		m.parts, broken = parts, errors.Join(broken, faults)
 		messages = append(messages, m)
 	}
-	return one(Conversation{ID: id, Messages: opencodeList(messages)}), broken, nil
+	return nonEmpty(Conversation{ID: id, Messages: opencodeList(messages)}), broken, nil
 }
 
 // readFiles decodes the JSON files of a directory in the order of their names, which begin with the

@@ -18,22 +18,21 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of the window of sample ids that are not written again. A store writes a sample a second
-// time after Redis lost its newest data, or when a session continues; both follow the first write
-// closely.
+// Bounds of the window of sample ids that are not written again. A store delivers a sample a second time
+// after Redis has lost its newest data, or when a session continues, in both cases soon after the first time.
 const (
 	windowIDs   = 1 << 18
 	windowFiles = 1000
 )
 
-// rowSize is the memory of a row without its long texts.
+// rowSize is the memory of a row without its long texts, in bytes.
 const rowSize = 512
 
 // window holds the newest sample ids of a lake.
 type window struct {
 	ids   map[sampleKey]bool
-	order []sampleKey // ring, at next the oldest id
-	next  int
+	order []sampleKey // ring buffer of the ids
+	next  int         // index of the oldest id once the ring is full
 }
 
 // sampleKey is the beginning of the hash of a sample id.
@@ -45,10 +44,10 @@ func keyOf(id string) sampleKey {
 }
 
 // loadWindow reads the ids of the newest files. A file that was deleted or compacted is skipped.
-func loadWindow(ctx context.Context, to Place, recent []recentFile) (*window, error) {
+func loadWindow(ctx context.Context, place Place, recent []recentFile) (*window, error) {
 	w := &window{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
-		data, _, err := to.Get(ctx, f.Path)
+		data, _, err := place.Get(ctx, f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -59,7 +58,7 @@ func loadWindow(ctx context.Context, to Place, recent []recentFile) (*window, er
 			SampleID string `parquet:"sample_id"`
 		}](bytes.NewReader(data), int64(len(data)))
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", to, f.Path, err)
+			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", place, f.Path, err)
 		}
 		for _, r := range rows {
 			w.add(keyOf(r.SampleID))
@@ -83,7 +82,7 @@ func (w *window) add(k sampleKey) {
 	w.next = (w.next + 1) % windowIDs
 }
 
-// batch holds the rows that are read and not written, by partition.
+// batch holds the rows that were read and are not written yet, by partition.
 type batch struct {
 	partitions map[string][]Row
 	ids        map[sampleKey]bool
@@ -111,9 +110,9 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 		if err != nil {
 			return err
 		}
-		at := partition(&row)
+		folder := partition(&row)
 		b.ids[k] = true
-		b.partitions[at] = append(b.partitions[at], row)
+		b.partitions[folder] = append(b.partitions[folder], row)
 		b.rows++
 		b.bytes += row.size() + rowSize
 	}
@@ -123,16 +122,16 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 // files returns the names of the files of a batch, in order. A name is unique for the rows of the file and
 // the attempt.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
-	for _, at := range slices.Sorted(maps.Keys(b.partitions)) {
+	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {
 		sum := sha256.New()
 		_, _ = fmt.Fprintln(sum, number, attempt)
 		lines := json.NewEncoder(sum)
-		for i := range b.partitions[at] {
-			if err := lines.Encode(&b.partitions[at][i]); err != nil {
+		for i := range b.partitions[folder] {
+			if err := lines.Encode(&b.partitions[folder][i]); err != nil {
 				return nil, err
 			}
 		}
-		names = append(names, fmt.Sprintf("%s/part-%010d-%x.parquet", at, number, sum.Sum(nil)[:8]))
+		names = append(names, fmt.Sprintf("%s/part-%010d-%x.parquet", folder, number, sum.Sum(nil)[:8]))
 	}
 	return names, nil
 }

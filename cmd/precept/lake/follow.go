@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	pollEvery  = time.Second
-	pollShare  = 10 // a look at the streams takes at most a tenth of the time
-	retryMost  = 30 * time.Second
-	claimFor   = 30 * time.Second // life of the right to drain a group without an extension
-	stopWithin = 30 * time.Second
+	pollEvery    = time.Second
+	pollShare    = 10 // the pause between two polls is at least this multiple of a poll's time
+	maxRetryWait = 30 * time.Second
+	claimLife    = 30 * time.Second // life of the right to drain a group without an extension
+	stopLimit    = 30 * time.Second
 )
 
 // Options configure a Follower.
@@ -47,16 +47,16 @@ type Options struct {
 
 // Follower drains the samples of a store. One process at a time drains a group.
 type Follower struct {
-	options Options
-	state   *state
-	version string // of the file of the state
-	written *window
-	batch   *batch
-	claimed time.Time
+	options   Options
+	state     *state
+	version   string  // version of the state's file
+	written   *window // ids of the newest written samples
+	batch     *batch
+	claimedAt time.Time
 }
 
-// Run drains the samples until the context ends, then writes the last batch. Run tries again after
-// an error of the store or of the place; an error of the first look ends Run.
+// Run writes the samples of the store into the place until the context ends, then writes the last batch. Run
+// tries again after an error of the store or of the place; an error of the first poll ends Run.
 func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
 	if o.LockPath != "" {
@@ -69,15 +69,15 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
 	}
-	if err := f.begin(ctx); err != nil {
+	if err := f.prepare(ctx); err != nil {
 		return err
 	}
 	defer f.unclaim(context.WithoutCancel(ctx))
 	return f.follow(ctx)
 }
 
-// begin reads the progress of the lake, and completes a batch that a crash interrupted.
-func (f *Follower) begin(ctx context.Context) error {
+// prepare reads the progress of the lake, and completes a batch that a crash interrupted.
+func (f *Follower) prepare(ctx context.Context) error {
 	if err := f.waitForClaim(ctx); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (f *Follower) begin(ctx context.Context) error {
 		return err
 	}
 	if f.state.Planned != nil {
-		if err := f.repeat(ctx); err != nil {
+		if err := f.completePlanned(ctx); err != nil {
 			return err
 		}
 	}
@@ -127,11 +127,11 @@ func (f *Follower) save(ctx context.Context, next *state) error {
 	return nil
 }
 
-// errFenced reports that a successor writes the lake.
+// errFenced is the error of a process after another process has replaced the state.
 var errFenced = errors.New("another process has taken over the writing")
 
-// refuseKnownGroup returns an error if the samples before a group's position would be missing in a
-// new lake.
+// refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack
+// these samples.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 	if f.options.Shared == nil {
 		return nil
@@ -144,13 +144,13 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 		f.options.Group, f.options.Place, statePath)
 }
 
-// repeat writes the planned batch again.
-func (f *Follower) repeat(ctx context.Context) error {
+// completePlanned writes the planned batch that a crash interrupted.
+func (f *Follower) completePlanned(ctx context.Context) error {
 	f.batch.positions = maps.Clone(f.state.Planned.Streams)
 	return f.commit(ctx)
 }
 
-// reread reads the samples of the batch again: a sample that was deleted while the batch waited must not be
+// reread reads the samples of the batch again, so that a sample that was deleted while the batch waited is not
 // written.
 func (f *Follower) reread(ctx context.Context) error {
 	fresh := newBatch()
@@ -176,12 +176,12 @@ func (f *Follower) reread(ctx context.Context) error {
 	return nil
 }
 
-// follow looks for new samples until the end.
+// follow polls until the context ends, with pauses that grow after errors.
 func (f *Follower) follow(ctx context.Context) error {
 	wait, failed := pollEvery, false
 	for first := true; ; first = false {
 		started := f.options.Now()
-		err := f.look(ctx)
+		err := f.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return f.stop(ctx)
@@ -202,19 +202,19 @@ func (f *Follower) follow(ctx context.Context) error {
 			return f.stop(ctx)
 		}
 		if failed {
-			wait = min(2*wait, retryMost)
+			wait = min(2*wait, maxRetryWait)
 		}
 	}
 }
 
-// isFinal reports whether a repetition does not repair an error.
+// isFinal reports whether a further attempt cannot succeed.
 func isFinal(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &refused)
 }
 
-// look reads all new samples, and writes each batch that is large or old enough.
-func (f *Follower) look(ctx context.Context) error {
+// poll reads all new samples, and writes the batch each time that it is large or old enough.
+func (f *Follower) poll(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (f *Follower) look(ctx context.Context) error {
 
 // stop writes the last batch.
 func (f *Follower) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	if len(f.batch.positions) == 0 {
 		return nil
@@ -334,7 +334,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	return f.acknowledge(ctx, b.positions)
 }
 
-// acknowledge moves the group of a shared store.
+// acknowledge moves the group's positions in a shared store.
 func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
 	if f.options.Shared == nil || len(positions) == 0 {
 		return nil
@@ -342,7 +342,7 @@ func (f *Follower) acknowledge(ctx context.Context, positions map[string]string)
 	return f.options.Shared.AckSamples(ctx, f.options.Group, positions)
 }
 
-// errClaimLost reports that another process drains the group.
+// errClaimLost is the error of a group that another process drains.
 var errClaimLost = errors.New("another process drains the group")
 
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
@@ -350,31 +350,31 @@ func (f *Follower) claimName() string { return "export:" + f.options.Group }
 // claim takes or extends the right to drain the group.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
-	if f.options.Shared == nil || now.Sub(f.claimed) < claimFor/4 {
+	if f.options.Shared == nil || now.Sub(f.claimedAt) < claimLife/4 {
 		return nil
 	}
-	ok, err := f.options.Shared.Claim(ctx, f.claimName(), f.options.Owner, now, claimFor)
+	ok, err := f.options.Shared.Claim(ctx, f.claimName(), f.options.Owner, now, claimLife)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fmt.Errorf("%w %q; stop the other precept export --follow, or name another --group and --output", errClaimLost, f.options.Group)
 	}
-	f.claimed = now
+	f.claimedAt = now
 	return nil
 }
 
 // waitForClaim claims the group. A process on another machine that was killed keeps the group for
 // claimFor.
 func (f *Follower) waitForClaim(ctx context.Context) error {
-	end := f.options.Now().Add(claimFor + pollEvery)
+	end := f.options.Now().Add(claimLife + pollEvery)
 	for first := true; ; first = false {
 		err := f.claim(ctx)
 		if !errors.Is(err, errClaimLost) || f.options.Now().After(end) {
 			return err
 		}
 		if first {
-			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimFor))
+			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimLife))
 		}
 		if err := f.options.Pause(ctx, pollEvery); err != nil {
 			return err

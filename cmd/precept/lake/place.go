@@ -54,13 +54,13 @@ type directory string
 // String returns the path.
 func (d directory) String() string { return string(d) }
 
-func (d directory) at(name string) string {
+func (d directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
 // Get implements Place.
 func (d directory) Get(_ context.Context, name string) (data []byte, version string, err error) {
-	data, err = file.Read(d.at(name))
+	data, err = file.Read(d.path(name))
 	return data, versionOf(data), err
 }
 
@@ -73,52 +73,52 @@ func versionOf(data []byte) string {
 // Put implements Place. The file is synced before the rename. Unfinished copies of a process that was
 // killed are removed.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
-	at := d.at(name)
-	old, _ := filepath.Glob(filepath.Join(globName(filepath.Dir(at)), "."+filepath.Base(at)+".*"))
+	target := d.path(name)
+	old, _ := filepath.Glob(filepath.Join(globName(filepath.Dir(target)), "."+filepath.Base(target)+".*"))
 	for _, f := range old {
 		_ = os.Remove(f)
 	}
-	err := file.Replace(at, 0o640, func(w io.Writer) error {
+	err := file.Replace(target, 0o640, func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(data))
 		return err
 	})
-	return errors.Join(err, syncFolder(filepath.Dir(at)))
+	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
 // Swap implements Place. A new file is created by a link, which fails if another process was faster. Nothing
 // protects the replacement of a file from a process on another machine that writes in the same moment.
 func (d directory) Swap(ctx context.Context, name, version string, data []byte) (next string, err error) {
-	_, at, err := d.Get(ctx, name)
+	_, present, err := d.Get(ctx, name)
 	switch {
-	case err == nil && at != version:
+	case err == nil && present != version:
 		return "", ErrChanged
 	case err == nil:
 		return versionOf(data), d.Put(ctx, name, data)
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case version != "":
-		return "", fmt.Errorf("%s was deleted: %w", d.at(name), ErrChanged)
+		return "", fmt.Errorf("%s was deleted: %w", d.path(name), ErrChanged)
 	}
 	draft := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text())
 	if err := d.Put(ctx, draft, data); err != nil {
 		return "", err
 	}
-	err = os.Link(d.at(draft), d.at(name))
+	err = os.Link(d.path(draft), d.path(name))
 	if err != nil && !errors.Is(err, fs.ErrExist) { // the disk has no links
-		if _, missing := os.Lstat(d.at(name)); missing == nil {
+		if _, missing := os.Lstat(d.path(name)); missing == nil {
 			err = fs.ErrExist
 		} else {
-			err = os.Rename(d.at(draft), d.at(name))
+			err = os.Rename(d.path(draft), d.path(name))
 		}
 	}
-	_ = os.Remove(d.at(draft))
+	_ = os.Remove(d.path(draft))
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrChanged
 	}
-	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.at(name))))
+	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// globName returns a path as a pattern of itself.
+// globName returns the glob pattern that matches only path.
 func globName(path string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[").Replace(path)
 }
@@ -133,7 +133,7 @@ func syncFolder(path string) error {
 	return f.Close()
 }
 
-// lockFile locks a file, which stays.
+// lockFile creates and locks a file. The file stays after the lock is released.
 func lockFile(path string) (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err

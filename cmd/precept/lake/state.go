@@ -54,16 +54,16 @@ type recentFile struct {
 }
 
 // loadState reads the progress of a lake and the version of the file, "" for a new lake.
-func loadState(ctx context.Context, to Place, group, store string) (s *state, version string, err error) {
+func loadState(ctx context.Context, place Place, group, store string) (s *state, version string, err error) {
 	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
-	text, version, err := to.Get(ctx, statePath)
+	text, version, err := place.Get(ctx, statePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, "", nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	where := to.String() + "/" + statePath
+	where := place.String() + "/" + statePath
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, "", fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", where, err)
 	}
@@ -71,11 +71,11 @@ func loadState(ctx context.Context, to Place, group, store string) (s *state, ve
 		return nil, "", fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", where, s.Version, stateVersion)
 	}
 	if s.Group != group {
-		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", to, s.Group, s.Group)
+		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", place, s.Group, s.Group)
 	}
 	if s.Store != "" && store != "" && s.Store != store {
 		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name an --output of its own for this store, or open the other store with --store-url or --data-dir",
-			to, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
+			place, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
 	}
 	return s, version, nil
 }
