@@ -261,7 +261,7 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	srv := server.New(o)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- stopped(srv.Run(ctx))
+		failed <- cutExit(srv.Run(ctx))
 		stop()
 	}()
 	var playErr error

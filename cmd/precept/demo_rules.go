@@ -126,7 +126,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		}
 		section := foundOf(t.Section, &t.Effect, row)
 		if row != nil {
-			section.Effect, section.Lo, section.Hi = bounds(row)
+			section.Effect, section.Lo, section.Hi = intervalOf(row)
 		}
 		answer.Sections = append(answer.Sections, section)
 	}
@@ -175,7 +175,7 @@ func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 		found, interval, sessions, result := "-", "-", "-", "kept"
 		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 && judged[i].row != nil {
 			r := judged[i].row
-			if e, lo, hi := bounds(r); e != nil {
+			if e, lo, hi := intervalOf(r); e != nil {
 				found, interval = points(*e), points(*lo)+" to "+points(*hi)
 			}
 			sessions = fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld)

@@ -39,7 +39,7 @@ func (w *invocation) migrate() *cobra.Command {
 	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
 	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and the deletion of the old keys")
 	addJSON(c, &f.asJSON)
-	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runMigrate(c.Context(), cfg, f)
 	})
 }

@@ -113,7 +113,7 @@ func wrapped(text string, columns int) string {
 			out = append(out, line)
 			continue
 		}
-		out = append(out, broken([]rune(line), columns)...)
+		out = append(out, breakLine([]rune(line), columns)...)
 	}
 	return strings.Join(out, "\n")
 }
@@ -133,7 +133,7 @@ func table(out io.Writer, rows [][]string, columns int) error {
 		if inRow == len(rows[i]) {
 			continue
 		}
-		for _, part := range broken(
+		for _, part := range breakLine(
 			[]rune(strings.Join(rows[i][inRow:], "  ")), max(columns-continuationIndent, 1),
 		) {
 			b.WriteString(strings.Repeat(" ", continuationIndent) + part + "\n")
@@ -171,7 +171,7 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 
 // folded wraps a sentence; lines after the first are indented.
 func folded(text string, columns int) []string {
-	lines := broken([]rune(text), max(columns-continuationIndent, 1))
+	lines := breakLine([]rune(text), max(columns-continuationIndent, 1))
 	for i := range lines[1:] {
 		lines[i+1] = strings.Repeat(" ", continuationIndent) + lines[i+1]
 	}

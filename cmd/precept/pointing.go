@@ -75,7 +75,7 @@ func (p *pointing) point() error {
 	case "pi":
 		return p.pi()
 	case "qwen":
-		p.insert("--auth-type", "--auth-type", "openai")
+		p.insertArguments("--auth-type", "--auth-type", "openai")
 		return nil
 	case "cn":
 		return p.continueCLI()
@@ -88,18 +88,18 @@ func (p *pointing) point() error {
 	return nil
 }
 
-// insert puts arguments after the name of the program, unless the user gave the flag.
-func (p *pointing) insert(flag string, more ...string) {
+// insertArguments inserts arguments after the name of the program, unless the user gave the flag.
+func (p *pointing) insertArguments(flag string, arguments ...string) {
 	for _, a := range p.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
 			return
 		}
 	}
-	p.args = append(append([]string{p.args[0]}, more...), p.args[1:]...)
+	p.args = append(append([]string{p.args[0]}, arguments...), p.args[1:]...)
 }
 
-// upstreamOf reports whether a base URL of the user's settings belongs to an upstream of precept, whose
-// name own returns, or to precept.
+// upstreamOf returns the name of the upstream with a base URL of the user's settings. The name is empty for
+// precept's own address and for the key upstream. ok is false for any other base URL.
 func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -121,12 +121,12 @@ func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 
 // redirect returns the address that replaces a configured address, with /v1 where the configured
 // address has /v1.
-func (p *pointing) redirect(what, base string) (string, bool) {
+func (p *pointing) redirect(setting, base string) (string, bool) {
 	upstream, ok := p.upstreamOf(base)
 	if !ok {
 		fmt.Fprintf(
 			p.notes,
-			"precept: %s uses %s, which is not an upstream of precept; the setting is unchanged\n", what,
+			"precept: %s uses %s, which is not an upstream of precept; the setting is unchanged\n", setting,
 			base,
 		)
 		return "", false

@@ -36,7 +36,7 @@ func (p *pointing) codex() error {
 	}
 	m := tomlProvider.FindStringSubmatch(top)
 	if m == nil || m[1] == "openai" {
-		p.insert("", "-c", fmt.Sprintf("openai_base_url=%q", p.base("")+"/v1"))
+		p.insertArguments("", "-c", fmt.Sprintf("openai_base_url=%q", p.base("")+"/v1"))
 		return nil
 	}
 	_, section, _ := strings.Cut(string(text), "[model_providers."+m[1]+"]")
@@ -45,16 +45,16 @@ func (p *pointing) codex() error {
 	}
 	if u := tomlBaseURL.FindStringSubmatch(section); u != nil {
 		if to, ok := p.redirect("codex' provider "+m[1], u[1]); ok {
-			p.insert("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
+			p.insertArguments("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
 		}
 	}
 	return nil
 }
 
-// opencode merges the settings of a variable over the settings of its files.
+// opencode points opencode at precept by a variable, whose settings override those of its files.
 func (p *pointing) opencode() error {
 	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
-	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
+	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
 	for _, file := range p.opencodeFiles() {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -70,11 +70,11 @@ func (p *pointing) opencode() error {
 			continue
 		}
 		p.redirectAll(
-			over, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL",
+			baseURLs, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL",
 		)
 	}
 	var err error
-	for name, to := range over {
+	for name, to := range baseURLs {
 		if content, err = sjson.Set(content, "provider."+escapePath(name)+".options.baseURL", to); err != nil {
 			return fmt.Errorf("OPENCODE_CONFIG_CONTENT: %w", err)
 		}
@@ -104,18 +104,18 @@ func (p *pointing) opencodeFiles() []string {
 	return out
 }
 
-// pi reads its settings in a folder that a variable names: a copy with one edited file and links to
-// all other files of the user.
+// pi points pi at precept by the variable of its settings folder. The folder has an edited models.json, and
+// links to all other files of the user's folder.
 func (p *pointing) pi() error {
-	from := cmp.Or(p.env["PI_CODING_AGENT_DIR"], filepath.Join(p.home, ".pi", "agent"))
-	if err := os.MkdirAll(from, 0o700); err != nil {
+	source := cmp.Or(p.env["PI_CODING_AGENT_DIR"], filepath.Join(p.home, ".pi", "agent"))
+	if err := os.MkdirAll(source, 0o700); err != nil {
 		return err
 	}
-	dir, err := p.copyOf(from, "models.json")
+	dir, err := p.copyOf(source, "models.json")
 	if err != nil {
 		return fmt.Errorf("copy pi's settings: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(from, "models.json"))
+	text, err := os.ReadFile(filepath.Join(source, "models.json"))
 	if os.IsNotExist(err) {
 		text, err = []byte(`{"providers": {}}`), nil
 	}
@@ -123,11 +123,11 @@ func (p *pointing) pi() error {
 		return err
 	}
 	if text = withoutComments(text); !gjson.ValidBytes(text) {
-		return fmt.Errorf("%s is not valid JSON; correct the file", filepath.Join(from, "models.json"))
+		return fmt.Errorf("%s is not valid JSON; correct the file", filepath.Join(source, "models.json"))
 	}
-	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
-	p.redirectAll(over, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
-	for name, to := range over {
+	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
+	p.redirectAll(baseURLs, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
+	for name, to := range baseURLs {
 		if text, err = sjson.SetBytes(text, "providers."+escapePath(name)+".baseUrl", to); err != nil {
 			return err
 		}
@@ -138,13 +138,13 @@ func (p *pointing) pi() error {
 
 // redirectAll adds the new base URL of each provider with a base URL to over.
 func (p *pointing) redirectAll(
-	over map[string]string, kind string, providers gjson.Result, path string,
+	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {
 	providers.ForEach(func(name, provider gjson.Result) bool {
 		if base := provider.Get(path).String(); base != "" {
-			delete(over, name.String())
+			delete(baseURLs, name.String())
 			if to, ok := p.redirect(kind+name.String(), base); ok {
-				over[name.String()] = to
+				baseURLs[name.String()] = to
 			}
 		}
 		return true
@@ -153,7 +153,7 @@ func (p *pointing) redirectAll(
 
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// continueCLI reads its settings from a file that a flag names: a copy with edited addresses.
+// continueCLI points Continue at precept by the flag --config, with an edited copy of its settings file.
 func (p *pointing) continueCLI() error {
 	file := filepath.Join(p.home, ".continue", "config.yaml")
 	at := slices.IndexFunc(p.args, func(a string) bool { return a == "--config" })
@@ -181,7 +181,7 @@ func (p *pointing) continueCLI() error {
 		p.args = slices.Clone(p.args)
 		p.args[at+1] = copied
 	} else {
-		p.insert("--config", "--config", copied)
+		p.insertArguments("--config", "--config", copied)
 	}
 	return os.WriteFile(copied, []byte(edited), 0o600) //nolint:gosec // in a folder that we made
 }
@@ -196,23 +196,23 @@ func (p *pointing) tempDir() (string, error) {
 }
 
 // copyOf makes a folder with links to all files of another folder except one.
-func (p *pointing) copyOf(from, without string) (string, error) {
+func (p *pointing) copyOf(source, except string) (string, error) {
 	dir, err := p.tempDir()
 	if err != nil {
 		return "", err
 	}
-	items, err := os.ReadDir(from)
+	items, err := os.ReadDir(source)
 	if err != nil {
 		return "", err
 	}
-	if from, err = filepath.Abs(from); err != nil {
+	if source, err = filepath.Abs(source); err != nil {
 		return "", err
 	}
 	for _, item := range items {
-		if item.Name() == without {
+		if item.Name() == except {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(from, item.Name()), filepath.Join(dir, item.Name())); err != nil {
+		if err := os.Symlink(filepath.Join(source, item.Name()), filepath.Join(dir, item.Name())); err != nil {
 			return "", err
 		}
 	}

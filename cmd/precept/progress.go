@@ -16,18 +16,18 @@ const progressEvery = 200 * time.Millisecond
 type progress struct {
 	out         io.Writer
 	now         func() time.Time
-	what        string
+	unit        string
 	done, total int64 // total 0: unknown
 	began, next time.Time
 	width       int // width of the shown line
 }
 
 // newProgress returns a progress line on a terminal, and nil on any other console.
-func newProgress(console io.Writer, tools server.Tools, what string, total int64) *progress {
+func newProgress(console io.Writer, tools server.Tools, unit string, total int64) *progress {
 	if !isTerminal(console) {
 		return nil
 	}
-	return &progress{out: console, now: tools.Now, what: what, total: total, began: tools.Now()}
+	return &progress{out: console, now: tools.Now, unit: unit, total: total, began: tools.Now()}
 }
 
 // add counts n more.
@@ -56,11 +56,11 @@ func (p *progress) show(now time.Time) {
 	if s := now.Sub(p.began).Seconds(); s >= 1 {
 		rate = fmt.Sprintf("  %.0f/s", float64(p.done)/s)
 	}
-	line := fmt.Sprintf("%s: %d%s", p.what, p.done, rate)
+	line := fmt.Sprintf("%s: %d%s", p.unit, p.done, rate)
 	if p.total > 0 {
 		share := min(float64(p.done)/float64(p.total), 1)
 		line = fmt.Sprintf(
-			"%s: [%s] %3.0f%%  %d of %d%s", p.what, bar(share), 100*share, p.done,
+			"%s: [%s] %3.0f%%  %d of %d%s", p.unit, bar(share), 100*share, p.done,
 			max(p.total, p.done), rate,
 		)
 	}

@@ -9,7 +9,7 @@ import (
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
-	p := &progress{out: &out, now: func() time.Time { return at }, what: "samples", total: 2000, began: at}
+	p := &progress{out: &out, now: func() time.Time { return at }, unit: "samples", total: 2000, began: at}
 	for range 1000 {
 		p.add(1)
 		at = at.Add(2 * time.Millisecond)
@@ -24,9 +24,9 @@ func TestProgress(t *testing.T) {
 	}
 
 	out.Reset()
-	p = &progress{out: &out, now: func() time.Time { return at }, what: "files"}
+	p = &progress{out: &out, now: func() time.Time { return at }, unit: "files"}
 	p.add(3)
-	p.what = "f"
+	p.unit = "f"
 	p.end()
 	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
 		t.Errorf("a shorter line leaves the longer one's end: %q", out.String())

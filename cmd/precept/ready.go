@@ -16,7 +16,7 @@ import (
 	"precept/configs"
 )
 
-// readyLimit bounds the request of ready, which health checks repeat.
+// readyLimit is the maximum time of the request of ready.
 const readyLimit = 2 * time.Second
 
 // readiness is the answer of ready --json.
@@ -77,8 +77,8 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 // dataURL returns the base URL of the data listener: from run.json, or from the key listen when the
 // server could not write run.json.
 func dataURL(cfg *configs.Config) string {
-	if at, err := server.ReadRunFile(cfg.DataDir); err == nil {
-		return at.Data
+	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
+		return runFile.Data
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

@@ -29,7 +29,7 @@ func (f *ledgerFlags) open(w *invocation) *ledger.Ledger {
 }
 
 func (w *invocation) record() *cobra.Command {
-	var at ledgerFlags
+	var ledgerFlag ledgerFlags
 	var e ledger.Entry
 	var asJSON bool
 	c := &cobra.Command{
@@ -41,7 +41,7 @@ func (w *invocation) record() *cobra.Command {
 			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
 		Args: arguments(cobra.NoArgs),
 	}
-	at.add(c)
+	ledgerFlag.add(c)
 	c.Flags().StringVar(&e.IntentID, "intent-id", "", "id of the task")
 	c.Flags().StringVar(&e.Type, "type", "", "lint, test or static-analysis")
 	c.Flags().StringVar(&e.File, "file", "", "file of the failure, relative to the project")
@@ -51,7 +51,7 @@ func (w *invocation) record() *cobra.Command {
 	c.Flags().StringVar(&e.Rule, "rule", "", "rule that prevents the failure")
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		l := at.open(w)
+		l := ledgerFlag.open(w)
 		if err := entry(w.in, c, &e, asJSON); err != nil {
 			if lost := l.TraceRefused(err); lost != nil {
 				fmt.Fprintln(w.err, "precept:", lost)

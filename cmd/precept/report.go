@@ -32,8 +32,8 @@ type reportFlags struct {
 	asJSON bool
 }
 
-// whatIf reads epsilon=NUMBER.
-func (f *reportFlags) whatIf(text string) error {
+// parseWhatIf sets the query's WhatIf from a text of the form epsilon=NUMBER.
+func (f *reportFlags) parseWhatIf(text string) error {
 	number, ok := strings.CutPrefix(text, "epsilon=")
 	e, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(e > 0 && e < 1) {
@@ -65,7 +65,7 @@ func (w *invocation) report() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
-	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
+	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.parseWhatIf)
 	c.Flags().StringVar(
 		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
@@ -167,8 +167,8 @@ func readReport(
 		Explain: q.Explain, Book: book, Rules: sections,
 		Inject: in, Config: in.Bandit, Guardrails: cfg.Report.Guardrails,
 	})
-	if told := server.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // the report is printed without the annotations
-		fmt.Fprintln(console, "precept:", report.Printable(told.Error()))
+	if annotateErr := server.Annotate(ctx, &r, db, q.Tenant); annotateErr != nil && err == nil { // the report is printed without the annotations
+		fmt.Fprintln(console, "precept:", report.Printable(annotateErr.Error()))
 	}
 	return r, errors.Join(err, db.Close())
 }

@@ -119,8 +119,8 @@ type measureFlags struct {
 	asJSON   bool
 }
 
-// skipped is a section that was not registered, with the reason.
-type skipped struct {
+// skippedSection is a section that was not registered, with the reason.
+type skippedSection struct {
 	Section string `json:"section"`
 	Why     string `json:"why"`
 }
@@ -128,7 +128,7 @@ type skipped struct {
 // measureAnswer is the answer of rules measure --json.
 type measureAnswer struct {
 	Registered []rules.Registered `json:"registered"`
-	Skipped    []skipped          `json:"skipped"`
+	Skipped    []skippedSection   `json:"skipped"`
 	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
 }
 
@@ -228,7 +228,7 @@ func (f *measureFlags) register(
 		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
 	}
 	err = place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
-		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skipped{}, Displaced: []rules.Registered{}}
+		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skippedSection{}, Displaced: []rules.Registered{}}
 		var fresh []string
 		for _, i := range chosen {
 			s := &all[i]
@@ -238,7 +238,7 @@ func (f *measureFlags) register(
 				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Forbids(body), Added: now.UTC(),
 			}
 			if why := f.refusal(s, &r, list, all, text); why != "" {
-				answer.Skipped = append(answer.Skipped, skipped{s.Name, why})
+				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, why})
 				continue
 			}
 			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })
@@ -305,19 +305,19 @@ func choose(file string, all []rules.Section, names []string) (chosen []int, err
 		return rules.Units(all), nil
 	}
 	for _, name := range names {
-		at := slices.IndexFunc(all, func(s rules.Section) bool { return s.Name == name })
-		if at < 0 {
+		i := slices.IndexFunc(all, func(s rules.Section) bool { return s.Name == name })
+		if i < 0 {
 			want := strings.ToLower(strings.TrimSpace(strings.TrimLeft(name, "#-* ")))
-			at = slices.IndexFunc(all, func(s rules.Section) bool { return strings.ToLower(s.Name) == want })
+			i = slices.IndexFunc(all, func(s rules.Section) bool { return strings.ToLower(s.Name) == want })
 		}
-		if at < 0 {
+		if i < 0 {
 			known := make([]string, len(all))
 			for i := range all {
 				known[i] = fmt.Sprintf("%q", all[i].Name)
 			}
 			return nil, fmt.Errorf("%s has no section %q; its sections are %s", file, name, strings.Join(known, ", "))
 		}
-		chosen = append(chosen, at)
+		chosen = append(chosen, i)
 	}
 	return chosen, nil
 }

@@ -103,12 +103,12 @@ func propose(name, text string, judged []judgement) proposal {
 			continue
 		}
 		cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
-		e, lo, hi := bounds(j.row)
+		e, lo, hi := intervalOf(j.row)
 		p.Removed = append(p.Removed, proposedRemoval{j.section.Name, j.rule, j.evidence(), e, lo, hi})
 	}
 	if len(cuts) > 0 {
 		name = strings.TrimPrefix(name, "/")
-		p.Diff = string(diff.Diff("a/"+name, []byte(text), "b/"+name, []byte(without(text, cuts))))
+		p.Diff = string(diff.Diff("a/"+name, []byte(text), "b/"+name, []byte(cutSections(text, cuts))))
 	}
 	return p
 }
@@ -178,7 +178,7 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 		return "", string(r.Verdict) + " (" + effect(r) + ")"
 	case report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
 	}
-	_, _, hi := bounds(r)
+	_, _, hi := intervalOf(r)
 	if hi != nil && *hi < margin {
 		return fmt.Sprintf("non-inferior without the section (the harm of leaving the section out is below %.1f points)", 100*margin), ""
 	}
@@ -188,9 +188,9 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	return "", "unproven (" + effect(r) + ")"
 }
 
-// bounds returns the effect of a section with its 95% interval, nil for none. The interval of a planned
+// intervalOf returns the effect of a section with its 95% interval, nil for none. The interval of a planned
 // trial is narrower, because the number of sessions was set before the first session.
-func bounds(r *report.Row) (effect, lo, hi *float64) {
+func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.Looks) {
 		if l := &r.Looks[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
 			return l.Effect, l.Lo, l.Hi
@@ -201,7 +201,7 @@ func bounds(r *report.Row) (effect, lo, hi *float64) {
 
 // effect returns the effect of a section with its interval.
 func effect(r *report.Row) string {
-	e, lo, hi := bounds(r)
+	e, lo, hi := intervalOf(r)
 	if e == nil {
 		return "no effect shown"
 	}
@@ -223,24 +223,24 @@ func (j *judgement) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// without returns a file without sections, and without the headings that lose all their content.
-func without(text string, cuts []rules.Span) string {
+// cutSections returns a file without the sections cuts, and without headings that have no other content.
+func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // the blank lines after a section go with the section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
 			cuts[i].End++
 		}
 	}
 	var b strings.Builder
-	at := 0
+	written := 0
 	cuts = rules.Widen(text, cuts)
 	slices.SortFunc(cuts, func(a, b rules.Span) int { return a.Start - b.Start })
 	for _, c := range cuts {
-		if c.Start > at {
-			b.WriteString(text[at:c.Start])
+		if c.Start > written {
+			b.WriteString(text[written:c.Start])
 		}
-		at = max(at, c.End)
+		written = max(written, c.End)
 	}
-	b.WriteString(text[at:])
+	b.WriteString(text[written:])
 	return b.String()
 }
 

@@ -19,9 +19,9 @@ import (
 	"precept/configs"
 )
 
-// runFlags are the verb's own.
+// runFlags are the flags of run that are no keys of the configuration.
 type runFlags struct {
-	at                  dataFlags
+	listener            dataFlags
 	verify              string
 	record, asJSON      bool
 	run, session, agent string
@@ -46,7 +46,7 @@ func (w *invocation) runVerb() *cobra.Command {
 	}
 	flags := w.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
-	f.at.add(c)
+	f.listener.add(c)
 	c.Flags().StringVar(
 		&f.verify, "verify", "", "shell command that succeeds if the agent's work is good",
 	)
@@ -85,10 +85,10 @@ func (w *invocation) runAgent(
 	if _, err := exec.LookPath(args[0]); err != nil { // a missing command needs no server
 		return cannotRun(startFailureCode(err), err)
 	}
-	base, err := dataListener(ctx, w.env, cfg, &f.at)
+	base, err := dataListener(ctx, w.env, cfg, &f.listener)
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
-		if base, stop, err = w.ownServer(ctx, flags); err == nil {
+		if base, stop, err = w.startServer(ctx, flags); err == nil {
 			defer func() {
 				if failed := stop(); failed != nil {
 					fmt.Fprintln(w.err, "precept:", failed)
@@ -215,18 +215,18 @@ func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags
 	if v.ExitCode == 0 {
 		body["score"] = 1.0
 	}
-	what, name := "run", p.run
+	subject, name := "run", p.run
 	if name == "" {
-		what, name = "session", p.session
+		subject, name = "session", p.session
 	}
-	body[what+"_id"] = name
+	body[subject+"_id"] = name
 	if f.record && v.ExitCode != 0 {
-		at := ledgerFlags{file: cfg.Ledger.File}
-		recordFailures(ctx, w.err, at.open(w), name, v)
+		ledgerFlag := ledgerFlags{file: cfg.Ledger.File}
+		recordFailures(ctx, w.err, ledgerFlag.open(w), name, v)
 		printVerified(w.err, v, false)
 	}
 	find := func() (string, error) { return p.data, nil }
-	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.at), body)
+	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.listener), body)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
 		result.Error = err.Error()
@@ -234,14 +234,13 @@ func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags
 	}
 	result.Status = answer.Status
 	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
-	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, what, name, answer.Status)
+	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, subject, name, answer.Status)
 	return result
 }
 
-// ownServer starts a precept for the time of the agent. The server uses free ports, ignores
-// signals, which are meant for the agent, and writes no run.json, because another run must not rely
-// on this server.
-func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
+// startServer starts a server in this process, which runs until stop is called after the agent's end. The
+// server uses free ports, leaves signals to the agent, and writes no run.json, so that no other run uses it.
+func (w *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(w, false)
 	cfg, err := source.Load()
 	if err != nil {
@@ -269,18 +268,18 @@ func (w *invocation) ownServer(ctx context.Context, flags *configFlags) (base st
 		Ready: func(data, _ string) { ready <- data },
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var all sync.WaitGroup
-	over := make(chan error, 1)
-	all.Go(func() { over <- stopped(s.Run(running)) })
+	var wait sync.WaitGroup
+	ended := make(chan error, 1)
+	wait.Go(func() { ended <- cutExit(s.Run(running)) })
 	stop = func() error {
 		cancel()
-		all.Wait()
-		return errors.Join(<-over, log.Close())
+		wait.Wait()
+		return errors.Join(<-ended, log.Close())
 	}
 	select {
 	case base = <-ready:
 		return base, stop, nil
-	case err := <-over:
+	case err := <-ended:
 		cancel()
 		if errors.Is(err, errServed) {
 			err = fmt.Errorf(

@@ -47,7 +47,7 @@ func (w *invocation) serve() *cobra.Command {
 		if asJSON {
 			o.Addresses = w.out
 		}
-		return stopped(server.New(o).Run(c.Context()))
+		return cutExit(server.New(o).Run(c.Context()))
 	}
 	return c
 }
@@ -81,8 +81,8 @@ func (w *invocation) serverOptions(cfg *configs.Config, source *server.Source) s
 	}
 }
 
-// stopped adds the exit code 3 to a stop that cut streams.
-func stopped(err error) error {
+// cutExit returns an error with exit code 3 for server.ErrCut, and any other error unchanged.
+func cutExit(err error) error {
 	if errors.Is(err, server.ErrCut) {
 		return &codedError{code: exitCut}
 	}

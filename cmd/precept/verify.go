@@ -24,8 +24,8 @@ const (
 	maxFailures = 1000
 )
 
-// verified is the answer of verify --json.
-type verified struct {
+// verifyAnswer is the answer of verify --json.
+type verifyAnswer struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
@@ -33,7 +33,7 @@ type verified struct {
 }
 
 func (w *invocation) verify() *cobra.Command {
-	var at ledgerFlags
+	var ledgerFlag ledgerFlags
 	var intent string
 	var asJSON, dry bool
 	c := &cobra.Command{
@@ -48,7 +48,7 @@ func (w *invocation) verify() *cobra.Command {
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
-	at.add(c)
+	ledgerFlag.add(c)
 	c.Flags().StringVar(&intent, "intent-id", "verify", "id of the task, for the entries")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the failures and record nothing")
 	addJSON(c, &asJSON)
@@ -58,9 +58,9 @@ func (w *invocation) verify() *cobra.Command {
 			return err
 		}
 		if v.ExitCode != 0 && !dry {
-			recordFailures(c.Context(), w.err, at.open(w), intent, v)
+			recordFailures(c.Context(), w.err, ledgerFlag.open(w), intent, v)
 		} else if !dry {
-			_ = at.open(w).TraceVerify(args, v.ExitCode, 0)
+			_ = ledgerFlag.open(w).TraceVerify(args, v.ExitCode, 0)
 		}
 		if asJSON {
 			if err := writeJSON(w.out, v); err != nil {
@@ -78,20 +78,20 @@ func (w *invocation) verify() *cobra.Command {
 }
 
 // verifyCommand runs the command and reads the failures in its output.
-func (w *invocation) verifyCommand(args []string, aside bool) (*verified, error) {
-	capture := &bothEnds{half: maxOutput / 2}
+func (w *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
+	capture := &headAndTail{half: maxOutput / 2}
 	run := child{
 		args: args, in: w.in, out: io.MultiWriter(w.out, capture),
 		err: io.MultiWriter(w.err, capture),
 	}
-	if aside {
+	if toStderr {
 		run.out = run.err
 	}
 	o := run.run()
 	if o.broken != nil {
 		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.broken)}
 	}
-	v := &verified{
+	v := &verifyAnswer{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
 	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // the command was stopped and did not fail
@@ -117,7 +117,7 @@ func (w *invocation) verifyCommand(args []string, aside bool) (*verified, error)
 }
 
 // recordFailures adds the failures to the ledger. The exit code stays that of the command.
-func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verified) {
+func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyAnswer) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
 		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
@@ -138,7 +138,7 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 
 // printVerified prints the recorded entries on standard error, because standard output belongs to
 // the command.
-func printVerified(console io.Writer, v *verified, dry bool) {
+func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
 	if dry {
 		for i := range v.Failures {
 			f := &v.Failures[i]
@@ -188,15 +188,15 @@ func goModule(dir string) string {
 	}
 }
 
-// bothEnds keeps the first and the last written bytes.
-type bothEnds struct {
+// headAndTail keeps the first and the last written bytes.
+type headAndTail struct {
 	half int
 	mu   sync.Mutex // standard output and standard error come from two goroutines
 	head []byte
 	tail []byte
 }
 
-func (b *bothEnds) Write(p []byte) (int, error) {
+func (b *headAndTail) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := len(p)
@@ -209,8 +209,8 @@ func (b *bothEnds) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the kept bytes. A line marks a cut.
-func (b *bothEnds) String() string {
+// String returns the kept bytes. A blank line takes the place of omitted bytes.
+func (b *headAndTail) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.tail) <= b.half {

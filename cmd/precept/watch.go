@@ -52,8 +52,8 @@ func (w *invocation) watch() *cobra.Command {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
 	return w.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		x := &watching{
-			world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
+		x := &following{
+			invocation: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
 		}
 		if len(args) == 1 {
 			x.name = args[0]
@@ -62,14 +62,14 @@ func (w *invocation) watch() *cobra.Command {
 	})
 }
 
-// repeat calls look at intervals until look is done or fails, or until control-C.
+// repeat calls step at intervals until step is done or fails, or until control-C.
 func repeat(
-	ctx context.Context, every time.Duration, look func(context.Context) (done bool, err error),
+	ctx context.Context, every time.Duration, step func(context.Context) (done bool, err error),
 ) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	for {
-		done, err := look(ctx)
+		done, err := step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // control-C is the usual end
@@ -81,22 +81,22 @@ func repeat(
 	}
 }
 
-// watching is a session that is followed.
-type watching struct {
-	world   *invocation
-	cfg     *configs.Config
-	flags   *watchFlags
-	page    page
-	name    string
-	next    int
-	printed map[string]bool // exchanges that were printed
-	begun   bool            // the head of the session was printed
-	waits   bool            // the wait for the session was printed
+// following is the state of `precept watch` for one session.
+type following struct {
+	invocation *invocation
+	cfg        *configs.Config
+	flags      *watchFlags
+	page       page
+	name       string
+	next       int
+	printed    map[string]bool // exchanges that were printed
+	hasHead    bool            // the head of the session was printed
+	waitShown  bool            // the wait for the session was printed
 }
 
-// poll asks once and prints the new turns. over is true after the last turn of a closed session is
-// printed, or after the first poll with --once.
-func (x *watching) poll(ctx context.Context) (over bool, err error) {
+// poll reads the session once and prints its new turns. done is true after the last turn of a closed session,
+// and after the first poll with --once.
+func (x *following) poll(ctx context.Context) (done bool, err error) {
 	if x.name == "" {
 		if err := x.newest(ctx); err != nil {
 			return false, err
@@ -122,26 +122,26 @@ func (x *watching) poll(ctx context.Context) (over bool, err error) {
 			continue
 		}
 		if t.Closed && !x.flags.asJSON {
-			_, err = fmt.Fprintln(x.world.out, x.page.end(&t))
+			_, err = fmt.Fprintln(x.invocation.out, x.page.end(&t))
 		}
 		return t.Closed || x.flags.once, err
 	}
 }
 
 // wait prints the reason of a wait, once.
-func (x *watching) wait(why string) (over bool, err error) {
+func (x *following) wait(why string) (done bool, err error) {
 	if x.flags.once {
 		return true, errors.New(why + "; omit --once to wait")
 	}
-	if !x.waits && !x.flags.asJSON {
-		x.waits = true
-		fmt.Fprintln(x.world.err, why+"; waiting (Ctrl-C to stop)")
+	if !x.waitShown && !x.flags.asJSON {
+		x.waitShown = true
+		fmt.Fprintln(x.invocation.err, why+"; waiting (Ctrl-C to stop)")
 	}
 	return false, nil
 }
 
 // newest finds the session that began last.
-func (x *watching) newest(ctx context.Context) error {
+func (x *following) newest(ctx context.Context) error {
 	var l store.SessionList
 	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
 	err := askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), decodeJSON(&l))
@@ -153,7 +153,7 @@ func (x *watching) newest(ctx context.Context) error {
 
 // ask reads the session from the end of the last answer, and some turns before: a retry follows its
 // first attempt, and the session may have continued since.
-func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
+func (x *following) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
 	err = askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), decodeJSON(&t))
@@ -165,10 +165,10 @@ func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err
 }
 
 // print writes the part of the transcript that was not printed yet.
-func (x *watching) print(t *store.Transcript) error {
-	if !x.begun && !x.flags.asJSON {
-		x.begun = true
-		if _, err := fmt.Fprintln(x.world.out, x.page.head(t)); err != nil {
+func (x *following) print(t *store.Transcript) error {
+	if !x.hasHead && !x.flags.asJSON {
+		x.hasHead = true
+		if _, err := fmt.Fprintln(x.invocation.out, x.page.head(t)); err != nil {
 			return err
 		}
 	}
@@ -180,9 +180,9 @@ func (x *watching) print(t *store.Transcript) error {
 		x.printed[turn.ID] = true
 		var err error
 		if x.flags.asJSON {
-			err = writeLine(x.world.out, turn)
+			err = writeLine(x.invocation.out, turn)
 		} else {
-			_, err = fmt.Fprintln(x.world.out, strings.Join(x.page.turn(turn), "\n"))
+			_, err = fmt.Fprintln(x.invocation.out, strings.Join(x.page.turn(turn), "\n"))
 		}
 		if err != nil {
 			return err

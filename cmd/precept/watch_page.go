@@ -129,7 +129,7 @@ func (p page) entry(e *store.Entry) []string {
 	case sample.MessageSystem:
 		i = inkFaint
 	}
-	return p.labelled(i, label, p.short(e, text))
+	return p.withLabel(i, label, p.short(e, text))
 }
 
 // short cuts a long text and marks the cut.
@@ -157,14 +157,14 @@ func (p page) short(e *store.Entry, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// labelled puts a label before a text.
-func (p page) labelled(i ink, label, text string) []string {
+// withLabel puts a label before a text.
+func (p page) withLabel(i ink, label, text string) []string {
 	var out []string
 	for n, line := range strings.Split(text, "\n") {
 		if n > 0 {
 			label = ""
 		}
-		out = append(out, fmt.Sprintf("%-*s", labelWide, fit(label, labelWide-1))+p.paint(i, line))
+		out = append(out, fmt.Sprintf("%-*s", labelWide, shortenLabel(label, labelWide-1))+p.paint(i, line))
 	}
 	return out
 }
@@ -185,17 +185,17 @@ func (p page) wrap(text string, columns int) []string {
 	for line := range strings.SplitSeq(
 		admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n",
 	) {
-		out = append(out, broken([]rune(line), columns)...)
+		out = append(out, breakLine([]rune(line), columns)...)
 	}
 	return out
 }
 
-// broken breaks one line.
-func broken(line []rune, columns int) (out []string) {
+// breakLine breaks a line into lines of at most columns columns, at a blank if there is one.
+func breakLine(line []rune, columns int) (out []string) {
 	for {
-		at, blank, end := 0, -1, 0
+		columnsUsed, blank, end := 0, -1, 0
 		for end < len(line) {
-			if at += cells(line[end]); at > columns && end > 0 {
+			if columnsUsed += cells(line[end]); columnsUsed > columns && end > 0 {
 				break
 			}
 			end++
@@ -227,8 +227,8 @@ func cells(r rune) int {
 	return 1
 }
 
-// fit shortens a text to the width of its column.
-func fit(s string, width int) string {
+// shortenLabel shortens a text to the width of its column.
+func shortenLabel(s string, width int) string {
 	s = report.Printable(s)
 	if utf8.RuneCountInString(s) <= width {
 		return s

@@ -28,15 +28,15 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		}
 		s.token = token
 		if created && s.options.Ready == nil {
-			kept := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
+			place := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
-				kept = "it holds until precept stops"
+				place = "it holds until precept stops"
 			}
-			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
-			s.first = true
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), place)
+			s.showsLinks = true
 		}
 	}
-	s.shown.Store(s.cfg)
+	s.effective.Store(s.cfg)
 	notes := s.cfg.DataDir
 	if s.options.Within {
 		notes = ""
@@ -74,7 +74,7 @@ func (s *Server) erased() {
 
 // prices returns the prices of the effective configuration.
 func (s *Server) prices() admin.Prices {
-	c := s.shown.Load()
+	c := s.effective.Load()
 	return admin.Prices{Models: c.PriceTable(), Session: c.Admin.SessionValue, Currency: c.Currency()}
 }
 
@@ -110,8 +110,8 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
 		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Tally.Closed.Load(), 10)},
 	}...)
-	if v.memory != "" {
-		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memory, Bad: true})
+	if v.memoryReason != "" {
+		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memoryReason, Bad: true})
 	} else if trouble := v.store.Trouble(); trouble != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: trouble, Bad: true})
 	}

@@ -54,8 +54,8 @@ type Distiller struct {
 // that this process closed. A run over all tenants reads sessions that another replica closed before it stopped.
 const readAllEvery = 24 * time.Hour
 
-// due selects the tenants of the next run of Follow.
-func (d *Distiller) due() {
+// selectTenants selects the tenants of the next run of Follow.
+func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = nil
 	if d.changed == nil {
 		return
@@ -68,8 +68,8 @@ func (d *Distiller) due() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// finished notes whether the run left work: the next run then reads all tenants.
-func (d *Distiller) finished(s distill.Summary, err error) {
+// noteResult makes the next run read all tenants if this run failed, stopped early or skipped sessions.
+func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.readAll = time.Time{}
 	}
@@ -107,8 +107,8 @@ type fileClaims struct {
 	held  map[string]*os.File
 }
 
-// claimsOf returns the notes of a store with claims that fit the store: replicas on one Redis may
-// run on several machines, where only a timeout ends the claim of a killed process.
+// claimsOf returns the notes of a store with its kind of claims. Replicas on one Redis may run on several
+// machines, so that only a timeout ends the claim of a killed process; for SQLite, a file lock ends at once.
 func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -138,13 +138,13 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 			}
 			return false, fmt.Errorf("claim %s: %w", name, err)
 		}
-		mine, err := f.Stat()
-		there, gone := os.Stat(f.Name())
-		if err == nil && gone == nil && os.SameFile(mine, there) {
+		locked, err := f.Stat()
+		named, nameErr := os.Stat(f.Name())
+		if err == nil && nameErr == nil && os.SameFile(locked, named) {
 			c.held[name] = f
 			return true, nil
 		}
-		_ = f.Close() // the last holder has removed the file meanwhile
+		_ = f.Close() // the last holder has removed the file since OpenFile
 	}
 }
 
@@ -214,22 +214,22 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).Once(ctx)
 }
 
-// Follow distils at the interval until ctx ends. tell receives the result of each run. A failed run
-// is repeated at the next interval.
-func (d *Distiller) Follow(ctx context.Context, every time.Duration, tell func(distill.Summary, error)) error {
+// Follow distils once in each interval until ctx ends. report receives the result of each run. A failed run
+// is repeated after the interval.
+func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
-		d.due()
-		sum, err := d.safely(ctx)
-		if d.finished(sum, err); ctx.Err() == nil {
-			tell(sum, err)
+		d.selectTenants()
+		sum, err := d.onceSafely(ctx)
+		if d.noteResult(sum, err); ctx.Err() == nil {
+			report(sum, err)
 		}
 		_ = Pause(ctx, every) // ends with ctx
 	}
 	return nil
 }
 
-// safely distils once and returns a panic as an error.
-func (d *Distiller) safely(ctx context.Context) (sum distill.Summary, err error) {
+// onceSafely calls Once and returns a panic as an error.
+func (d *Distiller) onceSafely(ctx context.Context) (sum distill.Summary, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("distill: panic: %s", redact.PanicKind(v))
@@ -250,8 +250,8 @@ func runDistiller(cfg *configs.Config, d *Distiller, gate *trialGate, f *failure
 			return nil //nolint:nilerr // a stop is not a failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
-			if ended := gate.endTrials(ctx, d); ended != nil {
-				f.failed(label.StepTrials, ended)
+			if endErr := gate.endTrials(ctx, d); endErr != nil {
+				f.failed(label.StepTrials, endErr)
 			}
 			switch {
 			case err != nil:

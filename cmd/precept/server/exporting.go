@@ -62,7 +62,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.progress()
-		if !x.of(s.ID) || !x.by(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+		if !x.isSession(s.ID) || !x.isAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
@@ -75,9 +75,11 @@ func (x *ExportJob) progress() {
 	}
 }
 
-func (x *ExportJob) of(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
+// isSession reports whether the filter by session, if any, selects an id.
+func (x *ExportJob) isSession(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
 
-func (x *ExportJob) by(agent string) bool {
+// isAgent reports whether the filter by agent, if any, selects a name.
+func (x *ExportJob) isAgent(agent string) bool {
 	return x.Agent == "" || x.Agent == agent
 }
 
@@ -89,11 +91,11 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
 		x.progress()
-		if !x.of(r.ID) {
+		if !x.isSession(r.ID) {
 			return nil
 		}
 		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 || !x.by(s.Agent) {
+		if err != nil || len(s.Exchanges) == 0 || !x.isAgent(s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
@@ -132,8 +134,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every main turn of a session. Turns are missing that
-// opted out, were dropped, or left the store.
+// hasAllTurns reports whether the exchanges include every main turn of a session. A turn that opted out, was
+// dropped, or left the store is missing.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

@@ -30,10 +30,10 @@ type trialGate struct {
 // benches the lesson. A lesson that harms by the interval that is valid at any time is retired
 // before the evaluation, because further sessions would only do harm. Trials that a person started
 // are not changed.
-func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (all error) {
+func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
-			all = fmt.Errorf("panic: %s", redact.PanicKind(v))
+			errs = fmt.Errorf("panic: %s", redact.PanicKind(v))
 		}
 	}()
 	book := g.lessons.book.Load()
@@ -53,11 +53,11 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (all error) {
 		}
 		for i := range rep.Lessons {
 			if r := &rep.Lessons[i]; r.Slug == l.Slug && (r.Trial == "ended" || r.Trial == "running" && harms(r.Verdict)) {
-				all = errors.Join(all, g.endTrial(ctx, d, l.Slug, r.Verdict))
+				errs = errors.Join(errs, g.endTrial(ctx, d, l.Slug, r.Verdict))
 			}
 		}
 	}
-	return all
+	return errs
 }
 
 func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }

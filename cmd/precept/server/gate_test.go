@@ -229,9 +229,9 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		{when: "after more changes than the list holds", changed: []string{"a", "b", "c"}, all: true},
 		{when: "a day later", after: readAllEvery, all: true},
 	} {
-		d.finished(c.before, nil)
+		d.noteResult(c.before, nil)
 		now, names = now.Add(c.after), c.changed
-		d.due()
+		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
 			t.Errorf("%s: got %v, want all = %v, otherwise %v", c.when, got, c.all, c.changed)
 		}

@@ -14,7 +14,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the age at which a reader of the health page gets a new account of exchanges.
+// accountEvery is the minimum time between two reads of the account and of the store's counts.
 const accountEvery = 5 * time.Second
 
 // health computes the health page.
@@ -33,7 +33,7 @@ type health struct {
 // read implements admin.Program.Health.
 func (h *health) read(ctx context.Context) admin.Health {
 	v := h.services
-	cfg, b, t, learned := h.server.shown.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally
+	cfg, b, t, learned := h.server.effective.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally
 	page := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
 		PID: os.Getpid(), Started: h.started, Hash: cfg.Hash(), Fault: h.server.reload.fault.get(),
@@ -68,7 +68,7 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	defer h.mu.Unlock()
 	if now := h.services.tools.Now(); h.at.IsZero() || now.Sub(h.at) >= accountEvery {
 		h.at, h.account = now, h.readAccount()
-		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memory}
+		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memoryReason}
 		h.askStore(ctx)
 	}
 	return h.account, h.stored

@@ -28,14 +28,14 @@ const (
 	saltName   = "salt" // name of the salt among the values of a store
 )
 
-// metaKeeper stores a value under a name when the name has none, and returns the stored value.
-type metaKeeper interface {
+// metaStore stores a value under a name when the name has none, and returns the stored value.
+type metaStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair is made once and shared by all replicas on one store. With another salt the coins of a
-// session would fall differently; with another secret the key of a client would belong to another
-// tenant. A copy in the data directory serves a start while Redis is unreachable.
+// keyPair holds the salt of the coins and the secret of tenant names, which all replicas on one store share.
+// With another salt, a session would get other coins; with another secret, a client's key would belong to
+// another tenant. A start without Redis uses the copy in the data directory.
 type keyPair struct {
 	Store  string `json:"store"` // hash of the store's address: a copy is valid for one store only
 	Salt   string `json:"salt"`
@@ -49,13 +49,13 @@ type keys struct {
 
 	fleet bool   // replicas share the keys, and a worker follows the keys
 	path  string // path of the copy in the data directory
-	store metaKeeper
+	store metaStore
 }
 
 // openKeys reads the keys of the backend or makes them. A backend in memory holds no keys: the keys
 // are valid until the stop.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
-	store, stores := backend.(metaKeeper)
+	store, stores := backend.(metaStore)
 	if stores && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
@@ -68,11 +68,11 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 		if *value = key; !stores {
 			continue
 		}
-		kept, err := store.InitMeta(ctx, name, []byte(key))
+		stored, err := store.InitMeta(ctx, name, []byte(key))
 		if err != nil {
 			return nil, fmt.Errorf("keep the %s: %w", name, err)
 		}
-		*value = string(kept)
+		*value = string(stored)
 	}
 	return k, nil
 }
@@ -88,7 +88,7 @@ func (w *Tools) freshKey() (string, error) {
 
 // agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data
 // directory, else a new pair, which other replicas may not share.
-func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaKeeper, log *slog.Logger) (*keys, error) {
+func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{fleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
 	address := hex.EncodeToString(sum[:8])
@@ -107,7 +107,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	k.known = copied.Store == address
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	if _, err := k.ask(ctx); err != nil {
+	if _, err := k.agree(ctx); err != nil {
 		if !k.known {
 			log.Warn(
 				"the salt of the fleet is unknown until Redis answers; new sessions get no lessons and are outside of the experiment (bandit.salt sets a salt without Redis)",
@@ -120,9 +120,9 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	return k, nil
 }
 
-// ask stores the pair in Redis unless Redis has one, and takes the stored pair. changed reports
-// whether the stored pair is new here.
-func (k *keys) ask(ctx context.Context) (changed bool, err error) {
+// agree stores the pair in Redis if Redis has none, and then uses the stored pair. changed reports whether
+// the stored pair differs from the pair of this server.
+func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	next := k.pair
 	for name, value := range map[string]*string{saltName: &next.Salt, "tenant-secret": &next.Secret} {
 		stored, err := k.store.InitMeta(ctx, name, []byte(*value))
@@ -136,8 +136,8 @@ func (k *keys) ask(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow returns a worker that asks until Redis answers, and then compares the keys from time to
-// time: a Redis that lost its data may have got new keys from another replica.
+// follow returns a worker that calls agree until Redis answers, and then every agreeEvery, because a Redis
+// that lost its data may have got new keys from another replica.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -150,7 +150,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 				return nil
 			case <-time.After(wait):
 			}
-			changed, err := k.ask(ctx)
+			changed, err := k.agree(ctx)
 			if err != nil || !changed {
 				continue // the recorder reports an unreachable Redis
 			}

@@ -15,12 +15,10 @@ import (
 	"precept/internal/label"
 )
 
-// The follower of the ledger reads the file every ledgerEvery, and offers the entries that the bank
-// did not take again after ledgerAgain.
 const (
-	ledgerEvery = time.Second
-	ledgerAgain = 10 * time.Minute
-	ledgerBatch = 100
+	ledgerEvery = time.Second      // interval of reads of the ledger file
+	ledgerRetry = 10 * time.Minute // time after which refused entries are proposed again
+	ledgerBatch = 100              // maximum number of proposals in one call of the bank
 )
 
 // followLedger returns a worker that offers the entries of the ledger file to the bank as lessons, at
@@ -31,21 +29,21 @@ func followLedger(cfg *configs.Config, lessons *library) func(context.Context) e
 		ticker := time.NewTicker(ledgerEvery)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
-		var again time.Time
+		var retryAt time.Time
 		for first := true; ; first = false {
 			text, err := file.Read(cfg.Ledger.File)
 			sum := sha256.Sum256(text)
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):
 				lessons.failures.failed(label.StepLedger, err)
-			case first || sum != last || !again.IsZero() && lessons.now().After(again):
-				last, again = sum, time.Time{}
+			case first || sum != last || !retryAt.IsZero() && lessons.now().After(retryAt):
+				last, retryAt = sum, time.Time{}
 				left, err := offerLedger(ctx, cfg, lessons, text)
 				if err != nil && ctx.Err() == nil {
 					lessons.failures.failed(label.StepLedger, err)
 				}
 				if err != nil || left {
-					again = lessons.now().Add(ledgerAgain)
+					retryAt = lessons.now().Add(ledgerRetry)
 				}
 			}
 			select {
@@ -78,10 +76,10 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 			Scope: lesson.Scope{Tenant: cfg.Ledger.Tenant, Agent: cfg.Ledger.Agent},
 		})
 	}
-	taken := 0
+	proposed := 0
 	defer func() {
-		if taken > 0 {
-			lessons.log.Info("entries of the ledger became lessons", "count", taken)
+		if proposed > 0 {
+			lessons.log.Info("entries of the ledger became lessons", "count", proposed)
 		}
 	}()
 	for len(proposals) > 0 && ctx.Err() == nil {
@@ -92,7 +90,7 @@ func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, tex
 		for i, r := range results {
 			switch {
 			case r.Err == nil:
-				taken++
+				proposed++
 			case errors.Is(r.Err, bank.ErrTooMany):
 				return true, nil
 			default:

@@ -99,7 +99,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	return watcher.Run
 }
 
-// load puts the first book into force, or an empty book when the lessons cannot be read.
+// load makes the first book effective, or an empty book if the lessons cannot be read.
 func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.source, "error", err)

@@ -19,7 +19,7 @@ import (
 const (
 	likeEvery    = time.Hour   // the captured sessions are read again
 	likeEveryFew = time.Minute // the same while there are too few sessions
-	likeLook     = time.Second // a changed book or configuration is noticed
+	likePoll     = time.Second // a changed book or configuration is noticed
 )
 
 // likeness compiles the book for matching by likeness, in the background: a request uses a finished
@@ -72,12 +72,12 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*back
 				each(s, queries)
 			}
 			if traffic.Sessions() >= lesson.MaxLikeSessions {
-				return errEnough
+				return errStopWalk
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopWalk) {
 		return nil, err
 	}
 	return traffic, nil
@@ -93,7 +93,7 @@ func (l *likeness) run(ctx context.Context) error {
 	var used *lesson.Traffic
 	var rate float64
 	for ctx.Err() == nil {
-		cfg, pause := l.config(), likeLook
+		cfg, pause := l.config(), likePoll
 		wanted := cfg.Match.Like == configs.LikeOn && l.lessons.book.Load().AsksForLikeness()
 		if b := l.lessons.book.Load(); !wanted && b.MatchesByLikeness() {
 			l.lessons.book.CompareAndSwap(b, b.WithoutLikeness())
@@ -105,7 +105,7 @@ func (l *likeness) run(ctx context.Context) error {
 				l.lessons.failures.failed(label.StepLessons, err)
 				pause = likeEveryFew
 			case traffic.Enough():
-				l.lessons.resemble(traffic, cfg.Match.LikeRate, traffic != used || cfg.Match.LikeRate != rate)
+				l.lessons.useLikeness(traffic, cfg.Match.LikeRate, traffic != used || cfg.Match.LikeRate != rate)
 				used, rate = traffic, cfg.Match.LikeRate
 			}
 		}
@@ -114,25 +114,25 @@ func (l *likeness) run(ctx context.Context) error {
 	return nil
 }
 
-// resemble replaces the book by a copy that matches by likeness, unless the book is such a copy
+// useLikeness replaces the book by a copy that matches by likeness, unless the book is such a copy
 // already. A book that changed meanwhile is compiled at the next call.
-func (l *library) resemble(t *lesson.Traffic, rate float64, again bool) {
+func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	b := l.book.Load()
-	if b.MatchesByLikeness() && !again {
+	if b.MatchesByLikeness() && !changed {
 		return
 	}
 	next := b.WithLikeness(t, rate)
-	if l.book.CompareAndSwap(b, next) && again {
+	if l.book.CompareAndSwap(b, next) && changed {
 		l.log.Info("matching by likeness is on", "sessions", t.Sessions(), "windows", t.Windows())
 	}
 }
 
 // newMeaning makes the matcher by meaning.
 func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.Matcher, error) {
-	by := cfg.Match.Embeddings
+	embeddings := cfg.Match.Embeddings
 	return meaning.New(meaning.Options{
 		Client: meaning.Client{
-			URL: cfg.AllUpstreams()[by.Upstream], Model: by.Model, Key: by.APIKey.Reveal(),
+			URL: cfg.AllUpstreams()[embeddings.Upstream], Model: embeddings.Model, Key: embeddings.APIKey.Reveal(),
 			HTTP: &http.Client{
 				Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment},
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the texts of conversations are sent only to the configured host

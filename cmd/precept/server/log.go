@@ -42,7 +42,7 @@ func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string,
 	_ = log.Handler().Handle(ctx, r) // an error of the log itself cannot be logged
 }
 
-// failures counts and logs steps that failed while the requests went through.
+// failures counts and logs failed steps that do not stop requests.
 type failures struct {
 	log     *slog.Logger
 	metrics *proxy.Metrics
@@ -83,13 +83,13 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 // storeRecovered logs that the store takes writes again.
 func (f *failures) storeRecovered() {
 	f.log.Info("the store is available again; the outbox is being delivered")
-	f.quiet.shorten(label.StepStore)
+	f.quiet.resetToUsual(label.StepStore)
 }
 
 // outboxRecovered logs that the outbox takes exchanges again.
 func (f *failures) outboxRecovered() {
 	f.log.Info("the outbox takes exchanges again")
-	f.quiet.shorten(label.StepSpool)
+	f.quiet.resetToUsual(label.StepSpool)
 }
 
 // panicked counts and logs a step that panicked. The line names the request and nothing of the
@@ -130,9 +130,9 @@ func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	return true
 }
 
-// shorten lets the next failure of a step be logged logEvery after the last one instead of a minute after: the
+// resetToUsual lets the next failure of a step be logged logEvery after the last one instead of a minute after: the
 // failure after a recovery is a new one.
-func (l *limiter) shorten(step label.Step) {
+func (l *limiter) resetToUsual(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last[step] = l.last[step].Add(logEvery - time.Minute)

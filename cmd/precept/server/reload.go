@@ -32,7 +32,7 @@ func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
 	}
-	if err := fenced(s.applyReload); err != nil {
+	if err := withoutPanic(s.applyReload); err != nil {
 		s.reload.fault.set(err.Error())
 		s.log.Error("the configuration was rejected; the previous configuration stays in effect", "error", err)
 	}
@@ -55,11 +55,11 @@ func (s *Server) applyReload() error {
 		return errEmpty
 	}
 	next, waiting := configs.Follow(s.options.Config, read)
-	if err := fenced(func() error { return s.apply(next) }); err != nil {
-		return errors.Join(err, fenced(func() error { return s.apply(s.cfg) }))
+	if err := withoutPanic(func() error { return s.apply(next) }); err != nil {
+		return errors.Join(err, withoutPanic(func() error { return s.apply(s.cfg) }))
 	}
 	s.cfg = next
-	s.shown.Store(next)
+	s.effective.Store(next)
 	s.reload.fault.set("")
 	s.reload.waiting.set(strings.Join(waiting, " "))
 	if len(waiting) > 0 {
@@ -86,8 +86,8 @@ func (s *Server) apply(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// fenced runs a step and returns a panic of the step as an error.
-func fenced(step func() error) (err error) {
+// withoutPanic runs a step and returns a panic of the step as an error.
+func withoutPanic(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("precept panicked; report the panic: %v", v)

@@ -55,9 +55,9 @@ func WriteRunFile(dataDir string, r RunFile) error {
 // removeRunFile removes run.json at a clean stop.
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns the addresses of the precept of a data directory. A data directory may come from a foreign
-// repository: the file counts only if its process is alive and its addresses are of this machine. The process may
-// be another one than a precept: the caller tries the address.
+// ReadRunFile returns the run file of a data directory. A data directory may come from a foreign repository.
+// ReadRunFile therefore returns an error unless the file's process is alive and its addresses are of this
+// machine. The process may be another program: the caller must check that a precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))

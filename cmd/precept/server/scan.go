@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"precept/inject/rules"
@@ -10,10 +11,10 @@ import (
 	"precept/internal/wire"
 )
 
-// scanMost bounds the sessions in which rules files are searched.
-const scanMost = 2000
+// maxScanned is the maximum number of sessions in which rules files are searched.
+const maxScanned = 2000
 
-// ScanRules reads the rules files in the newest captured sessions of a tenant.
+// ScanRules finds the rules files in the newest maxScanned captured sessions of a tenant.
 func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -28,13 +29,16 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 				return nil //nolint:nilerr // a session that cannot be read is skipped
 			}
 			scan.Add(head, int64(rec.Thread.Turns), rec.Thread.Used.Input)
-			if scan.Sessions >= scanMost {
-				return errEnough
+			if scan.Sessions >= maxScanned {
+				return errStopWalk
 			}
 			return nil
 		})
 	})
-	return &scan, err
+	if err != nil && !errors.Is(err, errStopWalk) {
+		return nil, err
+	}
+	return &scan, nil
 }
 
 // headOf returns the passages before the first answer of a session.

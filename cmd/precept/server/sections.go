@@ -100,8 +100,8 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 
 // Times of the worker of the sections.
 const (
-	sectionsLook  = time.Second      // a changed registry is noticed
-	sectionsKnown = 3 * sectionsLook // all replicas on one Redis know a registered section
+	sectionsPoll  = time.Second      // a changed registry is noticed
+	sectionsKnown = 3 * sectionsPoll // all replicas on one Redis know a registered section
 	sectionsJudge = time.Minute      // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
 	sectionsRest  = 100              // a judgement is repeated after this multiple of its duration, at most after sectionsJudge
 )
@@ -135,11 +135,11 @@ func (s *sections) open(ctx context.Context) {
 // reload reads the registry again if the registry has changed. A registry that cannot be read leaves the
 // old sections in effect.
 func (s *sections) reload(ctx context.Context, since func(read, before *rules.Registry) *rules.Registry) {
-	look := s.readFile
+	readChanged := s.readFile
 	if s.place.fleet != nil {
-		look = s.readFleet
+		readChanged = s.readFleet
 	}
-	read, err := look(ctx)
+	read, err := readChanged(ctx)
 	if err != nil && ctx.Err() == nil {
 		s.failures.failed(label.StepRules, err)
 	}
@@ -190,25 +190,25 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 
 // run follows the registry until the context ends.
 func (s *sections) run(ctx context.Context) error {
-	look := time.NewTicker(sectionsLook)
-	defer look.Stop()
+	ticker := time.NewTicker(sectionsPoll)
+	defer ticker.Stop()
 	var judged time.Time
-	var rest time.Duration
+	var pause time.Duration
 	since := func(read, before *rules.Registry) *rules.Registry { return read.Since(before, s.now()) }
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-ticker.C:
 		}
 		s.reload(ctx, since)
-		if begun := s.now(); begun.Sub(judged) >= rest {
+		if begun := s.now(); begun.Sub(judged) >= pause {
 			if err := s.judge(ctx); err != nil {
 				s.failures.failed(label.StepRules, err)
 			}
 			s.reload(ctx, since)
 			judged = s.now()
-			rest = min(sectionsRest*judged.Sub(begun), sectionsJudge)
+			pause = min(sectionsRest*judged.Sub(begun), sectionsJudge)
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"precept/proxy"
 )
 
-// ErrCut reports that a stop cut streams that did not end within limits.drain_timeout.
+// ErrCut is the error of a stop that cut streams.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
 // CutWait is the maximum time that a stop waits for the handlers of cut streams; idleConn is the
@@ -75,12 +75,12 @@ type Server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 
-	cfg    *configs.Config                // effective; only the goroutine of Run uses cfg
-	shown  atomic.Pointer[configs.Config] // the same configuration for other goroutines
-	reload reloadStatus
+	cfg       *configs.Config                // effective; only the goroutine of Run uses cfg
+	effective atomic.Pointer[configs.Config] // the same configuration for other goroutines
+	reload    reloadStatus
 
-	token string // generated; "" when the configuration has tokens
-	first bool   // the token was generated in this run, and the console shows the addresses
+	token      string // generated; "" when the configuration has tokens
+	showsLinks bool   // the token was generated in this run, and the console shows the addresses
 
 	proxy    *proxy.Proxy
 	admin    *admin.Server
@@ -134,7 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.stop())
 	}
 	s.onStop("admin listener", closeQuietly(adminListener))
-	if err := fenced(func() error { return s.setup(ctx, data, adminListener) }); err != nil {
+	if err := withoutPanic(func() error { return s.setup(ctx, data, adminListener) }); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	return s.serve(ctx, data, adminListener)

@@ -33,24 +33,24 @@ const (
 	surveySessions = 100_000
 	surveyDays     = 90
 	backtestTime   = 5 * time.Second
-	backtestMost   = 2000
+	maxBacktested  = 2000
 )
 
 // services answer the admin pages from the running program.
 type services struct {
-	tools    Tools
-	failures *failures
-	backend  Backend
-	store    *store.Store
-	archive  *store.Archive
-	learner  *learn.Learner
-	lessons  *library
-	sections *sections
-	similar  *likeness
-	proxy    *proxy.Proxy
-	nearby   nearby
-	learns   bool   // learning.enabled at the start
-	memory   string // why precept runs from memory; "": the store is durable
+	tools        Tools
+	failures     *failures
+	backend      Backend
+	store        *store.Store
+	archive      *store.Archive
+	learner      *learn.Learner
+	lessons      *library
+	sections     *sections
+	similar      *likeness
+	proxy        *proxy.Proxy
+	nearby       nearby
+	learns       bool   // learning.enabled at the start
+	memoryReason string // why precept runs from memory; "": the store is durable
 }
 
 // Report implements admin.Reporter.
@@ -74,8 +74,8 @@ func (s *services) Rules() *rules.Registry { return s.sections.list.Load() }
 
 // Annotate adds the opinions of judges about a tenant's lessons to the rows of a report, where the
 // store has opinions.
-func Annotate(ctx context.Context, r *report.Report, from any, tenant string) error {
-	notes, ok := from.(distill.NoteReader)
+func Annotate(ctx context.Context, r *report.Report, backend any, tenant string) error {
+	notes, ok := backend.(distill.NoteReader)
 	if !ok {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s *services) Forget(ctx context.Context, tenant, session string) (int, err
 
 // Import implements admin.Importer.
 func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error) {
-	if s.memory != "" {
+	if s.memoryReason != "" {
 		return learn.ImportSum{}, store.ErrVolatile
 	}
 	m := &learn.Importer{Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Write: s.store.Imported, Cleanse: s.store.Cleanse}
@@ -214,8 +214,8 @@ func (s *services) sessionsOf(slug string) *[2]int64 {
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errEnough ends a walk that has read enough sessions.
-var errEnough = errors.New("enough was seen")
+// errStopWalk ends a walk that has read enough sessions.
+var errStopWalk = errors.New("enough was seen")
 
 // Survey implements admin.Surveyor. Survey reads the newest days first, until the time or the number
 // of sessions is used up.
@@ -240,12 +240,12 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 			survey.Add(as, a.Reward)
 			survey.AddExample(as, r.ID.String(), r.Started)
 			if survey.Sessions >= surveySessions || s.tools.Now().Sub(now) > surveyTime {
-				return errEnough
+				return errStopWalk
 			}
 			return nil
 		})
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStopWalk) {
 		survey.Whole, err = false, nil
 	}
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 	}
 	book := s.lessons.book.Load()
 	key := nearKey{tenant, name, book.Hash(), strings.Join(matched, " "), len(list)}
-	return s.nearby.of(key, func() ([]backtest.Miss, error) {
+	return s.nearby.get(key, func() ([]backtest.Miss, error) {
 		bound, cancel := context.WithTimeout(ctx, nearestTime)
 		defer cancel()
 		return backtest.Nearest(bound, book, s.proxy.Presentation().Tags, tenant, list, matched), ctx.Err()
@@ -280,7 +280,7 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 
 const (
 	nearestTime = 500 * time.Millisecond // time for the lessons near one session
-	mostNearby  = 64                     // sessions whose near lessons are kept
+	maxNearby   = 64                     // sessions whose near lessons are kept
 )
 
 // nearby keeps the lessons near the sessions of the newest pages, because a page of an open session
@@ -295,8 +295,8 @@ type nearKey struct {
 	exchanges                      int
 }
 
-// of returns the kept lessons of a key, or computes and keeps the lessons.
-func (n *nearby) of(key nearKey, compute func() ([]backtest.Miss, error)) ([]backtest.Miss, error) {
+// get returns the kept lessons of a key, or computes and keeps the lessons.
+func (n *nearby) get(key nearKey, compute func() ([]backtest.Miss, error)) ([]backtest.Miss, error) {
 	n.mu.Lock()
 	list, ok := n.found[key]
 	n.mu.Unlock()
@@ -309,7 +309,7 @@ func (n *nearby) of(key nearKey, compute func() ([]backtest.Miss, error)) ([]bac
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.found == nil || len(n.found) >= mostNearby {
+	if n.found == nil || len(n.found) >= maxNearby {
 		n.found = map[nearKey][]backtest.Miss{}
 	}
 	n.found[key] = list
@@ -338,13 +338,13 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 				return err
 			}
 			run.Add(captured)
-			if run.Sessions() >= backtestMost || s.tools.Now().Sub(now) > backtestTime {
-				return errEnough
+			if run.Sessions() >= maxBacktested || s.tools.Now().Sub(now) > backtestTime {
+				return errStopWalk
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopWalk) {
 		return backtest.Result{}, err
 	}
 	return run.Results()[0], nil
@@ -355,9 +355,9 @@ func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backt
 	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst walks back through time, at most surveyDays: the last day first, then twice the length
-// each time.
-func newestFirst(now time.Time, look func(since, until time.Time) error) error {
+// newestFirst calls walk for the last day, then for earlier periods, each twice as long as the period
+// before, up to surveyDays ago. The error is the first error of walk.
+func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-surveyDays*day)
 	for length := day; until.After(oldest); length *= 2 {
@@ -365,7 +365,7 @@ func newestFirst(now time.Time, look func(since, until time.Time) error) error {
 		if since.Before(oldest) {
 			since = oldest
 		}
-		if err := look(since, until); err != nil {
+		if err := walk(since, until); err != nil {
 			return err
 		}
 		until = since

@@ -151,16 +151,16 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.work("lesson watcher", lessons.open(ctx))
 
 	// Read the registered sections of rules files, and follow their measurements.
-	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.shown.Load().Rules.AtOnce }, failures: failures, learner: learner}
+	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	registered.open(ctx)
 	s.work("sections of rules files", registered.run)
 
 	// Delete old exchanges whose samples are in a lake.
-	old := &cooling{backend: backend, config: s.shown.Load, now: tools.Now, log: log}
+	old := &cooling{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.work("old exchanges", old.run)
 
 	// Compare lessons that ask for likeness with the captured sessions.
-	similar := &likeness{lessons: lessons, backend: backend, config: s.shown.Load}
+	similar := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
 	s.work("likeness", similar.run)
 
 	// Embed lessons and user words, where the configuration names an API of embeddings.
@@ -244,7 +244,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// listener.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memory: opened.notice, learns: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memoryReason: opened.notice, learns: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)
 }

@@ -74,10 +74,10 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 			case <-ticker.C:
 			}
 			b, err := file.Read(s.File)
-			now := sha256.Sum256(b)
-			settled := err == nil && now == last
-			last = now
-			if known := s.read.Load(); !settled || known != nil && now == *known {
+			sum := sha256.Sum256(b)
+			stable := err == nil && sum == last
+			last = sum
+			if known := s.read.Load(); !stable || known != nil && sum == *known {
 				continue
 			}
 			select {

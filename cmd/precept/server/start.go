@@ -23,12 +23,12 @@ import (
 // The onStop stack gives the order of the stop: data listener, run.json, admin listener, workers,
 // then what setup opened.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
-	stop, again := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
+	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
 	if !s.options.Within {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
-		signal.Notify(again, syscall.SIGHUP)
+		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(stop)
-		defer signal.Stop(again)
+		defer signal.Stop(reload)
 	}
 
 	// Start the workers. Their context outlives ctx: the workers stop after the listeners.
@@ -67,7 +67,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		})
 	}
 	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
-	data := s.httpServer(limited.CloseWhenFull(s.counted(s.proxy.Handler()))) //nolint:contextcheck // each request brings its own
+	data := s.httpServer(limited.CloseWhenFull(s.countRequests(s.proxy.Handler()))) //nolint:contextcheck // each request brings its own
 	data.ConnState = limited.Watch
 	cut := false
 	s.onStop("data server", func() error {
@@ -77,7 +77,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	running.Go(func() { failed <- serveOn(data, limited) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
-	err := s.waitForStop(ctx, stop, again, changed, failed)
+	err := s.waitForStop(ctx, stop, reload, changed, failed)
 
 	if !s.options.Within {
 		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
@@ -90,25 +90,25 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// waitForStop waits for the reason to stop. Meanwhile untilStopped reloads the configuration and
-// returns the memory of an idle server. The error is the failure of a worker or of a listener.
+// waitForStop waits for the reason to stop. Until then, waitForStop reloads a changed configuration, and
+// returns the memory of an idle server to the system. The error is the failure of a worker or of a listener.
 func (s *Server) waitForStop(
-	ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
+	ctx context.Context, stop, reload <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
-	look := time.NewTicker(idleEvery)
-	defer look.Stop()
-	rest := idle{allocated()}
+	idleTicker := time.NewTicker(idleEvery)
+	defer idleTicker.Stop()
+	memory := idle{allocated()}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
-			rest.release()
+		case <-idleTicker.C:
+			memory.release()
 		case err := <-failed:
 			return err
 		case <-changed:
 			s.reloadConfig()
-		case <-again:
+		case <-reload:
 			s.reloadConfig()
 		case sig := <-stop:
 			s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
@@ -120,10 +120,10 @@ func (s *Server) waitForStop(
 // announce writes the addresses, once, for people and for programs.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	debug.FreeOSMemory() // the start allocates memory for loading that no later step needs
-	if s.first {
+	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
-	if !s.first && s.options.Ready == nil && s.cfg.Log.Format != "json" {
+	if !s.showsLinks && s.options.Ready == nil && s.cfg.Log.Format != "json" {
 		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", adminURL+s.cfg.Admin.BasePath)
 	}
 	if s.options.Ready == nil {
@@ -174,7 +174,7 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
 		IdleTimeout:       idleConn,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken clients are common, and not our fault
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // faults of clients are common, and no fault of precept
 	}
 }
 

@@ -22,20 +22,20 @@ func (s *Server) onStop(name string, f func() error) {
 
 // stop runs the registered cleanups, the last one first, each of them once.
 func (s *Server) stop() error {
-	var all error
+	var errs error
 	for len(s.cleanups) > 0 {
 		last := s.cleanups[len(s.cleanups)-1]
 		s.cleanups = s.cleanups[:len(s.cleanups)-1]
 		if err := last.stop(); err != nil {
 			s.log.Debug("a step of the shutdown failed", "step", last.name, "error", err)
-			all = errors.Join(all, err)
+			errs = errors.Join(errs, err)
 		}
 	}
-	return all
+	return errs
 }
 
-// counted counts the requests in flight.
-func (s *Server) counted(h http.Handler) http.Handler {
+// countRequests counts the requests in flight.
+func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
 		s.requests.n.Add(1)
@@ -50,25 +50,25 @@ func (s *Server) counted(h http.Handler) http.Handler {
 // second signal ends both waits. cut reports that some streams did not end.
 func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
-	patient, hurry := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
 	var second sync.WaitGroup
 	second.Go(func() {
 		select {
 		case <-stop:
-			hurry()
-		case <-patient.Done():
+			stopWaiting()
+		case <-waiting.Done():
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Pause(patient, s.cfg.Limits.DrainDelay) // a second signal ends the pause
+		_ = Pause(waiting, s.cfg.Limits.DrainDelay) // a second signal ends the pause
 	}
-	draining, end := context.WithTimeout(patient, s.cfg.Limits.DrainTimeout)
-	defer end()
+	draining, cancel := context.WithTimeout(waiting, s.cfg.Limits.DrainTimeout)
+	defer cancel()
 	if data.Shutdown(draining) != nil {
 		cut = s.requests.n.Load() > 0 // otherwise the open connections had no request
 		_ = data.Close()              // the error says again that connections were open
 	}
-	hurry()
+	stopWaiting()
 	second.Wait()
 	s.waitInFlight()
 	return cut
@@ -76,15 +76,15 @@ func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Si
 
 // waitInFlight waits until the handlers of cut streams have recorded their exchanges.
 func (s *Server) waitInFlight() {
-	over := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		s.requests.group.Wait()
-		close(over)
+		close(ended)
 	}()
 	timer := time.NewTimer(CutWait)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-ended:
 	case <-timer.C:
 		s.log.Warn("handlers did not end in time; the exchanges of their requests are lost")
 	}

@@ -107,7 +107,7 @@ func (w *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 // its salt.
 func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
 	keeper, ok := db.(interface {
-		metaKeeper
+		metaStore
 		Meta(ctx context.Context, key string) ([]byte, bool, error)
 	})
 	if !ok {
@@ -126,7 +126,7 @@ func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 		if err != nil {
 			return "", err
 		}
-		if keeper, ok := to.(metaKeeper); ok {
+		if keeper, ok := to.(metaStore); ok {
 			salt, err = keeper.InitMeta(ctx, saltName, []byte(fresh))
 		}
 		if err = errors.Join(err, to.Close()); err != nil {
@@ -189,13 +189,13 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 }
 
 // openMemory returns a backend that stores nothing.
-func openMemory(why error, f *failures) opened {
+func openMemory(cause error, f *failures) opened {
 	f.log.Error(
 		"precept runs from memory, without storing or learning; restart precept with a writable data directory",
-		"error", why,
+		"error", cause,
 	)
 	f.metrics.FailedOpen(label.StepStore)
-	return opened{backend: store.Volatile{}, notice: why.Error(), absent: true}
+	return opened{backend: store.Volatile{}, notice: cause.Error(), absent: true}
 }
 
 // openRedis opens the backend of a fleet and waits briefly for one answer of Redis. A replica also

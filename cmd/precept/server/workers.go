@@ -48,10 +48,9 @@ func (s *Server) attempt(ctx context.Context, w worker) (err error, panicked boo
 	return w.run(ctx), false
 }
 
-// An idle server keeps the garbage of its last busy minute, because the collector runs only when as
-// much memory again was allocated, which may take hours. A server that allocated less than idleBytes
-// in idleEvery therefore collects the garbage and returns the memory to the system. The collection
-// takes some ten milliseconds a minute.
+// An idle server would keep the garbage of its last busy minute for hours, because the collector runs only
+// after many further allocations. A server that allocated less than idleBytes in idleEvery therefore collects
+// its garbage and returns the memory to the system, in some ten milliseconds a minute.
 const (
 	idleEvery = time.Minute
 	idleBytes = 64 << 20
