@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // collectorBounds define GOGC, the growth of the heap in percent after which the collector runs, as a
@@ -75,6 +76,10 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
+// readerEvery is the pause between two reads of the live heap of a verb that reads a long file: the text of
+// the file is one large allocation, after which the GOGC of a small heap would double the memory.
+const readerEvery = 10 * time.Millisecond
+
 // keepHeapSmall applies readerBounds until the returned function is called, unless GOGC is set.
 func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 	if _, set := env("GOGC"); set {
@@ -82,6 +87,23 @@ func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 	}
 	b := readerBounds()
 	previous := debug.SetGCPercent(b.mostGrowth)
-	b.afterCollection(b.mostGrowth)
-	return func() { debug.SetGCPercent(previous) }
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(readerEvery)
+		defer tick.Stop()
+		for last := b.mostGrowth; ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				last, _ = b.followHeap(last)
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+		debug.SetGCPercent(previous)
+	}
 }
