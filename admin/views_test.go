@@ -198,7 +198,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	noted(t, f, dir, id.String())
 }
 
-// noted looks at the audit: in the file, on the page, and after a new start.
+// noted checks the audit in the file, on the page and after a restart.
 func noted(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, auditFile))
@@ -220,7 +220,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
-		t.Errorf("after a new start: %+v, %v", again.latest(), err)
+		t.Errorf("after a restart: %+v, %v", again.latest(), err)
 	}
 }
 

@@ -19,8 +19,7 @@ type decoder struct {
 	lines   bool   // sources of the file carry a line
 	faults  Faults
 	sources map[string]string // source of each key's value
-	// secretFaults says for a variable why its value cannot be taken from the file that the variable with fileSuffix
-	// names.
+	// secretFaults holds the fault of each variable whose value comes from a file, where that file cannot be used.
 	secretFaults map[string]string
 }
 
@@ -41,10 +40,10 @@ func (d *decoder) where(n ast.Node) string {
 // parse reads YAML into a tree. Duplicate keys are accepted here, because section reports them with
 // all other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
-	text = strings.TrimPrefix(text, "\ufeff") // editors of Windows begin a file with a byte order mark
+	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write a byte order mark at the start of a file
 	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.broken(err)
+		d.syntaxFault(err)
 		return nil, false
 	}
 	if len(file.Docs) > 1 {
@@ -56,8 +55,8 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 	return file.Docs[0].Body, true
 }
 
-// broken reports a YAML syntax error with its line.
-func (d *decoder) broken(err error) {
+// syntaxFault adds the fault of a YAML syntax error, with its line.
+func (d *decoder) syntaxFault(err error) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
@@ -80,27 +79,27 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 	if !ok {
 		return
 	}
-	known := map[string]int{}
+	indices := map[string]int{}
 	for i := range v.NumField() {
-		known[yamlName(v.Type().Field(i))] = i
+		indices[yamlName(v.Type().Field(i))] = i
 	}
 	seen := map[string]bool{}
 	for it := pairs.MapRange(); it.Next(); {
 		name := unmaskReferences(it.Key().GetToken().Value)
-		at := join(path, name)
-		i, ok := known[name]
+		keyPath := join(path, name)
+		i, ok := indices[name]
 		switch {
 		case !ok:
-			problem := "is not a key" + nearest(name, known)
-			if now := renamed(at); now != "" {
-				problem = "is " + now + " now; rename it"
+			problem := "is not a key" + nearest(name, indices)
+			if newName := renamed(keyPath); newName != "" {
+				problem = "is renamed to " + newName + "; use the new name"
 			}
-			d.fault(at, it.Key(), "", problem)
+			d.fault(keyPath, it.Key(), "", problem)
 			d.faults[len(d.faults)-1].unknown = true
 		case seen[name]:
-			d.fault(at, it.Key(), "", "is given twice; keep one")
+			d.fault(keyPath, it.Key(), "", "is given twice; keep one")
 		default:
-			d.value(at, v.Field(i), v.Type().Field(i).Tag, it.Value())
+			d.value(keyPath, v.Field(i), v.Type().Field(i).Tag, it.Value())
 		}
 		seen[name] = true
 	}
@@ -118,7 +117,7 @@ func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n a
 	switch v.Kind() {
 	case reflect.Struct:
 		if _, scalar := scalarText(n); scalar {
-			if i := aloneField(v.Type()); i >= 0 {
+			if i := scalarField(v.Type()); i >= 0 {
 				d.scalar(path, v.Field(i), v.Type().Field(i).Tag, n)
 				return
 			}
@@ -142,13 +141,13 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 	out := reflect.MakeMap(v.Type())
 	for it := pairs.MapRange(); it.Next(); {
 		key := reflect.ValueOf(unmaskReferences(it.Key().GetToken().Value))
-		at := join(path, key.String())
+		keyPath := join(path, key.String())
 		if out.MapIndex(key).IsValid() {
-			d.fault(at, it.Key(), "", "is given twice; keep one")
+			d.fault(keyPath, it.Key(), "", "is given twice; keep one")
 			continue
 		}
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(at, elem, tag, it.Value())
+		d.value(keyPath, elem, tag, it.Value())
 		out.SetMapIndex(key, elem)
 	}
 	v.Set(out)
@@ -161,7 +160,7 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
-	case isSection(v.Type().Elem()) && aloneField(v.Type().Elem()) >= 0: // one entry in place of a list of one
+	case isSection(v.Type().Elem()) && scalarField(v.Type().Elem()) >= 0: // one entry in place of a list of one
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.value(path, elem, tag, n)
 		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))

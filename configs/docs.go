@@ -32,7 +32,7 @@ type doc struct {
 	text  string // the default as written
 }
 
-// readDocs takes comments and defaults out of the reference, by path.
+// readDocs returns the comments and the defaults of the reference, by path.
 func readDocs() map[string]doc {
 	out := map[string]doc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
@@ -75,7 +75,7 @@ func comment(group *ast.CommentGroupNode) string {
 	var words []string
 	last := 0
 	for _, c := range group.Comments {
-		if at := c.Token.Position.Line; at > last+1 {
+		if line := c.Token.Position.Line; line > last+1 {
 			words = nil // an empty line separates the comment of another key
 		}
 		last = c.Token.Position.Line

@@ -92,14 +92,14 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 // Values that need a restart keep their old setting, and are listed while they differ.
 func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
-	if got, waiting := Follow(started, next); len(waiting) != 0 || got.Hash() != started.Hash() {
-		t.Fatalf("equal configurations differ in %v", waiting)
+	if got, pending := Follow(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
+		t.Fatalf("equal configurations differ in %v", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
 	next.Learning.Enabled = false // which is followed
-	got, waiting := Follow(started, next)
-	if strings.Join(waiting, " ") != "listen store.url reward.tiers" {
-		t.Fatalf("waiting: %q", waiting)
+	got, pending := Follow(started, next)
+	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
+		t.Fatalf("pending: %q", pending)
 	}
 	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
 		t.Errorf("active: %+v", got)
@@ -108,7 +108,7 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Error("the one that was read is changed")
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
-	if got, waiting := Follow(started, next); !slices.Contains(waiting, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("learning is switched on without a start: %v", waiting)
+	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
+		t.Errorf("learning is switched on without a start: %v", pending)
 	}
 }

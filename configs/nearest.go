@@ -8,23 +8,23 @@ import (
 	"precept/internal/spell"
 )
 
-// nearest returns the known key that is closest to a misspelled key, or a list of all keys.
-func nearest(name string, known map[string]int) string {
-	if best := spell.Nearest(name, slices.Sorted(maps.Keys(known))); best != "" {
+// nearest returns a text that names the key closest to the misspelt name, or all keys.
+func nearest(name string, keys map[string]int) string {
+	if best := spell.Nearest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	return "; " + listed(known)
+	return "; " + listed(keys)
 }
 
 // listed returns the sorted names as one text.
-func listed[V any](known map[string]V) string {
-	if len(known) == 1 {
-		return "there is only " + slices.Sorted(maps.Keys(known))[0]
+func listed[V any](names map[string]V) string {
+	if len(names) == 1 {
+		return "there is only " + slices.Sorted(maps.Keys(names))[0]
 	}
-	return "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamed returns the name that a key of an earlier release has now, "" where there is none.
+// renamed returns the new name of a key that has another name in an earlier release, "" for any other key.
 func renamed(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
@@ -32,21 +32,21 @@ func renamed(key string) string {
 	return ""
 }
 
-// misspelt reports variables that are not keys but look like a key. Variables that ${...} names,
-// and those that Kubernetes makes for a service called precept, are not meant as keys.
+// misspelt adds a fault for each variable that looks like a key and is none. Variables that ${...} names,
+// and the variables that Kubernetes makes for a service named precept, get no fault.
 func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
-	known := map[string]bool{}
+	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
-		known[name] = true
+		accepted[name] = true
 	}
 	for _, f := range leafFields() {
-		known[strings.TrimPrefix(envName(f.path), envPrefix)] = true
+		accepted[strings.TrimPrefix(envName(f.path), envPrefix)] = true
 	}
-	all := slices.Sorted(maps.Keys(known))
-	known["AGENT"], known["TENANT"] = true, true // a shell may set them to make base URLs
+	all := slices.Sorted(maps.Keys(accepted))
+	accepted["AGENT"], accepted["TENANT"] = true, true // a shell may set both variables to build base URLs
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		rest, ok := strings.CutPrefix(name, envPrefix)
-		if !ok || known[rest] || used[name] || isServiceLink(rest) {
+		if !ok || accepted[rest] || used[name] || isServiceLink(rest) {
 			continue
 		}
 		text, _ := env(name)
@@ -67,15 +67,16 @@ func isServiceLink(name string) bool {
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the variable that a misspelt one most likely means, both without PRECEPT_:
-// the nearest in letters, one without the last words, or the only one with a section before.
-func nearestVariable(name string, known []string) string {
+// nearestVariable returns the most likely correct name of a misspelt variable, both without PRECEPT_: the
+// name with the fewest different letters, a name with more or fewer words at the end, or the only name
+// with one more section at the start. The result is "" without such a name.
+func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
-	if near := spell.Nearest(upper, known); near != "" {
+	if near := spell.Nearest(upper, names); near != "" {
 		return near
 	}
 	var within []string
-	for _, k := range known {
+	for _, k := range names {
 		if strings.HasPrefix(upper, k+"_") || strings.HasPrefix(k, upper+"_") {
 			return k
 		}

@@ -11,7 +11,7 @@ import (
 
 // Each wrong line of a file is reported with its key, its line and a remedy.
 func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
-	lines := []struct{ line, key, says string }{
+	lines := []struct{ line, key, want string }{
 		{"listen: 8080", "listen", "write host:port"},
 		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write for example /precept"},
 		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
@@ -54,12 +54,12 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	if !ok {
 		t.Fatalf("got %v, want the faults of the file", err)
 	}
-	told := map[string]configs.Fault{}
+	faultOf := map[string]configs.Fault{}
 	for _, f := range faults {
-		if told[f.Key].Key != "" {
+		if faultOf[f.Key].Key != "" {
 			t.Errorf("%s is reported twice", f.Key)
 		}
-		told[f.Key] = f
+		faultOf[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
 			t.Errorf("a password is shown: %s", f)
 		}
@@ -68,13 +68,13 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 		}
 	}
 	for i, l := range lines {
-		if f := told[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.says) {
-			t.Errorf("%s: %q, want %s in line %d", l.line, f, l.says, i+1)
+		if f := faultOf[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.want) {
+			t.Errorf("%s: %q, want %s in line %d", l.line, f, l.want, i+1)
 		}
 	}
-	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|gives it|is not a key|not a (whole )?number|has no |use keys`)
+	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
-		if f := told[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
+		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
 			t.Errorf("%s: %q, want something to do about line %d", key, f, line)
 		}
 	}

@@ -94,8 +94,8 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	b, err := src.ReadFile(file)
 	if err != nil { // without the text of the variable, which may be the secret itself
 		cause := err
-		if of, ok := errors.AsType[*fs.PathError](err); ok {
-			cause = of.Err
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			cause = pathErr.Err
 		}
 		fault("names a file that cannot be read: " + cause.Error())
 	} else if len(strings.TrimSpace(string(b))) == 0 {
@@ -104,8 +104,8 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	return string(b), err == nil
 }
 
-// network reports whether only a server needs the key of the fault. An operator's shell often lacks
-// the variables of the service's environment, and must still be able to print the report.
+// network reports whether only a server needs the key of the fault. A verb that prints a report ignores such
+// faults, because the shell of an operator often lacks the environment variables of the service.
 func (f Fault) network() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
@@ -160,7 +160,7 @@ func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 		if problem := d.secretFaults[d.source]; problem != "" {
 			d.fault(f.path, nil, "", problem)
 		} else if ok && text != "" {
-			d.outside(c, f, text)
+			d.external(c, f, text)
 		}
 	}
 }
@@ -171,20 +171,20 @@ func (d *decoder) flags(c *Config, given map[string]string) {
 	for _, f := range leafFields() {
 		if text, ok := rest[f.path]; ok {
 			d.source = "--" + flagName(f.path)
-			d.outside(c, f, text)
+			d.external(c, f, text)
 			delete(rest, f.path)
 		}
 	}
 	for path := range rest {
 		d.source = "flags"
-		d.fault(path, nil, "", "is not a key")
+		d.fault(path, nil, "", "is not a key; precept serve --help lists the flags")
 	}
 }
 
-// outside sets one key from a flag or a variable. Scalars are used as written, independent of
+// external sets one key from a flag or a variable. Scalars are used as written, independent of
 // YAML's types. Lists are comma lists or YAML in flow form; maps and lists of mappings are YAML in
 // flow form.
-func (d *decoder) outside(c *Config, f field, text string) {
+func (d *decoder) external(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
 	kind := v.Kind()
@@ -197,9 +197,9 @@ func (d *decoder) outside(c *Config, f field, text string) {
 		d.commas(f.path, v, f.tag, nil, text)
 		return
 	}
-	if alone := aloneField(f.typ.Elem()); kind == reflect.Slice && alone >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
+	if i := scalarField(f.typ.Elem()); kind == reflect.Slice && i >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
 		elem := reflect.New(f.typ.Elem()).Elem()
-		d.text(f.path, elem.Field(alone), f.tag, nil, text)
+		d.text(f.path, elem.Field(i), f.tag, nil, text)
 		v.Set(reflect.Append(reflect.MakeSlice(f.typ, 0, 1), elem))
 		return
 	}

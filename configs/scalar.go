@@ -49,7 +49,7 @@ func setScalar(v reflect.Value, text string) error {
 	case reflect.Int:
 		i, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return errors.New("is not a whole number")
+			return errors.New("is not a whole number; write one such as 3")
 		}
 		v.SetInt(i)
 	case reflect.Float64:
@@ -71,7 +71,7 @@ func parseBool(text string) (bool, error) {
 	case "false", "no", "off", "0":
 		return false, nil
 	default:
-		return false, errors.New("is neither true nor false")
+		return false, errors.New("is neither true nor false; write true or false")
 	}
 }
 
@@ -80,7 +80,7 @@ func checkTag(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")
 		if !slices.Contains(words, v.String()) {
-			return fmt.Errorf("is none of %s", strings.Join(words, ", "))
+			return fmt.Errorf("is none of %s; write one of them", strings.Join(words, ", "))
 		}
 	}
 	minimum, maximum := bound(tag, "min", math.Inf(-1)), bound(tag, "max", math.Inf(1))

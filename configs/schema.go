@@ -15,7 +15,7 @@ type Name struct {
 	Usage   string // the comment above the key in precept.yaml
 	Default string // as written in precept.yaml
 	Bool    bool   // the flag alone means true
-	Restart bool   // a change needs a new start of the server
+	Restart bool   // a change needs a restart of the server
 }
 
 // field is a leaf of Config: a key with a value.
@@ -29,9 +29,9 @@ type field struct {
 // isSection reports whether t holds further keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// aloneField returns the index of the field of a section that a scalar in place of the section sets, -1
-// without such a field.
-func aloneField(t reflect.Type) int {
+// scalarField returns the index of the field with the tag alone in the section t, -1 without such a field. A
+// scalar in place of the section sets this field.
+func scalarField(t reflect.Type) int {
 	if !isSection(t) {
 		return -1
 	}
@@ -55,12 +55,12 @@ func fields(t reflect.Type, prefix string, index []int) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		path := join(prefix, yamlName(f))
-		at := append(append([]int(nil), index...), i)
+		fieldIndex := append(append([]int(nil), index...), i)
 		if isSection(f.Type) {
-			out = append(out, fields(f.Type, path, at)...)
+			out = append(out, fields(f.Type, path, fieldIndex)...)
 			continue
 		}
-		out = append(out, field{path: path, index: at, tag: f.Tag, typ: f.Type})
+		out = append(out, field{path: path, index: fieldIndex, tag: f.Tag, typ: f.Type})
 	}
 	return out
 }
@@ -105,9 +105,9 @@ func Names() []Name {
 }
 
 // Follow returns the configuration that a running server can use: next, except that keys that need
-// a restart keep the values of started. waiting lists the keys with such a difference.
-func Follow(started, next *Config) (inForce *Config, waiting []string) {
-	waiting = differing(started, next, func(f field) bool {
+// a restart keep the values of started. pending lists the keys whose new values need the restart.
+func Follow(started, next *Config) (effective *Config, pending []string) {
+	pending = differing(started, next, func(f field) bool {
 		switch f.tag.Get("restart") {
 		case "":
 			return false
@@ -117,14 +117,14 @@ func Follow(started, next *Config) (inForce *Config, waiting []string) {
 			return true
 		}
 	})
-	both := *next
-	from, to := reflect.ValueOf(started).Elem(), reflect.ValueOf(&both).Elem()
+	config := *next
+	from, to := reflect.ValueOf(started).Elem(), reflect.ValueOf(&config).Elem()
 	for _, f := range leafFields() {
-		if slices.Contains(waiting, f.path) {
+		if slices.Contains(pending, f.path) {
 			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
 		}
 	}
-	return &both, waiting
+	return &config, pending
 }
 
 // Changed lists the keys with values other than the defaults.
@@ -132,16 +132,16 @@ func Changed(c *Config) []string {
 	return differing(Default(), c, func(field) bool { return true })
 }
 
-// differing lists the keys in which two configurations differ.
-func differing(old, now *Config, asked func(field) bool) []string {
+// differing lists the keys for which include returns true and whose values differ in a and b.
+func differing(a, b *Config, include func(field) bool) []string {
 	var out []string
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for _, f := range leafFields() {
-		x, y := a.FieldByIndex(f.index), b.FieldByIndex(f.index)
+		x, y := va.FieldByIndex(f.index), vb.FieldByIndex(f.index)
 		if x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 { // a nil list equals an empty list
 			continue
 		}
-		if asked(f) && !reflect.DeepEqual(x.Interface(), y.Interface()) {
+		if include(f) && !reflect.DeepEqual(x.Interface(), y.Interface()) {
 			out = append(out, f.path)
 		}
 	}

@@ -20,16 +20,16 @@ type Setting struct {
 
 // Settings lists every key with its value, in the order of the file, without secrets.
 func Settings(c *Config) ([]Setting, error) {
-	now, std := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
+	current, defaults := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := Names()
 	var out []Setting
 	for i, f := range leafFields() {
 		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
 		var err error
-		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {
+		if s.Value, err = shown(current.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)
 		}
-		if s.Default, err = shown(std.FieldByIndex(f.index)); err != nil {
+		if s.Default, err = shown(defaults.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show the default of %s: %w", f.path, err)
 		}
 		s.Changed = s.Value != s.Default

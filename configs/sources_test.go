@@ -13,7 +13,7 @@ import (
 
 // variable returns a look-up function for one environment variable.
 func variable(name, value string) func(string) (string, bool) {
-	return func(asked string) (string, bool) { return value, asked == name }
+	return func(other string) (string, bool) { return value, other == name }
 }
 
 // faultsOf parses an invalid configuration and returns its faults.
@@ -29,7 +29,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 
 // otherValue returns a value of a key that differs from its default, in the form of a flag.
 func otherValue(n configs.Name) string {
-	known := map[string]string{
+	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
 		"admin.base_path": "/x", "upstream": "http://127.0.0.1:3/v1", "upstreams": "{x: {url: 'http://127.0.0.1:4'}, openai: {url: 'http://a'}, anthropic: {url: 'http://b'}}",
 		"routes.chat": "anthropic", "routes.responses": "anthropic", "routes.messages": "openai", "routes.other": "anthropic",
@@ -40,7 +40,7 @@ func otherValue(n configs.Name) string {
 		"learning.opt_out_patterns": "*.pem", "bandit.epsilon": "0.25", "bandit.control": "0.25", "bandit.token_cost": "0.25",
 		"match.embeddings.upstream": "openai", "match.like": "suggest", "match.like_rate": "0.02", "limits.outbox_bytes": "2MiB", "learning.capture_limit": "2KiB",
 	}
-	switch v, ok := known[n.Path]; {
+	switch v, ok := values[n.Path]; {
 	case ok:
 		return v
 	case n.Bool:
@@ -54,7 +54,7 @@ func otherValue(n configs.Name) string {
 }
 
 // Each key has the same value from a line of the file, from its variable and from its flag, and
-// from no other source. A running server applies the change if the reference says so.
+// from no other source. A running server applies the change if the reference permits it without a restart.
 func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	for _, n := range configs.Names() {
 		value := otherValue(n)
@@ -72,22 +72,22 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		case "distill.judge":
 			with.Flags["distill.model"], want = "m", append(want, "distill.model")
 		}
-		road := map[string]configs.Sources{"flag": with, "variable": with, "file": with}
+		sources := map[string]configs.Sources{"flag": with, "variable": with, "file": with}
 		flag := with
 		flag.Flags = map[string]string{n.Path: value}
 		maps.Copy(flag.Flags, with.Flags)
-		road["flag"] = flag
+		sources["flag"] = flag
 		variables := with
 		variables.Env = variable(n.Env, value)
-		road["variable"] = variables
+		sources["variable"] = variables
 		file := with
 		line := value
 		if !strings.ContainsAny(value, "[{") {
 			line = fmt.Sprintf("%q", value)
 		}
 		file.File = []byte(strings.ReplaceAll(n.Path, ".", ": {") + ": " + line + strings.Repeat("}", strings.Count(n.Path, ".")))
-		road["file"] = file
-		for name, src := range road {
+		sources["file"] = file
+		for name, src := range sources {
 			c, err := configs.Parse(src)
 			if err != nil {
 				t.Errorf("%s by its %s: %v", n.Path, name, err)
@@ -97,9 +97,9 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 				t.Errorf("%s by its %s changes %v", n.Path, name, got)
 			}
-			_, waiting := configs.Follow(configs.Default(), c)
-			if n.Path != "learning.enabled" && slices.Contains(waiting, n.Path) != n.Restart {
-				t.Errorf("%s: waiting for a new start: %v", n.Path, waiting)
+			_, pending := configs.Follow(configs.Default(), c)
+			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.Restart {
+				t.Errorf("%s: keys that need a restart: %v", n.Path, pending)
 			}
 		}
 	}
@@ -111,16 +111,16 @@ func TestFaultNamesItsSource(t *testing.T) {
 		src         configs.Sources
 		key, source string
 	}{
-		"a file without a name":      {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
-		"a file with one":            {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
-		"a flag":                     {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
-		"a flag of another form":     {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"no such flag":               {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
-		"a variable":                 {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
-		"a variable in flow form":    {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
-		"the agents' own variable":   {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
-		"what follows from a line":   {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
-		"what follows from defaults": {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
+		"a file without a name":    {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with one":          {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                   {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag of another form":   {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"no such flag":             {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":               {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable in flow form":  {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the agents' own variable": {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"a key that another key of the file requires": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
+		"a key that a variable requires":              {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
 		faults := faultsOf(t, c.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == c.key })
@@ -169,7 +169,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 
 // The fault of a value of the wrong shape names the expected shape.
 func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
-	for file, says := range map[string]string{
+	for file, want := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
 		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
 		"listen: [a]":                                                   "must be one value, not a list",
@@ -183,12 +183,12 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
-		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not SHA-256 in hex behind sha256:",
+		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: and a SHA-256 in hex; printf",
 		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the address of the data listener",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
-		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), says) {
-			t.Errorf("%s: %v, want %q", file, faults, says)
+		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, faults, want)
 		}
 	}
 }
@@ -201,9 +201,9 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
 		t.Errorf("faults of the network: %v", err)
 	}
-	told := faultsOf(t, configs.Sources{File: []byte(server)})
-	if len(told) < 8 {
-		t.Errorf("a server reports %v", told)
+	faults := faultsOf(t, configs.Sources{File: []byte(server)})
+	if len(faults) < 8 {
+		t.Errorf("a server reports %v", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {

@@ -14,7 +14,7 @@ import (
 	"precept/internal/price"
 )
 
-// validator checks the meaning of a configuration. Decoding has reported values of a wrong form.
+// validator checks the values of a decoded configuration. The decoder has reported values of a wrong type.
 type validator struct {
 	config  *Config
 	given   map[string]string
@@ -43,8 +43,8 @@ func (v *validator) run() {
 		"is not a path of letters, digits, dots, - and _; write for example /precept")
 	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
 	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
-	v.place("lessons", c.Lessons)
-	v.place("store.url", c.Store.URL.Reveal())
+	v.storeAddress("lessons", c.Lessons)
+	v.storeAddress("store.url", c.Store.URL.Reveal())
 	v.must(len(c.Reward.Tiers) > 0, "reward.tiers", "",
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
 	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
@@ -58,7 +58,7 @@ func (v *validator) run() {
 	}
 }
 
-// must notes a fault of a key unless ok.
+// must adds a fault of a key unless ok.
 func (v *validator) must(ok bool, path, value, problem string) {
 	if !ok {
 		v.fault(path, value, problem)
@@ -66,11 +66,11 @@ func (v *validator) must(ok bool, path, value, problem string) {
 }
 
 // fault adds a fault, unless decoding has reported a fault of the same key or of an entry of its
-// list: one mistake gives one line. A list of one entry may be written without the list, so that decoding names the
-// entry without an index.
+// list: one mistake gives one line. A list of one entry may be written without the list, and the decoder then
+// reports the key of the entry without an index.
 func (v *validator) fault(path, value, problem string) {
-	alone := strings.Replace(path, "[0]", "", 1)
-	reported := func(f Fault) bool { return f.Key == path || f.Key == alone || strings.HasPrefix(f.Key, path+"[") }
+	unindexed := strings.Replace(path, "[0]", "", 1)
+	reported := func(f Fault) bool { return f.Key == path || f.Key == unindexed || strings.HasPrefix(f.Key, path+"[") }
 	if !slices.ContainsFunc(v.decoded, reported) {
 		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
 	}
@@ -102,7 +102,7 @@ func (v *validator) keys() {
 		path := entry("keys", i)
 		v.must(k.Name != "", path+".name", "", "is missing; give the key a name")
 		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also the name of another key; choose another name")
-		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
+		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum prints the hex digits")
 		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also the hash of another key; remove one of the two entries")
 		v.must(k.Tenant != "", path+".tenant", "", "is missing; name the tenant of the key")
 		names[k.Name], hashes[k.KeySHA256] = true, true
@@ -116,7 +116,7 @@ func (v *validator) prices() {
 		path := entry("prices", i)
 		v.must(price.IsPattern(p.Model), path+".model", p.Model, "is not a pattern of model names; write one such as gpt-5*")
 		v.must(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
-		v.must(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; cached input is never dearer")
+		v.must(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write a price of at most input")
 		seen[p.Model] = true
 	}
 }
@@ -146,9 +146,9 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// place checks a path, or an address of Redis. The store parses the address of Redis, so that no
-// address passes here and fails at the start.
-func (v *validator) place(path, value string) {
+// storeAddress checks a path or an address of Redis. The function redis of the store parses the address, so
+// that every address that the check accepts is also valid at the start.
+func (v *validator) storeAddress(path, value string) {
 	const scheme = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	bank := path == "lessons"
 	kind, rest, ok := strings.Cut(value, "://")
@@ -257,7 +257,7 @@ const minToken = 16
 
 // tokens checks the form of admin tokens; their text is never shown.
 func (v *validator) tokens(key string, tokens []Secret) {
-	outside := !loopback(v.config.Admin.Listen)
+	exposed := !loopback(v.config.Admin.Listen)
 	for i, t := range tokens {
 		path, text := entry(key, i), strings.TrimSpace(t.Reveal())
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
@@ -265,11 +265,11 @@ func (v *validator) tokens(key string, tokens []Secret) {
 		case text == "":
 			v.fault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
-			v.must(isSHA256(hash), path, "", "is not SHA-256 in hex behind sha256:")
+			v.must(isSHA256(hash), path, "", "is not sha256: and a SHA-256 in hex; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
 			v.fault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
 		default:
-			v.must(len(t) >= minToken || !outside, path, "",
+			v.must(len(t) >= minToken || !exposed, path, "",
 				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
 		}
 	}

@@ -27,7 +27,7 @@ func (v *validator) address(path, value string) (ok bool) {
 	case err != nil:
 		problem = "is not an address; write host:port, such as 127.0.0.1:8080"
 	case noPort != nil || n == 0 && port != "0":
-		problem = "has no port from 0 to 65535"
+		problem = "has no port from 0 to 65535; write host:port, such as 127.0.0.1:8080"
 	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
 		problem = "has no host before its port; write host:port, such as 127.0.0.1:8080"
 	case host != "" && strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil:
@@ -101,17 +101,17 @@ func (v *validator) upstreamProblem(text string) string {
 	case text == "" || err != nil:
 		return "is not a URL; write one such as https://api.openai.com/v1"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "must begin with http:// or https://"
+		return "must begin with http:// or https://; write one such as https://api.openai.com/v1"
 	case u.Hostname() == "":
-		return "has no host"
+		return "has no host; write one such as https://api.openai.com/v1"
 	case !validPort(u):
-		return "has no port from 1 to 65535"
+		return "has no port from 1 to 65535; write one such as http://127.0.0.1:8000/v1"
 	case u.User != nil:
 		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
 	case u.RawQuery != "" || u.Fragment != "":
 		return "has a query or a fragment; give the base URL alone"
 	case v.isSelf(u):
-		return "is precept's own address: requests would go round for ever; name the real API"
+		return "is precept's own address: precept would send each request to itself; name the address of the LLM API"
 	default:
 		return ""
 	}

@@ -98,14 +98,14 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
-	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a new start: limits.sessions") {
+	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
 		t.Error("the dashboard does not show the fault any more")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("nothing to wait for", func() bool {
 		_, page := harness.Get(t, s.Admin+"/", "token")
-		return !strings.Contains(page, "needs a new start")
+		return !strings.Contains(page, "needs a restart")
 	})
 }
 

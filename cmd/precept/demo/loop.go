@@ -7,7 +7,7 @@ import (
 )
 
 // One ticket in loopEvery has an agent that repeats a failing call. The agent changes the approach
-// after a loop warning, and gives up after loopMost calls without a warning.
+// after a loop warning, and gives up after maxLoopCalls calls without a warning.
 const (
 	loopEvery    = 400
 	maxLoopCalls = 6

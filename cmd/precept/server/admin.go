@@ -100,7 +100,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
 	}
 	if waiting := s.reload.waiting.get(); waiting != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
+		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a restart: " + waiting, Bad: true})
 	}
 	v := s.services
 	t := &v.store.Tally

@@ -173,7 +173,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	if looks() != http.StatusOK {
 		t.Error("the viewer does not come in")
 	}
-	if !strings.Contains(l.page("/"), "needs a new start: limits.sessions") {
+	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview does not show the waiting change")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
@@ -183,7 +183,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	if looks() != http.StatusUnauthorized {
 		t.Error("the viewer's token is good after its end")
 	}
-	if strings.Contains(l.page("/"), "needs a new start") {
+	if strings.Contains(l.page("/"), "needs a restart") {
 		t.Error("the overview still shows the applied change")
 	}
 	if err := l.ends(); err != nil {
