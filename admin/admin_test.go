@@ -132,8 +132,8 @@ func (bare) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
 	return store.Posted{}, store.ErrNoSession
 }
 
-// bareLibrary and bareArchive name the two embedded values: the library and the archive have
-// methods of the same name.
+// bareLibrary and bareArchive are separate types, because a library and an archive have methods of the
+// same name.
 type (
 	bareLibrary struct{ bare }
 	bareArchive struct{ bare }

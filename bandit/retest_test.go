@@ -27,7 +27,7 @@ func rewarded(c *bandit.Chooser, model string, picks int) {
 	}
 }
 
-// share returns the probability with which the lesson is withheld in a session of a model.
+// shareFor returns the probability with which the lesson is withheld in a session of a model.
 func shareFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
 	t.Helper()
 	for i := range 50 {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// listed returns a command that a harness sends as a list of words.
+// wordList returns a command that a harness sends as a list of words.
 func wordList(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))

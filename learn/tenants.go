@@ -194,7 +194,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 }
 
 // evict removes tenants without a recent use from memory, and the least recently used tenants beyond
-// the bound. The backend has their counters. The latest tenantsKept tenants stay. Each tenant is
+// the bound. The backend has their counters. The latest maxTenants tenants stay. Each tenant is
 // checked once in tenantIdle, and more often only beyond the bound.
 func (b *beliefs) evict() {
 	b.mu.Lock()

@@ -93,7 +93,7 @@ func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case <-q.wake:
-			q.executeAll() //nolint:contextcheck // a command is finished, also at a stop; writLimit bounds the time
+			q.executeAll() //nolint:contextcheck // a command is finished, also at a stop; commandLimit bounds the time
 		case <-ctx.Done():
 			q.executeAll() //nolint:contextcheck // as above
 			return nil

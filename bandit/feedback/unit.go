@@ -12,8 +12,8 @@ import "slices"
 //
 // Both copies may be repeated, because the ids follow from the source.
 
-// mostSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
-// of people always does. mostShared is the number of a unit's entries that reach all members. A
+// maxSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
+// of people always does. maxShared is the number of a unit's entries that reach all members. A
 // unit may have thousands of members.
 const maxSignals, maxShared = 1024, 32
 

@@ -199,7 +199,7 @@ func table() map[string]place {
 }
 
 // find looks up the name of a counter. eps is the propensity of a coin, in millionths. anything
-// reports whether the name has the prefix ofAny.
+// reports whether name has the prefix anyMark.
 func find(name string) (pos place, eps int64, anything, ok bool) {
 	plain, rate, flipped := strings.Cut(name, atRate)
 	if !flipped {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// OtherModels is the name of all models beyond the first mostModels of a tenant.
+// OtherModels is the name of all models beyond the first maxModels of a tenant.
 const OtherModels = "other"
 
 // maxModels bounds the models that are counted by name. The name of a model comes from a request, so
@@ -74,7 +74,7 @@ func (p *Pick) rewardModel(d *Deltas, model string, z float64) {
 }
 
 // AdmitModel returns the name under which the sessions of a model are counted: the name of the model,
-// or OtherModels if the tenant has mostModels other models. The caller stores the name in the
+// or OtherModels if the tenant has maxModels other models. The caller stores the name in the
 // Assignment before the contribution to the counters.
 func (c *Counters) AdmitModel(model string) string {
 	if model == "" {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson returns a lesson with two phrases that are similar to the sentence of similarSession.
+// endpointLesson returns a lesson with two phrases that are similar to similarSentence.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,

@@ -22,7 +22,7 @@ func vocabulary(rnd *rand.Rand, n int) []string {
 	return words
 }
 
-// bank makes n lessons with three phrases each out of a vocabulary.
+// benchLessons returns n lessons, each with three phrases of the given words.
 func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	lessons := make([]*Lesson, n)
 	for i := range lessons {

@@ -183,7 +183,7 @@ func (r *Request) Echo(i int) []string {
 	return keys
 }
 
-// writtenCalls is the beginning of the calls that smolagents appends to the text of an answer.
+// textCallsHead is the beginning of the calls that smolagents appends to the text of an answer.
 const textCallsHead = "Calling tools:\n["
 
 // appendTextCallIDs appends the ids of calls in a text.

@@ -98,7 +98,7 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 	}
 }
 
-// AppendString gives the bytes of encoding/json for any text.
+// AppendString appends the bytes of encoding/json for any text.
 func TestAppendString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")

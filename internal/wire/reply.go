@@ -131,7 +131,7 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// text returns the messages one by one, at least one.
+// messageTexts returns the messages one by one, at least one.
 func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

@@ -99,7 +99,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 		r.none("restart")
 		r.none("interrupt")
 	} else {
-		p.Stops()
+		p.Stop()
 		faulty.tap.lead(t, harness.Start(t, p.Dir, p.Flags...).Data)
 		faulty.ask(followUp, true)
 		r.restart(faulty)

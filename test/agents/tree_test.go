@@ -156,7 +156,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 		if kill && turn == 2 {
 			counted = counters(t, p)
 			time.Sleep(500 * time.Millisecond) // requests older than 100 ms are stored
-			p.Kills()
+			p.Kill()
 			p = harness.Start(t, p.Dir, p.Flags...)
 		}
 		var wg sync.WaitGroup

@@ -196,7 +196,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 		p.Ask(t, "/api/health", &h)
 		return h.Since.Closed >= n
 	})
-	p.Stops()
+	p.Stop()
 	return n
 }
 

@@ -66,7 +66,7 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 		return p, time.Since(from)
 	}
 	p, first := ready(t.TempDir())
-	p.Stops()
+	p.Stop()
 	n := harness.Longer(2_000, 131_072)
 	backlog(t, dir, n)
 	from := time.Now()
@@ -85,7 +85,7 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 		})
 	}
 	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
-	p.Stops()
+	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
 		t.Errorf("before %+v, after %+v", d, after)
 	}

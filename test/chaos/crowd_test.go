@@ -65,7 +65,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 		}
 	}
 	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
-	p.Stops()
+	p.Stop()
 }
 
 // times holds the durations of requests.
@@ -118,11 +118,11 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		time.Sleep(50 * time.Millisecond) // the response time of the model
-		_, _ = io.WriteString(w, harness.Said("c", "fine"))
+		_, _ = io.WriteString(w, harness.ChatReply("c", "fine"))
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, model.URL, "--limits-requests", strconv.Itoa(most))
+	p := harness.Serve(t, dir, model.URL, "--limits-requests", strconv.Itoa(most))
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * most}}
 	t.Cleanup(client.CloseIdleConnections)
 	var answered, refused atomic.Int64
@@ -165,12 +165,12 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * most {
-		l.One(t.Context(), p.Data)
+		l.Send(t.Context(), p.Data)
 	}
 	l.All()
 	n := answered.Load() + 2*most
 	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == n })
-	p.Stops()
+	p.Stop()
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
@@ -195,7 +195,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
+	p := harness.Serve(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
 	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
 	for range clients {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
@@ -213,6 +213,6 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	if whole.Load() > 0 || peak > mostResident {
 		t.Errorf("%d of %d were read to the end; %d MiB at most", whole.Load(), clients, peak>>20)
 	}
-	p.Stops()
+	p.Stop()
 	t.Logf("%d MiB at most", peak>>20)
 }

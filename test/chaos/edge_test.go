@@ -73,7 +73,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	goroutines, files := holds(t, p)
 	for range clients {
 		ctx, leave := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		return g <= goroutines+4 && f <= files+4
 	})
 	p.Eventually("all in the books", func() bool { return harness.Doctor(t, dir).Stored == clients })
-	p.Stops()
+	p.Stop()
 	for _, list := range harness.InFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
 			t.Errorf("kept as %s: %.80q", x.Outcome, x.Reply.Text)
@@ -118,7 +118,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 // filling the memory.
 func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, harness.Brief(t).URL)
+	p := harness.Serve(t, dir, harness.Brief(t).URL)
 	ended := harness.Stream(t, p.Data)
 	said := func(headers func(w io.Writer)) string {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
@@ -161,7 +161,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the parallel stream: %v", err)
 	}
-	p.Stops()
+	p.Stop()
 }
 
 // R051: with missing or unreadable lessons, requests are forwarded unchanged.
@@ -172,7 +172,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 		text := string(b)
 		got.Store(&text)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, harness.Said("c", "fine"))
+		_, _ = io.WriteString(w, harness.ChatReply("c", "fine"))
 	}))
 	t.Cleanup(model.Close)
 	for name, prepare := range map[string]func(t *testing.T, dir string){
@@ -207,12 +207,12 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			prepare(t, lessons)
-			p := harness.Begins(t, dir, model.URL, "--lessons", lessons)
+			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
 				t.Errorf("%d %s, the upstream got %s", status, text, *got.Load())
 			}
-			p.Stops()
+			p.Stop()
 		})
 	}
 }
@@ -221,7 +221,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.Brief(t)
 	address := up.Listener.Addr().String()
-	p := harness.Begins(t, t.TempDir(), up.URL)
+	p := harness.Serve(t, t.TempDir(), up.URL)
 	ask := func() (int, string) {
 		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
@@ -248,5 +248,5 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	if status, text := ask(); status != http.StatusOK {
 		t.Errorf("after the backend returned: %d %s", status, text)
 	}
-	p.Stops()
+	p.Stop()
 }

@@ -29,11 +29,11 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 			<-over
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, harness.Said("chatcmpl-1", "yes"))
+		_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-1", "yes"))
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
+	p := harness.Serve(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
 	metric := func(name string) int {
 		t.Helper()
 		_, page := harness.Get(t, p.Admin+"/metrics", "token")
@@ -87,7 +87,7 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	close(over)
 	all.Wait()
 	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*ordinary+began) })
-	p.Stops()
+	p.Stop()
 	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(ordinary+began) {
 		t.Errorf("%d sessions are stored, want %d", d.Store["sessions"], ordinary+began)
 	}

@@ -24,13 +24,13 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var sure []string
 	for round := range harness.Longer(5, 20) {
-		p := harness.Begins(t, dir, model.URL)
+		p := harness.Serve(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 8)
 		harness.Eventually(t, "answers that are old enough", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
-		l.More(int64(7 * round))
+		l.WaitForMore(int64(7 * round))
 		stop() // later failures are caused by the kill
-		killed := p.Kills()
+		killed := p.Kill()
 		wait()
 		sure = append(sure, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
 		l.Mu.Lock()
@@ -44,12 +44,12 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		t.Fatalf("only %d requests were answered in time", len(sure))
 	}
 	l.All()
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
-	p.Stops()
+	p.Stop()
 	have := harness.InFile(t, dir)
-	harness.Once(t, "killed", sure, have)
-	if list := harness.Twice(have); len(list) > 0 {
+	harness.CheckOneExchangeEach(t, "killed", sure, have)
+	if list := harness.RepeatedRequests(have); len(list) > 0 {
 		t.Errorf("stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
@@ -62,27 +62,27 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	const streams = 50
 	var all sync.WaitGroup
 	for i := range streams {
 		all.Go(func() { <-streamOf(t, p.Data, fmt.Sprint("stream-", i)) })
 	}
 	p.Eventually("the beginnings in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
-	p.Kills()
+	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
 		t.Errorf("after the kill: %+v", d)
 	}
 	for range 2 { // a second start reports no further stub
-		p = harness.Begins(t, dir, model.URL)
+		p = harness.Serve(t, dir, model.URL)
 		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
 			t.Errorf("after a start: %+v", d)
 		}
-		p.Kills()
+		p.Kill()
 	}
-	p = harness.Begins(t, dir, model.URL)
-	p.Stops()
+	p = harness.Serve(t, dir, model.URL)
+	p.Stop()
 	have := harness.InFile(t, dir)
 	for id, list := range have {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
@@ -131,12 +131,12 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	nowhere := "redis://" + refusing(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
-		p := harness.Begins(t, dir, model.URL, "--store-url", nowhere)
+		p := harness.Serve(t, dir, model.URL, "--store-url", nowhere)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
 		l.Start(ctx, p.Data, 4)()
 		stop()
 		p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
-		p.Kills()
+		p.Kill()
 	}
 	answered := int64(l.All())
 	before := harness.Doctor(t, dir, "--store-url", nowhere)
@@ -144,9 +144,9 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 		t.Fatalf("%d answered, %+v", answered, before)
 	}
 	damage(t, dir)
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
-	p.Stops()
+	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
 		t.Errorf("%d answered, %+v", answered, d)

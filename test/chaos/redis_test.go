@@ -17,9 +17,9 @@ func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harne
 	l := harness.NewLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
-	l.More(40)
+	l.WaitForMore(40)
 	harm(l)
-	l.More(40)
+	l.WaitForMore(40)
 	stop()
 	wait()
 	return l
@@ -33,14 +33,14 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
 	have := harness.InRedis(t, url)
-	harness.Once(t, "through Redis", l.EndedBefore(time.Now()), have)
-	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.Twice(have)) > 0 {
-		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.Twice(have), d)
+	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
+	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
+		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.RepeatedRequests(have), d)
 	}
 	if loud(p) > 10 {
 		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
 	}
-	p.Stops()
+	p.Stop()
 	t.Logf("%d answered, %+v", n, d)
 }
 
@@ -48,11 +48,11 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		server.Freeze(t)
-		p.Notices(true)
-		l.More(harness.Longer[int64](100, 2000))
+		p.WaitForDegraded(true)
+		l.WaitForMore(harness.Longer[int64](100, 2000))
 		server.Thaw(t)
 	})
 	whole(t, p, dir, server.URL(), l)
@@ -62,15 +62,15 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		for range harness.Longer(1, 9) {
 			server.Kill()
-			l.More(30)
+			l.WaitForMore(30)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
-			l.More(harness.Longer[int64](50, 300))
+			l.WaitForMore(harness.Longer[int64](50, 300))
 		}
 	})
 	whole(t, p, dir, server.URL(), l)
@@ -84,7 +84,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.Brief(t)
-			p := harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+			p := harness.Serve(t, dir, model.URL, "--store-url", server.URL())
 			empty := func(*harness.Load) {
 				server.Kill()
 				if err := server.Start(); err != nil {
@@ -98,9 +98,9 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 			l := played(t, p, func(*harness.Load) {})
 			p.Eventually("everything in the books", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
 			p.Drained(dir)
-			p.Kills()
+			p.Kill()
 			empty(l)
-			p = harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+			p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
 			p.Eventually("all of it", func() bool { return len(harness.InRedis(t, server.URL())) == l.All() })
 			whole(t, p, dir, server.URL(), l)
 		})
@@ -111,11 +111,11 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
-		p.Notices(true)
-		l.More(harness.Longer[int64](100, 1500))
+		p.WaitForDegraded(true)
+		l.WaitForMore(harness.Longer[int64](100, 1500))
 		p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	})
@@ -131,15 +131,15 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	}
 	defer func() { _ = hole.Close() }()
 	dir, model := t.TempDir(), harness.Brief(t)
-	p := harness.Begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
-	l := played(t, p, func(l *harness.Load) { l.More(harness.Longer[int64](200, 1500)) })
+	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
+	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
 	if loud(p) > 10 {
 		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
 	}
-	p.Kills()
+	p.Kill()
 	server := storetest.StartRedis(t)
-	p = harness.Begins(t, dir, model.URL, "--store-url", server.URL())
+	p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
 	whole(t, p, dir, server.URL(), l)
 }
 
@@ -147,11 +147,11 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
 			disk.Fill(t, 0) // another program uses each freed byte
-			l.More(100)
+			l.WaitForMore(100)
 		}
 		stored := len(harness.InRedis(t, server.URL()))
 		p.Eventually("capture on a full disk", func() bool { return len(harness.InRedis(t, server.URL())) > stored+10 })

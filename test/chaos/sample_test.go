@@ -99,10 +99,10 @@ func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
 	for range harness.Longer(1, 5) {
 		closes(t, p, 1)
 		mends := breaks()
-		p.Notices(true)
-		l.More(100)
+		p.WaitForDegraded(true)
+		l.WaitForMore(100)
 		mends()
-		p.Notices(false)
+		p.WaitForDegraded(false)
 	}
 	closes(t, p, 1)
 	stop()
@@ -114,10 +114,10 @@ func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
 func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
 	hurt(t, p, func() func() { return lockFile(t, dir) })
 	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
-	p.Stops()
+	p.Stop()
 }
 
 // Redis is frozen while sessions close.
@@ -125,13 +125,13 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
-	p := harness.Begins(t, dir, harness.Brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
+	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
 	hurt(t, p, func() func() {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
 	})
 	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InRedis(t, url) }, "--store-url", url)
-	p.Stops()
+	p.Stop()
 }
 
 // precept is killed again and again while sessions close. Each turn in flight leaves a stub.
@@ -139,18 +139,18 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.Brief(t)
 	for range harness.Longer(3, 20) {
-		p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 4)
 		closes(t, p, 1)
 		stop()
-		p.Kills()
+		p.Kill()
 		wait()
 	}
-	p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+	p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
-	p.Stops()
+	p.Stop()
 }
 
 // An agent continues after its session closed: in memory, after a restart, and after a day without a record.
@@ -158,17 +158,17 @@ func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.Brief(t)
 	for range 3 {
-		p := harness.Begins(t, dir, model.URL, "--reward-close-after", "1s")
+		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {
 			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and run
 			for range 20 {
-				l.One(t.Context(), p.Data)
+				l.Send(t.Context(), p.Data)
 			}
 			l.All()
 			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
 		}
 		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
-		p.Stops()
+		p.Stop()
 	}
 	ids := make([]string, 0, 8)
 	for id := range sampled(t, "--data-dir", dir) {

@@ -48,23 +48,23 @@ func loud(p *harness.Process) int {
 // R081: another program holds the database.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.Brief(t)
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
-	l.More(40)
+	l.WaitForMore(40)
 	unlock := lockFile(t, dir)
-	p.Notices(true)
-	l.More(harness.Longer[int64](40, 1000))
+	p.WaitForDegraded(true)
+	l.WaitForMore(harness.Longer[int64](40, 1000))
 	p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
 	unlock()
-	l.More(40)
+	l.WaitForMore(40)
 	stop()
 	wait()
 	n := l.All()
 	d := p.Drained(dir)
-	p.Stops()
-	harness.Once(t, "locked", l.EndedBefore(time.Now()), harness.InFile(t, dir))
+	p.Stop()
+	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.InFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
 		t.Errorf("%d answered, %+v", n, d)
 	}
@@ -80,15 +80,15 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	run := func(p *harness.Process, during func()) {
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 4)
-		l.More(100)
+		l.WaitForMore(100)
 		during()
-		l.More(200)
+		l.WaitForMore(200)
 		stop()
 		wait()
 	}
 	garbage := []byte(strings.Repeat("this is not a database ", 1000))
 	path := filepath.Join(dir, "precept.db")
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	run(p, func() {
 		if err := os.WriteFile(path, garbage, 0o600); err != nil {
 			t.Fatal(err)
@@ -101,10 +101,10 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
-	p = harness.Begins(t, dir, model.URL)
+	p = harness.Serve(t, dir, model.URL)
 	d = p.Drained(dir)
 	run(p, func() {})
-	p.Stops()
+	p.Stop()
 	l.All()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
@@ -129,9 +129,9 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		l.Start(ctx, p.Data, 4)()
 		return l
 	}
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	n := run(p).All()
-	p.Stops()
+	p.Stop()
 	disk.ReadOnly(t, true)
 	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
@@ -146,11 +146,11 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("%d answered before, %+v", n, d)
 	}
-	p.Stops()
+	p.Stop()
 	disk.ReadOnly(t, false)
-	p = harness.Begins(t, dir, model.URL)
+	p = harness.Serve(t, dir, model.URL)
 	n += run(p).All()
-	p.Stops()
+	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("%d answered while it could be written, %+v", n, d)
 	}
@@ -160,14 +160,14 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
-	p := harness.Begins(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
+	p := harness.Serve(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
 	l := harness.NewLoad(t, 2*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
-	l.More(200)
+	l.WaitForMore(200)
 	for range harness.Longer(3, 15) {
 		disk.Fill(t, 0)
-		l.More(200)
+		l.WaitForMore(200)
 	}
 	full := l.Next.Load()
 	disk.Free(t)
@@ -179,7 +179,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	// Exchanges that wait in memory for a full disk are not in the account yet.
 	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
-	p.Stops()
+	p.Stop()
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
 		if reason != "full" {
@@ -190,7 +190,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	if d.Stored+dropped != int64(n) {
 		t.Errorf("%d answered, %+v", n, d)
 	}
-	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored || len(harness.Twice(have)) > 0 {
+	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}
 	t.Logf("full until request %d of %d, %+v", full, n, d)
@@ -210,29 +210,29 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		p.Data = line.FindStringSubmatch(p.Log.String())[1]
 		l := harness.NewLoad(t, 0)
 		for range 5 {
-			l.One(t.Context(), p.Data)
+			l.Send(t.Context(), p.Data)
 		}
 		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || loud(p) > 10 {
 			t.Errorf("the log says:\n%s", p.Log.String())
 		}
-		p.Stops()
+		p.Stop()
 		disk.Free(t)
 	}
 	full(dir)
-	p := harness.Begins(t, dir, model.URL)
+	p := harness.Serve(t, dir, model.URL)
 	l := harness.NewLoad(t, 0)
 	for range 5 {
-		l.One(t.Context(), p.Data)
+		l.Send(t.Context(), p.Data)
 	}
 	n := l.All()
 	p.Drained(dir)
-	p.Stops()
+	p.Stop()
 	full(dir)
-	p = harness.Begins(t, dir, model.URL)
+	p = harness.Serve(t, dir, model.URL)
 	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("%d answered with a store, %+v", n, d)
 	}
-	p.Stops()
+	p.Stop()
 }
 
 // R091: a stop waits for streams, and their text is stored.
@@ -274,11 +274,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 
 	// Under load: every answered request is in the store.
-	p = harness.Begins(t, dir, quick.URL)
+	p = harness.Serve(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 8)
-	l.More(200)
+	l.WaitForMore(200)
 	stop()
 	p.Signal(syscall.SIGTERM)
 	wait()
@@ -286,7 +286,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, p.Log.String())
 	}
 	have := harness.InFile(t, dir)
-	harness.Once(t, "stopped", l.EndedBefore(time.Now()), have)
+	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}

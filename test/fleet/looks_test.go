@@ -16,7 +16,7 @@ import (
 // get the same result, also after a restart.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
-	lessons, model := t.TempDir(), harness.Parrot(t, harness.Said("c", "ok")).URL
+	lessons, model := t.TempDir(), harness.Parrot(t, harness.ChatReply("c", "ok")).URL
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
 	harness.MustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())

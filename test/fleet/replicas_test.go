@@ -51,7 +51,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 		t.Error("no session got a lesson")
 	}
 	for _, p := range fleet {
-		p.Stops()
+		p.Stop()
 	}
 	stats, err := db.Stats(t.Context())
 	if err != nil || stats["sessions"] != int64(sessions) || stats["exchanges"] != int64(sessions*turns) {
@@ -71,7 +71,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 			<-r.Context().Done()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, harness.Said(fmt.Sprint("chatcmpl-", replies.Add(1)), "It is said."))
+		_, _ = io.WriteString(w, harness.ChatReply(fmt.Sprint("chatcmpl-", replies.Add(1)), "It is said."))
 	}))
 	t.Cleanup(up.Close)
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -165,7 +165,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	say(silent, "config/.env")
 	say(told, "config/build.mk")
 	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), told)) > 0 })
-	p.Stops() // a stopped process has written everything
+	p.Stop() // a stopped process has written everything
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {

@@ -86,7 +86,7 @@ func talker(t *testing.T) *httptest.Server {
 		id := fmt.Sprint("chatcmpl-", n.Add(1))
 		if !strings.Contains(string(b), `"stream":true`) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, harness.Said(id, "this is what there is to say of it"))
+			_, _ = io.WriteString(w, harness.ChatReply(id, "this is what there is to say of it"))
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -112,7 +112,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	var fleet []*harness.Process
 	b := &balancer{}
 	for _, dir := range dirs {
-		p := harness.Begins(t, dir, model.URL, flags...)
+		p := harness.Serve(t, dir, model.URL, flags...)
 		fleet = append(fleet, p)
 		b.has(p.Data, true)
 	}
@@ -136,7 +136,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 			t.Errorf("replica %d ended with %d\n%s", i, code, old.Log.String())
 		}
 		b.has(old.Data, false)
-		fleet[i] = harness.Begins(t, dir, model.URL, flags...)
+		fleet[i] = harness.Serve(t, dir, model.URL, flags...)
 		b.has(fleet[i].Data, true)
 		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
 	}
@@ -154,9 +154,9 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		return have["samples"] >= n
 	})
 	exchanges := harness.InRedis(t, redis.URL())
-	harness.Once(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
-	if have["samples"] != n || len(exchanges) != n || len(harness.Twice(exchanges)) > 0 {
-		t.Errorf("%d answered, %d exchanges, %d samples, twice: %v", n, len(exchanges), have["samples"], harness.Twice(exchanges))
+	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
+	if have["samples"] != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
+		t.Errorf("%d answered, %d exchanges, %d samples, twice: %v", n, len(exchanges), have["samples"], harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
@@ -165,7 +165,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		if d.Unsampled != 0 || d.Incomplete != 0 {
 			t.Errorf("replica %d: %+v", i, d)
 		}
-		fleet[i].Stops()
+		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
 		t.Errorf("%d admitted, %d answered", admitted, n)

@@ -58,8 +58,8 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// spoil ends a stream with the fault and reports whether f is a fault of streams.
-func (s *sse) spoil(f *Fault) bool {
+// writeFault ends the stream in the way of f, and reports whether the stream has ended.
+func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
 	}
@@ -74,7 +74,7 @@ func (s *sse) spoil(f *Fault) bool {
 	return f.Nothing
 }
 
-// pieces cuts a text as a model would.
+// pieces returns a text in pieces of 12 bytes, the deltas of a stream.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > 12 {
@@ -112,7 +112,7 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	chunk(Object{"role": "assistant", "content": ""}, nil)
 	if f != nil {
 		chunk(Object{"content": "partial "}, nil)
-		if s.spoil(f) {
+		if s.writeFault(f) {
 			return
 		}
 	}
@@ -200,7 +200,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 	}
 	e("response.created", Object{"response": base("in_progress", []Object{})})
 	e("response.in_progress", Object{"response": base("in_progress", []Object{})})
-	if s.spoil(f) {
+	if s.writeFault(f) {
 		return
 	}
 	for i, item := range output {
@@ -254,7 +254,7 @@ func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *Fault) 
 	e("ping", Object{})
 	if f != nil {
 		e("content_block_start", Object{"index": 0, "content_block": Object{"type": "text", "text": ""}})
-		if s.spoil(f) {
+		if s.writeFault(f) {
 			return
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-// Parrot answers each chat request with the next text, as JSON. Parrot repeats the last text.
+// Parrot starts a server that answers each request with the next of the replies, and repeats the last reply.
 func Parrot(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))
@@ -38,8 +38,8 @@ func Parrot(t *testing.T, replies ...string) *httptest.Server {
 	return s
 }
 
-// Said is a chat completion of a text.
-func Said(id, text string) string {
+// ChatReply returns the body of a chat completion with the given text.
+func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
@@ -120,8 +120,8 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel answers each chat request with a stream that ends when the client disconnects or the
-// channel is closed.
+// SlowModel starts a server that answers each chat request with a stream. The stream ends when the client
+// disconnects or the channel is closed.
 func SlowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	t.Helper()
 	stop := make(chan struct{})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Conversation is an agent that sends the history with each turn. Only header can contain a session
+// Conversation is an agent that sends the history with each turn. Only Header can contain a session
 // id.
 type Conversation struct {
 	T             *testing.T
@@ -23,8 +23,8 @@ func (a *Conversation) User(text string) {
 	a.List = append(a.List, map[string]any{"role": "user", "content": text})
 }
 
-// Said adds a message of the assistant to the history.
-func (a *Conversation) Said(text string) {
+// Assistant adds a message of the assistant to the history.
+func (a *Conversation) Assistant(text string) {
 	a.List = append(a.List, map[string]any{"role": "assistant", "content": text})
 }
 

@@ -37,7 +37,7 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 		for i := range list {
 			x := &list[i]
 			if ids[x.ID] {
-				t.Errorf("the id %s is there twice", x.ID)
+				t.Errorf("the exchange id %s is stored twice", x.ID)
 			}
 			ids[x.ID] = true
 			byRequest[x.RequestID] = append(byRequest[x.RequestID], *x)
@@ -46,7 +46,7 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 	return byRequest
 }
 
-// InFile reads the exchanges of a directory's own store, which is sound.
+// InFile reads the exchanges of the SQLite store of a data directory, and checks the integrity of the file.
 func InFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -107,8 +107,8 @@ func InRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// Once fails the test unless each request has exactly one complete exchange.
-func Once(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
+// CheckOneExchangeEach fails the test unless each request has exactly one complete exchange.
+func CheckOneExchangeEach(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, bad []string
 	for _, id := range requests {
@@ -120,12 +120,12 @@ func Once(t *testing.T, what string, requests []string, have map[string][]sample
 		}
 	}
 	if len(missing)+len(bad) > 0 {
-		t.Errorf("%s: of %d answered requests %d have no exchange, %d none that is whole: %v %v", what, len(requests), len(missing), len(bad), missing[:min(3, len(missing))], bad[:min(2, len(bad))])
+		t.Errorf("%s: of %d answered requests %d have no exchange and %d have no single complete exchange: %v %v", what, len(requests), len(missing), len(bad), missing[:min(3, len(missing))], bad[:min(2, len(bad))])
 	}
 }
 
-// Twice returns the requests that have more than one exchange.
-func Twice(have map[string][]sample.Exchange) (requests []string) {
+// RepeatedRequests returns the requests that have more than one exchange.
+func RepeatedRequests(have map[string][]sample.Exchange) (requests []string) {
 	for id, list := range have {
 		if len(list) > 1 {
 			requests = append(requests, id)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Longer returns short, or long under `make chaos` (PRECEPT_CHAOS=1).
+// Longer returns long under `make chaos` (PRECEPT_CHAOS=1), else short.
 func Longer[T any](short, long T) T {
 	if os.Getenv("PRECEPT_CHAOS") != "" {
 		return long
@@ -23,8 +23,8 @@ func Longer[T any](short, long T) T {
 	return short
 }
 
-// SureAfter returns the time after which an ended response survives a crash: 100 ms on an idle
-// machine, more beside other tests.
+// SureAfter returns the time after the end of a response from which the exchange survives a crash: 100 ms
+// on an idle machine, and more while other tests run.
 func SureAfter() time.Duration { return Longer(500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is a request with a response.
@@ -61,7 +61,7 @@ func (l *Load) Start(ctx context.Context, data string, workers int) (wait func()
 	for range workers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				l.One(ctx, data)
+				l.Send(ctx, data)
 				select {
 				case <-ctx.Done():
 				case <-time.After(l.pause):
@@ -72,15 +72,15 @@ func (l *Load) Start(ctx context.Context, data string, workers int) (wait func()
 	return all.Wait
 }
 
-// More waits until so many more requests have gone out.
-func (l *Load) More(n int64) {
+// WaitForMore waits until n more requests have started.
+func (l *Load) WaitForMore(n int64) {
 	l.t.Helper()
 	until := l.Next.Load() + n
 	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Next.Load() >= until })
 }
 
-// One sends a request. Failures after the end of ctx are not counted.
-func (l *Load) One(ctx context.Context, data string) {
+// Send sends one request. Failures after the end of ctx are not counted.
+func (l *Load) Send(ctx context.Context, data string) {
 	n := l.Next.Add(1)
 	if l.Pick != nil {
 		data = l.Pick()
@@ -143,14 +143,14 @@ func (l *Load) All() int {
 	return len(l.Answers)
 }
 
-// Brief answers every chat request at once.
+// Brief starts a server that answers every chat request without a delay.
 func Brief(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, Said(fmt.Sprint("chatcmpl-", n.Add(1)), "this is what there is to say of it"))
+		_, _ = io.WriteString(w, ChatReply(fmt.Sprint("chatcmpl-", n.Add(1)), "this is what there is to say of it"))
 	}))
 	t.Cleanup(s.Close)
 	return s

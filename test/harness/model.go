@@ -78,7 +78,7 @@ type overflow struct {
 	short    bool         // the agent has shortened the history
 }
 
-// gathering holds the first requests until all of them have arrived.
+// gathering is the state of Gather: the first requests wait until all of them have arrived.
 type gathering struct {
 	wait  int           // number of first requests that have not arrived yet
 	ready chan struct{} // closed when all have arrived
@@ -101,7 +101,7 @@ var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" { // as an API without websockets does; agents then speak HTTP
+	if r.Header.Get("Upgrade") != "" { // an API without websockets answers with this status, and agents then use HTTP
 		w.WriteHeader(http.StatusUpgradeRequired)
 		return
 	}
@@ -124,12 +124,12 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ReplyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result told; nothing was changed so far (" + Random(4) + ").", mark: Random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
-	f := m.note(&a, r, string(raw))
-	m.held(r.Context(), &a)
+	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + Random(4) + ").", mark: Random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
+	f := m.record(&a, r, string(raw))
+	m.waitForGathering(r.Context(), &a)
 	if f != nil && f.Status != 0 {
 		w.Header().Set("Retry-After", "1")
-		ReplyJSON(w, f.Status, f.said(kind))
+		ReplyJSON(w, f.Status, f.errorBody(kind))
 		return
 	}
 	a.write(w, f)
@@ -138,7 +138,8 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Gather makes the first n requests wait for each other.
 func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
-func (m *Model) held(ctx context.Context, a *answer) {
+// waitForGathering delays a first request until all first requests have arrived, at most a minute.
+func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
 		return
 	}
@@ -154,8 +155,9 @@ func (m *Model) held(ctx context.Context, a *answer) {
 	}
 }
 
-// said is the body of a refusal, in the API's own words where agents read them.
-func (f *Fault) said(kind string) any {
+// errorBody returns the body of an error response. Agents read the text of an overflow, which is the text of the
+// real API.
+func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
 	case f.Overflow && kind == "messages":
@@ -167,7 +169,7 @@ func (f *Fault) said(kind string) any {
 	return map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": text, "code": code}}
 }
 
-// hang lasts until the client is gone.
+// hang returns when the client has disconnected, after at most a minute.
 func (m *Model) hang(ctx context.Context) {
 	m.Hung <- struct{}{}
 	select {
@@ -177,8 +179,8 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// note records a request and returns the fault for the request, if any.
-func (m *Model) note(a *answer, r *http.Request, raw string) *Fault {
+// record records a request and returns the fault for the request, if any.
+func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	rec := Asked{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
@@ -255,7 +257,7 @@ func (m *Model) OtherRequests() []string {
 	return out
 }
 
-// List is the conversation in a request.
+// List returns the messages or the input items of a request.
 func (a *Asked) List() []any {
 	if l, ok := a.Body["messages"].([]any); ok {
 		return l
@@ -335,7 +337,7 @@ func shellOf(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// fill makes arguments by the tool's own schema.
+// fill returns arguments that are valid in the schema of the tool.
 func (t *tool) fill(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}

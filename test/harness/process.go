@@ -21,9 +21,9 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`. Process ends with the test.
+// Process is a running `precept serve`, which is killed at the end of the test.
 type Process struct {
-	Data, Admin string // base URLs of both listeners, known once ready has returned
+	Data, Admin string // base URLs of both listeners, set by Ready
 	PID         int
 
 	T      *testing.T
@@ -32,7 +32,7 @@ type Process struct {
 	Cmd    *exec.Cmd
 	Log    LockedBuffer  // standard output and standard error
 	End    chan struct{} // closed at the end of the process
-	err    error         // how the process ended, valid once end is closed
+	err    error         // the result of Wait, valid after End is closed
 	killed bool
 }
 
@@ -82,8 +82,8 @@ func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ..
 	return p
 }
 
-// Begins starts precept with the admin token "token" and waits for /readyz.
-func Begins(t *testing.T, dir, upstream string, flags ...string) *Process {
+// Serve starts precept with the admin token "token" and waits for /readyz.
+func Serve(t *testing.T, dir, upstream string, flags ...string) *Process {
 	t.Helper()
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
 }
@@ -126,7 +126,7 @@ func (p *Process) Eventually(what string, ok func() bool) {
 	p.EventuallyAt(20*time.Millisecond, what, ok)
 }
 
-// EventuallyAt is eventually with another interval between two calls of ok.
+// EventuallyAt waits as Eventually does, and sleeps for every between two calls of ok.
 func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool) {
 	p.T.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(every) {
@@ -135,11 +135,11 @@ func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool)
 		}
 		select {
 		case <-p.End:
-			p.T.Fatalf("waiting for %s: precept has ended: %v\n%s", what, p.err, p.Log.String())
+			p.T.Fatalf("waiting for %s: precept has stopped: %v\n%s", what, p.err, p.Log.String())
 		default:
 		}
 	}
-	p.T.Fatalf("%s does not come\n%s", what, p.Log.String())
+	p.T.Fatalf("%s: not seen in two minutes\n%s", what, p.Log.String())
 }
 
 // Exit waits for the process and returns the exit code.
@@ -148,7 +148,7 @@ func (p *Process) Exit() int {
 	select {
 	case <-p.End:
 	case <-time.After(30 * time.Second):
-		p.T.Fatalf("precept does not end\n%s", p.Log.String())
+		p.T.Fatalf("precept has not stopped within 30 seconds\n%s", p.Log.String())
 	}
 	if failed, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return failed.ExitCode()
@@ -167,8 +167,8 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stops ends the process with SIGTERM and expects exit code 0.
-func (p *Process) Stops() {
+// Stop ends the process with SIGTERM and expects exit code 0.
+func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != ExitDone {
@@ -176,8 +176,8 @@ func (p *Process) Stops() {
 	}
 }
 
-// Kills ends the process with SIGKILL and returns the time of the signal.
-func (p *Process) Kills() time.Time {
+// Kill ends the process with SIGKILL and returns the time of the signal.
+func (p *Process) Kill() time.Time {
 	p.T.Helper()
 	p.killed = true
 	at := time.Now()
@@ -188,12 +188,12 @@ func (p *Process) Kills() time.Time {
 	return at
 }
 
-// Notices waits until /readyz reports that the store fails (broken), or works.
-func (p *Process) Notices(broken bool) {
+// WaitForDegraded waits until /readyz reports a degraded state, or, for false, no degraded state.
+func (p *Process) WaitForDegraded(degraded bool) {
 	p.T.Helper()
-	p.Eventually(fmt.Sprint("/readyz that says degraded: ", broken), func() bool {
-		_, says := Get(p.T, p.Data+"/readyz", "")
-		return strings.Contains(says, "degraded") == broken
+	p.Eventually(fmt.Sprint("degraded in /readyz: ", degraded), func() bool {
+		_, body := Get(p.T, p.Data+"/readyz", "")
+		return strings.Contains(body, "degraded") == degraded
 	})
 }
 
@@ -261,7 +261,7 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not come", what)
+			t.Fatalf("%s: not seen in two minutes", what)
 		}
 	}
 }

@@ -73,7 +73,7 @@ type Diagnosis struct {
 	Running *struct{}        `json:"running"`
 }
 
-// Doctor asks for the account of a directory, which balances.
+// Doctor returns the account of a data directory and checks that the account balances.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, complaints, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
@@ -86,7 +86,7 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 		sum += n
 	}
 	if sum != d.Admitted {
-		t.Errorf("the books do not balance: %s", out)
+		t.Errorf("the account does not balance: %s", out)
 	}
 	return d
 }

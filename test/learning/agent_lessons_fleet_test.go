@@ -62,7 +62,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	a.User("Mend the parser.")
 	a.Send(false)
 	harness.Eventually(t, "the writ to be carried out", lists(2))
-	a.Said(note)
+	a.Assistant(note)
 	if l, _ := there.list("?q=parser"); len(l) != 1 {
 		t.Errorf("the other server does not list the new lesson: %q", l)
 	}

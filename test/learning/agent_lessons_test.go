@@ -172,7 +172,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 
 	// All lessons exist after a restart, and are gone after their deletion.
-	p.Stops()
+	p.Stop()
 	p = harness.Start(t, dir, flags...)
 	a.base = p.Data
 	code, b = a.do("GET", "/"+l.ID, nil)

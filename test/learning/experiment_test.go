@@ -322,7 +322,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 
 	// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
-	p.Stops()
+	p.Stop()
 	var other report.Report
 	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
 		t.Fatal(err)

@@ -36,11 +36,11 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 				if strings.Contains(string(data), "Say how it ended") {
 					content = `{"outcome":"success","reason":"r"}`
 				}
-				_, _ = io.WriteString(w, harness.Said("j", content))
+				_, _ = io.WriteString(w, harness.ChatReply("j", content))
 			}))
 			defer judge.Close()
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, harness.Said("u", c.reply))
+				_, _ = io.WriteString(w, harness.ChatReply("u", c.reply))
 			}))
 			defer up.Close()
 			dir, lessons := t.TempDir(), t.TempDir()
@@ -56,7 +56,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 					t.Fatalf("got code %d, body %s, want status 200", code, body)
 				}
 			}
-			p.Stops()
+			p.Stop()
 			out := harness.MustVerb(t, "distill", "--json", "--judge", judge.URL+"/v1", "--model", "m", "--distill-gate", "auto", "--data-dir", dir, "--lessons", lessons)
 			var sum struct {
 				Judged  int

@@ -57,7 +57,7 @@ func TestLessonFiresByLikeness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, harness.Said("u", "done")) }))
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, harness.ChatReply("u", "done")) }))
 			defer model.Close()
 			dir, lessons := t.TempDir(), t.TempDir()
 			if err := os.WriteFile(filepath.Join(lessons, "keep-old-endpoints.md"), []byte(similarLesson), 0o600); err != nil {
@@ -198,7 +198,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path != "/v1/embeddings" {
-			_, _ = io.WriteString(w, harness.Said("u", "done"))
+			_, _ = io.WriteString(w, harness.ChatReply("u", "done"))
 			return
 		}
 		var q struct {

@@ -19,10 +19,10 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		forwarded = string(b)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, harness.Said("c", "ok"))
+		_, _ = io.WriteString(w, harness.ChatReply("c", "ok"))
 	}))
 	t.Cleanup(model.Close)
-	p := harness.Begins(t, t.TempDir(), model.URL+"/v1",
+	p := harness.Serve(t, t.TempDir(), model.URL+"/v1",
 		"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0")
 	const down = "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22"
 	for name, c := range map[string]struct {

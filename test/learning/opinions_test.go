@@ -76,7 +76,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			}
 			say("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the session that went on to be judged again", func() bool { distil(); return judged == 3 })
-			p.Stops()
+			p.Stop()
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {

@@ -26,7 +26,7 @@ func picky(t *testing.T) string {
 			_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
 			return
 		}
-		_, _ = io.WriteString(w, harness.Said("c", "ok"))
+		_, _ = io.WriteString(w, harness.ChatReply("c", "ok"))
 	}))
 	t.Cleanup(model.Close)
 	return model.URL + "/v1"
@@ -68,7 +68,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				read()
 				return r.Global.NTreated+r.Global.NControl == sessions
 			})
-			p.Stops()
+			p.Stop()
 			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
 			read()
 			row := r.Lessons[0]

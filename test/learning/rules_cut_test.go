@@ -72,7 +72,7 @@ func replyOf(path string, n int) string {
 	case strings.HasSuffix(path, "/responses"):
 		return fmt.Sprintf(`{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Fine %d."}]}],"usage":{"input_tokens":3,"output_tokens":1}}`, n, n, n)
 	}
-	return harness.Said(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
+	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
 // streamOf returns the answer of a dialect as a stream.
@@ -243,10 +243,10 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	play("a fork", first, answer, [2]string{"user", "Or the roof."})
 	play("a compaction", [2]string{"user", "Summary: the till works. Go on."})
 	f.Drained(f.Dir)
-	f.Kills()
+	f.Kill()
 	f.Process = harness.Start(t, f.Dir, f.args...)
 	play("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
-	f.Stops()
+	f.Stop()
 	f.Process = harness.Start(t, f.Dir, f.args...)
 	play("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halves[true] == 0 || halves[false] == 0 {

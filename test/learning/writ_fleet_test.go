@@ -45,7 +45,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 			}
 		}
 		seen = strings.Join(got, "\n")
-		a.Said(says[n])
+		a.Assistant(says[n])
 	}
 
 	owns := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
@@ -81,7 +81,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	})
 	before := count(servers[0].Data)
 	for _, s := range servers {
-		s.Stops()
+		s.Stop()
 	}
 	again := harness.Start(t, t.TempDir(), shared...)
 	if n := count(again.Data); n != before {

@@ -167,7 +167,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.User("Mend the parser.")
 				a.Send(stream)
 				carriedOut(t, 1, p)
-				a.Said(first)
+				a.Assistant(first)
 				a.User("Go on.")
 				a.Send(stream)
 				got := u.texts(t)
@@ -179,7 +179,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 					t.Errorf("lessons %q", ids)
 				}
 				carriedOut(t, 3, p)
-				a.Said("/lesson list\n/lesson delete nothing-there")
+				a.Assistant("/lesson list\n/lesson delete nothing-there")
 				a.User("And now?")
 				a.Send(stream)
 				later := u.texts(t)
@@ -201,7 +201,7 @@ func TestWritIsOffByDefault(t *testing.T) {
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 	a.User("Mend the parser.")
 	a.Send(false)
-	a.Said("/lesson parser deadlock: Close the parser first.")
+	a.Assistant("/lesson parser deadlock: Close the parser first.")
 	a.User("Go on.")
 	a.Send(false)
 	if got := u.texts(t); got[2] != "Go on." {
@@ -226,7 +226,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 		t.Errorf("got %q, want got[0] with the prefix \"[/lesson help] You can keep notes\" and got[0] with the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
 	}
 	carriedOut(t, 3, p)
-	a.Said(hostile)
+	a.Assistant(hostile)
 	a.User("Go on.")
 	a.Send(true)
 	got := u.texts(t)[2]
@@ -234,7 +234,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 		t.Errorf("got %q, want strings.Count(got, \"[/lesson \") = 3, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
 	}
 	carriedOut(t, 4, p)
-	a.Said("/lesson search cache")
+	a.Assistant("/lesson search cache")
 	a.User("And now?")
 	a.Send(true)
 	if got := u.texts(t)[4]; !strings.HasPrefix(got, "[/lesson search]\nOK: 1 lesson:\n#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]\n") {
@@ -254,7 +254,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	u.mu.Unlock()
 	silent.User("Another task.")
 	silent.Send(true)
-	silent.Said("/lesson a secret thing: Keep it.")
+	silent.Assistant("/lesson a secret thing: Keep it.")
 	silent.User("Go on.")
 	silent.Send(true)
 	if got := u.texts(t); strings.Contains(got[2], "[/lesson ") {
@@ -279,7 +279,7 @@ func TestAnswersInTheWordsOfTheSpecification(t *testing.T) {
 		if got := u.texts(t); i > 0 {
 			answers = append(answers, got[len(got)-1])
 		}
-		a.Said(said)
+		a.Assistant(said)
 		carriedOut(t, []int{3, 5, 5}[i], p)
 	}
 	quarantined := func(id string) string {
@@ -318,7 +318,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 				if !strings.Contains(string(body), "And now?") {
 					said = commands(task)
 				}
-				_, _ = io.WriteString(w, harness.Said("chatcmpl-"+task, said))
+				_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-"+task, said))
 			}))
 			defer up.Close()
 			lessons := t.TempDir()

@@ -29,10 +29,10 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
 						return
 					}
-					_, _ = io.WriteString(w, harness.Said("chatcmpl-2", "an answer"))
+					_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
 				}))
 				t.Cleanup(up.Close)
-				p := harness.Begins(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
+				p := harness.Serve(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
 				first := `{"role":"user","content":"Look for ` + canary + `."}`
 				send := func(name, list string, header http.Header) {
 					t.Helper()
@@ -47,8 +47,8 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				}
 				send("s-"+canary, first, header)
 				if restart {
-					p.Stops()
-					p = harness.Begins(t, dir, up.URL, "--limits-sessions", "1")
+					p.Stop()
+					p = harness.Serve(t, dir, up.URL, "--limits-sessions", "1")
 				} else {
 					p.Drained(dir)
 					for i := range 5 {
@@ -65,7 +65,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				// The next request repeats the reply, which quotes the text.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)
 				p.Drained(dir)
-				p.Stops()
+				p.Stop()
 				all := harness.Files(t, dir)
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {

@@ -28,7 +28,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 			_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
 			return
 		}
-		_, _ = io.WriteString(w, harness.Said("chatcmpl-2", "an answer"))
+		_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
 	}))
 	t.Cleanup(up.Close)
 	var dirs []string
@@ -72,7 +72,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	send(2, "mid", mid, nil)
 	for i := range fleet {
 		fleet[i].Drained(dirs[i], "--store-url", server.URL())
-		fleet[i].Stops()
+		fleet[i].Stop()
 	}
 	all := harness.Dump(t, server)
 	for i := range dirs {

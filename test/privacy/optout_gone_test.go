@@ -57,7 +57,7 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), byPath) })
 			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to leave Redis", func() bool { return export("openai") == "" })
-			p.Stops()
+			p.Stop()
 			write(c.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
 			other := t.TempDir()
@@ -71,7 +71,7 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 			for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp"} {
 				_, all[path] = harness.Get(t, p.Admin+path, "t")
 			}
-			p.Stops()
+			p.Stop()
 			for way, text := range all {
 				if got := strings.Contains(text, byPath); got != c.seen {
 					t.Errorf("%s: the sample is visible: %v, want %v", way, got, c.seen)
@@ -90,7 +90,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	if err := os.WriteFile(config, []byte("learning: {opt_out_patterns: ['*.pem']}\nreward: {close_after: 300ms}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	up := harness.Parrot(t, harness.Said("c1", "Done."))
+	up := harness.Parrot(t, harness.ChatReply("c1", "Done."))
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
 	conversation(t, p, "s", "Mend "+byPath)

@@ -108,7 +108,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 // pages returns the exports and pages of a running server.
 func pages(t *testing.T, flags []string) map[string]string {
 	t.Helper()
-	up := harness.Parrot(t, harness.Said("chatcmpl-1", "hi"))
+	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "hi"))
 	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", up.URL+"/v1")...)
 	p.Ready(dirOf(flags))
 	all := map[string]string{}
@@ -126,7 +126,7 @@ func pages(t *testing.T, flags []string) map[string]string {
 		}
 		all[path] = text
 	}
-	p.Stops()
+	p.Stop()
 	return all
 }
 

@@ -154,8 +154,8 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.Parrot(t,
-		harness.Said("chatcmpl-1", "first-answer"), calling("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
-		harness.Said("chatcmpl-3", "It says "+canary), harness.Said("chatcmpl-4", "last-answer"))
+		harness.ChatReply("chatcmpl-1", "first-answer"), calling("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
+		harness.ChatReply("chatcmpl-3", "It says "+canary), harness.ChatReply("chatcmpl-4", "last-answer"))
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").Ready(dir)
 	list := `{"role":"user","content":"first-question"}`
 	ask := func() {

@@ -25,7 +25,7 @@ func vaultModel(t *testing.T) *httptest.Server {
 		}
 		raw, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(raw, &body)
-		reply := harness.Said("c", "Fine.")
+		reply := harness.ChatReply("c", "Fine.")
 		if n := len(body.Messages); n > 0 && strings.Contains(body.Messages[n-1].Content, "vault") {
 			reply = calling("v", "read", `{"path":"deploy/prod.vault"}`)
 		}
@@ -111,7 +111,7 @@ func TestOptedOutTurnLeavesOnNoWay(t *testing.T) {
 				_, text := harness.Get(t, p.Admin+"/api/samples", "t")
 				return strings.Contains(text, "quality_score")
 			})
-			p.Stops()
+			p.Stop()
 			write(c.later)
 			all := outputs(t, store)
 			p = serve()
@@ -125,7 +125,7 @@ func TestOptedOutTurnLeavesOnNoWay(t *testing.T) {
 				all[path] = text
 			}
 			all["watch"] = harness.MustVerb(t, append([]string{"watch", "s", "--once"}, store...)...)
-			p.Stops()
+			p.Stop()
 			if found := harness.FilesWith(all, byPath); len(found) > 0 {
 				for _, way := range found {
 					at := strings.Index(all[way], byPath)

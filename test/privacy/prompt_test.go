@@ -72,7 +72,7 @@ func gardener(t *testing.T) string {
 func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, gardener(t))
+	p := harness.Serve(t, dir, gardener(t))
 	for dialect := range prompts {
 		askTwice(t, p, dialect, promptText, nil)
 	}
@@ -103,7 +103,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 			t.Errorf("%s: the prompt is shown %d times, the tools %d times", dialect, n, tools)
 		}
 	}
-	p.Stops()
+	p.Stop()
 	harness.MustVerb(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
 	if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
 		t.Errorf("after forget: %s", out)
@@ -128,7 +128,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := harness.Begins(t, dir, gardener(t), c.flags...)
+			p := harness.Serve(t, dir, gardener(t), c.flags...)
 			text := promptText
 			if c.stored > 0 {
 				text += strings.Repeat(" Be kind.", 200)
@@ -137,7 +137,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 				askTwice(t, p, dialect, text, c.header)
 			}
 			p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == c.stored })
-			p.Stops()
+			p.Stop()
 			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
 				t.Errorf("the export has %s", out)

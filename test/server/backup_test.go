@@ -98,7 +98,7 @@ func TestBackupAndRestore(t *testing.T) {
 		say(p, fmt.Sprint("later-", i))
 	}
 	p.Eventually("more samples", func() bool { return strings.Count(read("export"), "\n") == 40 })
-	p.Kills()
+	p.Kill()
 	sh(putBack)
 	p = start()
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -125,7 +125,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
 		t.Errorf(`got %+v, want Dropped["damaged"] = 0`, d)
 	}
-	p.Stops()
+	p.Stop()
 }
 
 // settledReport returns a report without its creation time.

@@ -21,7 +21,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 			t.Parallel()
 			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = io.WriteString(w, harness.Said("c", "ok"))
+				_, _ = io.WriteString(w, harness.ChatReply("c", "ok"))
 			}))
 			t.Cleanup(model.Close)
 			flags := []string{"--limits-feedback", "3", "--limits-lookup-timeout", "10s"}
@@ -29,7 +29,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 				flags = append(flags, "--store-url", "redis://"+storetest.StartRedis(t).Addr+"/0")
 			}
 			dir := t.TempDir()
-			p := harness.Begins(t, dir, model.URL, flags...)
+			p := harness.Serve(t, dir, model.URL, flags...)
 			turn := func(headers ...string) {
 				t.Helper()
 				h := http.Header{}
@@ -85,7 +85,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					t.Errorf("no %s in the metrics", line)
 				}
 			}
-			p.Stops()
+			p.Stop()
 		})
 	}
 }

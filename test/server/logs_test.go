@@ -33,7 +33,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 			_ = c.Close()
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, harness.Said("chatcmpl-1", canary))
+			_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-1", canary))
 		}
 	}))
 	t.Cleanup(up.Close)
@@ -81,7 +81,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	redis.Freeze(t)
 	ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // waits in the outbox
 	redis.Thaw(t)
-	p.Stops()
+	p.Stop()
 
 	named := map[string]bool{}
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))

@@ -26,7 +26,7 @@ func TestReadyVerbMatchesReadyz(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"ready": true`) {
 		t.Errorf("got error %v, out %q, want no error and out with `\"ready\": true`", err, out)
 	}
-	p.Stops()
+	p.Stop()
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
 		t.Errorf("got error %v, out %q, want an error and out with `\"ready\": false`", err, out)

@@ -44,7 +44,7 @@ func reloads(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	during(func() { load.More(40) }) // values that are created once exist before the count
+	during(func() { load.WaitForMore(40) }) // values that are created once exist before the count
 	before := s.uses("go_goroutines", "process_open_fds")
 
 	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
@@ -69,7 +69,7 @@ func reloads(t *testing.T, n int) {
 		return after[0] <= before[0]+8 && after[1] <= before[1]+8
 	})
 	t.Logf("%d answered; goroutines %v before, %v after; files %v, %v", load.All(), before[0], after[0], before[1], after[1])
-	s.Stops()
+	s.Stop()
 }
 
 // reloads counts the reloads in the log. Each call reads only the new part of the log.

@@ -139,5 +139,5 @@ func TestStopDuringAFloodOfReloads(t *testing.T) {
 	for range 200 {
 		s.Signal(syscall.SIGHUP)
 	}
-	s.Stops()
+	s.Stop()
 }

@@ -48,7 +48,7 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {
 		t.Errorf("metrics without exemplars or spans:\n%s", metrics)
 	}
-	r.Stops()
+	r.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
 		t.Errorf("spans %q", names)
 	}

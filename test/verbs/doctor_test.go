@@ -92,10 +92,10 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 			t.Errorf("doctor: got %+v, want the answer %q of %s", d, want, p.Data)
 		}
 	}
-	model := harness.Parrot(t, harness.Said("r", "hello"))
+	model := harness.Parrot(t, harness.ChatReply("r", "hello"))
 	server := storetest.StartRedis(t)
 	at := []string{"--store-url", server.URL()}
-	p := harness.Begins(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
+	p := harness.Serve(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
 	agree(p, "ok", at...)
 	server.Kill()
 	agree(p, "ok, degraded: the store cannot be written", at...)
@@ -106,7 +106,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		}
 	}
 	agree(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", at...)
-	p.Stops()
+	p.Stop()
 
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -118,7 +118,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	found := line.FindStringSubmatch(p.Log.String())
 	p.Data = found[1]
 	agree(p, "ok, degraded: nothing is stored, because the data directory cannot be written", "--listen", found[2])
-	p.Stops()
+	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
 		t.Errorf("a server without a store reports that the store is available:\n%s", p.Log.String())
 	}
@@ -128,8 +128,8 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 // another program by now.
 func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Begins(t, dir, harness.Parrot(t, harness.Said("r", "hello")).URL)
-	p.Stops()
+	p := harness.Serve(t, dir, harness.Parrot(t, harness.ChatReply("r", "hello")).URL)
+	p.Stop()
 	run := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1"}`, os.Getpid())
 	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("no database ", 1000)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

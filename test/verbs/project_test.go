@@ -31,7 +31,7 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	if code, out, complaints = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
 		t.Errorf("dashboard: exit code %d, %q, want a link to %s\n%s", code, out, p.Admin, complaints)
 	}
-	p.Stops()
+	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("run file of the user after a clean stop: %v, want no file", err)
 	}
@@ -63,7 +63,7 @@ func TestSecondStartPrintsTheDashboardAddress(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p := harness.Start(t, data)
-	p.Stops()
+	p.Stop()
 	p = harness.Start(t, data)
 	if want := "dashboard: " + p.Admin + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
 		t.Errorf("log of the second start lacks %q:\n%s", want, p.Log.String())
