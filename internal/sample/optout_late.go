@@ -118,7 +118,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 }
 
 // sessionWords are the names of the words in the details of feedback.
-var sessionWords = [...]string{"comment", "correction", "details"}
+var sessionWords = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionWords reports whether a sample has words of feedback on the whole session.
 func (m *Sample) HasSessionWords() bool {
