@@ -56,7 +56,7 @@ type Migration struct {
 	// Pause is the time between the switch to shards and the deletion of the old keys. In this time calls
 	// of replicas end that began in the old layout.
 	Pause time.Duration
-	// Progress is called with the number of copied sessions, if not nil.
+	// Progress is called with the number of copied sessions, if not nil. Calls do not overlap.
 	Progress func(sessions int64)
 }
 
@@ -76,6 +76,8 @@ type migrator struct {
 	mu      sync.Mutex
 	claimed time.Time // last renewal of the lease
 	frozen  []string  // tenants whose freeze is extended with the lease
+
+	progress sync.Mutex // held while Progress runs
 }
 
 // Layout describes the keys of a store.
@@ -328,11 +330,18 @@ func (m *migrator) copySessions(ctx context.Context, c client, tenant string, id
 		if err != nil {
 			return err
 		}
-		if n := m.sessions.Add(int64(len(some))); m.o.Progress != nil {
-			m.o.Progress(n)
-		}
+		m.copied(len(some))
 	}
 	return nil
+}
+
+// copied adds a number of copied sessions to the progress.
+func (m *migrator) copied(sessions int) {
+	m.progress.Lock()
+	defer m.progress.Unlock()
+	if n := m.sessions.Add(int64(sessions)); m.o.Progress != nil {
+		m.o.Progress(n)
+	}
 }
 
 // readSessions reads sessions from the old layout.
@@ -534,6 +543,9 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 		}
 		entries, err := c.XRangeN(ctx, base+"samples", from, "+", migratePage).Result()
 		if err != nil || len(entries) == 0 {
+			return err
+		}
+		if err := m.claim(ctx); err != nil {
 			return err
 		}
 		p := newPlan("entries")

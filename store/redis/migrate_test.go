@@ -74,6 +74,29 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 }
 
+// The callers print in Progress, without a lock of their own.
+func TestCallsOfProgressDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	s := few(t, storetest.StartRedis(t).URL(), 1)
+	for _, d := range changes()[:13] {
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Fatalf("%s: got error %v, want none", d.name, err)
+		}
+	}
+	var running, calls atomic.Int32
+	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
+		if running.Add(1) > 1 {
+			t.Error("two calls of Progress overlap")
+		}
+		time.Sleep(20 * time.Millisecond)
+		running.Add(-1)
+		calls.Add(1)
+	}})
+	if err != nil || calls.Load() < 2 {
+		t.Fatalf("got %d calls, error %v, want a call for each of two tenants", calls.Load(), err)
+	}
+}
+
 // A store in a Cluster moves from one slot for each tenant to the slots of the shards.
 func TestMigrationInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
