@@ -57,9 +57,10 @@ func (l *LateOptOut) Feedback(entries []feedback.Entry) []feedback.Entry {
 	return out
 }
 
-// hidesWords reports whether words about the whole session may be about an opted-out turn.
+// hidesWords reports whether words about the whole session may be about an opted-out turn. Without a readable row
+// the turns that opted out are unknown.
 func (l *LateOptOut) hidesWords() bool {
-	return l.hidesSome() || l.rec != nil && len(l.rec.OptOut.Turns) > 0
+	return l.hidesSome() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
 // hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be.

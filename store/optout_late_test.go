@@ -114,3 +114,16 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 		}
 	}
 }
+
+// The row names the turns that opted out. If the row cannot be read, any turn may have opted out.
+func TestLateOptOutOfAnUnreadableRowRemovesWords(t *testing.T) {
+	t.Parallel()
+	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
+	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: idOf("s"), Data: []byte("{")}, nil)
+	if !late.Sample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
+		t.Errorf("got the details %v, want the score alone", m.Feedback.Details)
+	}
+	if got := late.Feedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
+		t.Errorf("got the comment %q, want none", got[0].Comment)
+	}
+}
