@@ -146,6 +146,9 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 
 // completePlanned writes the planned batch that a crash interrupted.
 func (f *Follower) completePlanned(ctx context.Context) error {
+	if d, ok := f.options.Place.(directory); ok {
+		d.removeDrafts(slices.Concat(f.state.Planned.Files, f.state.Planned.Emptied))
+	}
 	f.batch.positions = maps.Clone(f.state.Planned.Streams)
 	return f.commit(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -346,6 +347,46 @@ func TestALakeThatWouldMissSamplesIsRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
 		}
 		m.claimed = ""
+	}
+}
+
+// A process that is killed during a batch leaves drafts of the planned files, which the next process removes.
+func TestTheNextStartRemovesDrafts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := lake.OpenPlace(dir, "", func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
+	m.add("s", "default", "id-1", time.Unix(0, 0))
+	// The state and the plan are written, and the file is not.
+	if err := drain(t, m, &flaky{Place: out, left: 2}, 1<<20); !errors.Is(err, errKilled) {
+		t.Fatalf("got error %v, want %v", err, errKilled)
+	}
+	text, _, err := out.Get(t.Context(), "_precept/state.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state struct{ Planned struct{ Files []string } }
+	if err := json.Unmarshal(text, &state); err != nil || len(state.Planned.Files) != 1 {
+		t.Fatalf("got the state %s, error %v, want one planned file", text, err)
+	}
+	name := filepath.Join(dir, filepath.FromSlash(state.Planned.Files[0]))
+	folder, base := filepath.Split(name)
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, draft := range []string{"." + base + ".KQ7", ".." + base + ".KQ7.123"} {
+		if err := os.WriteFile(filepath.Join(folder, draft), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := drain(t, m, out, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(folder); err != nil || len(list) != 1 || list[0].Name() != base {
+		t.Errorf("got the files %v, error %v, want only %s", list, err, base)
 	}
 }
 
