@@ -100,9 +100,16 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
+// Release ends the lease, so that another Cooler of the group works at once.
+func (k *Cooler) Release(ctx context.Context) error {
+	return k.store.Unclaim(ctx, k.leaseName(), k.owner)
+}
+
+func (k *Cooler) leaseName() string { return "cool " + k.group }
+
 // claim acquires or renews the lease.
 func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
-	return k.store.Claim(ctx, "cool "+k.group, k.owner, k.store.opt.Now(), lease)
+	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.opt.Now(), lease)
 }
 
 // position returns the time from which on the Cooler has not looked at the sessions of a part.

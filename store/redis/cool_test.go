@@ -171,3 +171,28 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 		t.Errorf("a call of a replica without the lease costs %d commands", n)
 	}
 }
+
+func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
+	t.Parallel()
+	s := few(t, storetest.StartRedis(t).URL(), 4)
+	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), then(0), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	claimed := func() bool {
+		t.Helper()
+		ok, err := s.Claim(t.Context(), "cool lake", "two", then(0), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if claimed() {
+		t.Fatal("another owner got the lease of a Cooler that has not released the lease")
+	}
+	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil || claimed() {
+		t.Errorf("got error %v, want a lease that a Cooler without the lease cannot end", err)
+	}
+	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil || !claimed() {
+		t.Errorf("got error %v, want a released lease", err)
+	}
+}

@@ -34,6 +34,11 @@ func (x *cooling) run(ctx context.Context) error {
 	var cooler *redis.Cooler
 	if shared {
 		cooler = db.NewCooler(lakeGroup, rand.Text())
+		defer func() { // otherwise no replica would cool for up to 30 minutes after this one has stopped
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = cooler.Release(last) // the lease ends by itself
+		}()
 	}
 	for {
 		hot, pause := x.config().Learning.Hot, coolMost
