@@ -125,7 +125,7 @@ func (w *invocation) runAgent(
 		result.Verifier = w.judge(ctx, cfg, f, p)
 	}
 	if f.asJSON {
-		if err := writeLine(w.err, result); err != nil {
+		if err := writeLine(w.err, result); err != nil && o.code == 0 { // otherwise the exit code stays that of the agent
 			return err
 		}
 	}

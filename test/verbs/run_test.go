@@ -222,3 +222,17 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 		t.Errorf("got code %d, said %q, want exit code 0", code, said)
 	}
 }
+
+// If the line of --json cannot be written, the exit code stays that of the agent.
+func TestRunKeepsTheExitCodeOfTheAgent(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no file refuses all writes")
+	}
+	defer full.Close() //nolint:errcheck // nothing was written
+	cmd := exec.CommandContext(t.Context(), "precept", "run", "--json", "--upstream", "http://127.0.0.1:9/v1", "--", "sh", "-c", "exit 7")
+	cmd.Dir, cmd.Stderr = t.TempDir(), full
+	if _, err := cmd.Output(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("got error %v, want the exit code 7", err)
+	}
+}
