@@ -123,6 +123,9 @@ func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *expo
 	if err != nil || !f.asJSON {
 		return err
 	}
+	if f.stats {
+		return writeJSON(w.out, exported{f.output, "stats", 1})
+	}
 	return writeJSON(w.out, exported{f.output, f.format, x.Records})
 }
 

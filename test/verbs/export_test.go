@@ -225,6 +225,9 @@ func TestExportCountsRecords(t *testing.T) {
 			t.Errorf("got %+v, want %s, %s and %d records", got, file, format, want)
 		}
 	}
+	if got := exported(t, dir, "--stats", "--output", file, "--json"); !strings.Contains(got, `"format": "stats"`) || !strings.Contains(got, `"records": 1`) {
+		t.Errorf("got %s, want one record of the format stats", got)
+	}
 }
 
 func TestExportStatsCountRatings(t *testing.T) {
