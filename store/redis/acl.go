@@ -24,7 +24,7 @@ func (s *Store) withRemedy(err error) error {
 	switch {
 	case errors.Is(err, ErrACL):
 		return s.nameRule(err)
-	case errors.Is(err, ErrDown) && s.secrecy.isRefusedClient(err):
+	case errors.Is(err, ErrDown) && s.tlsParams.isRefusedClient(err):
 		return fmt.Errorf("%w: %w; %s", ErrTLS, err, clientRemedy)
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 
 // mostPending bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
 // read completely.
-const mostPending = 32 << 20
+const maxPendingBytes = 32 << 20
 
 // logged is an entry of the log of a shard.
 type logged struct {
@@ -34,40 +34,40 @@ type logged struct {
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
-	at := s.progress.tenants[tenant]
-	if at == nil || at.counted == nil {
+	tp := s.progress.tenants[tenant]
+	if tp == nil || tp.counted == nil {
 		return nil, false
 	}
-	for _, e := range at.pending {
+	for _, e := range tp.pending {
 		list, err := unpackDeltas(e.deltas)
 		if err != nil {
-			s.progress.drop(at)
+			s.progress.drop(tp)
 			return nil, false
 		}
 		deltas = append(deltas, list...)
 	}
-	s.progress.omit(at, func(logged) bool { return true })
+	s.progress.omit(tp, func(logged) bool { return true })
 	return deltas, true
 }
 
 // omit deletes pending deltas. Lock mu.
-func (s *progress) omit(at *tenantProgress, which func(e logged) bool) {
-	at.pending = slices.DeleteFunc(at.pending, func(e logged) bool {
-		gone := which(e)
-		if gone {
+func (s *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
+	tp.pending = slices.DeleteFunc(tp.pending, func(e logged) bool {
+		omitted := isOmitted(e)
+		if omitted {
 			s.bytes -= len(e.deltas)
 		}
-		return gone
+		return omitted
 	})
-	if len(at.pending) == 0 {
-		at.pending = nil
+	if len(tp.pending) == 0 {
+		tp.pending = nil
 	}
 }
 
 // drop notes that the deltas of a tenant are incomplete. Lock mu.
-func (s *progress) drop(at *tenantProgress) {
-	at.counted = nil
-	s.omit(at, func(logged) bool { return true })
+func (s *progress) drop(tp *tenantProgress) {
+	tp.counted = nil
+	s.omit(tp, func(logged) bool { return true })
 }
 
 // forget notes that Redis may have lost settlements. Lock mu.
@@ -75,9 +75,9 @@ func (s *progress) forget() {
 	for i := range s.own {
 		s.own[i] = nil
 	}
-	for _, at := range s.tenants {
-		s.drop(at)
-		s.change(at)
+	for _, tp := range s.tenants {
+		s.drop(tp)
+		s.change(tp)
 	}
 }
 
@@ -89,25 +89,25 @@ func (s *Store) forgetCounted() {
 }
 
 // counted notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
-func (s *Store) counted(tenant string, upTo []int64) {
+func (s *Store) noteCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
-	at := s.progress.of(tenant)
-	if at == nil {
+	tp := s.progress.tenant(tenant)
+	if tp == nil {
 		return
 	}
 	for shard, n := range upTo {
-		if s.progress.read[shard].settled > n && at.counted == nil { // entries after n were read and not kept
+		if s.progress.read[shard].settled > n && tp.counted == nil { // entries after n were read and not kept
 			upTo = nil
 			break
 		}
 	}
 	if upTo == nil {
-		s.progress.drop(at)
+		s.progress.drop(tp)
 		return
 	}
-	at.counted = upTo
-	s.progress.omit(at, func(e logged) bool { return e.number <= upTo[e.shard] })
+	tp.counted = upTo
+	s.progress.omit(tp, func(e logged) bool { return e.number <= upTo[e.shard] })
 }
 
 // settled returns the settlements of each shard that the last look has found.
@@ -123,7 +123,7 @@ func (s *progress) settled(shards int) []int64 {
 
 // answered notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
 // without an answer may run later, and its deltas are read from the log.
-func (s *progress) answered(p *plan, shards int) {
+func (s *progress) noteAnswers(p *plan, shards int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read == nil {
@@ -132,8 +132,8 @@ func (s *progress) answered(p *plan, shards int) {
 	for _, k := range p.calls {
 		list, _ := k.reply.Int64Slice()
 		number := slices.Max(append(list, 0))
-		at := p.items[k.items[0]].at
-		shard := int(at.hash) % shards
+		tp := p.items[k.items[0]].spot
+		shard := int(tp.hash) % shards
 		if number == 0 {
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *progress) answered(p *plan, shards int) {
 				s.own[shard] = map[int64]struct{}{}
 			}
 			s.own[shard][number] = struct{}{}
-		} else if t := s.tenants[at.tenant]; t != nil { // a look has read the entry before the answer came
+		} else if t := s.tenants[tp.tenant]; t != nil { // a look has read the entry before the answer came
 			s.omit(t, func(e logged) bool { return e.shard == shard && e.number == number })
 		}
 	}
@@ -170,18 +170,18 @@ func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look
 			}
 			next = n + 1
 			name, _ := m.Values["t"].(string)
-			deltas, whole := m.Values["d"].(string)
+			deltas, hasDeltas := m.Values["d"].(string)
 			_, isOwn := own[n]
-			at := st.tenants[name]
-			if at == nil || at.counted == nil || isOwn || n <= at.counted[l.shard] {
+			tp := st.tenants[name]
+			if tp == nil || tp.counted == nil || isOwn || n <= tp.counted[l.shard] {
 				continue
 			}
-			if st.bytes += len(deltas); !whole || st.bytes > mostPending {
+			if st.bytes += len(deltas); !hasDeltas || st.bytes > maxPendingBytes {
 				st.bytes -= len(deltas)
-				st.drop(at)
+				st.drop(tp)
 				continue
 			}
-			at.pending = append(at.pending, logged{l.shard, n, deltas})
+			tp.pending = append(tp.pending, logged{l.shard, n, deltas})
 		}
 		for n := range own {
 			if n <= l.to.settled {

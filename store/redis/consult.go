@@ -15,9 +15,9 @@ import (
 // Consult adds to the counts of consulted lessons and sets the times of the last consultation. A
 // caller that got no answer repeats the call with the same batch name: Redis counts a batch once
 // within an hour.
-func (s *Store) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
+func (s *Store) Consult(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
-	for slug, m := range met {
+	for slug, m := range consultations {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
 	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", spot{}, args...).Err() })
@@ -37,12 +37,12 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 		}
 		for i, slug := range slugs {
 			count, _ := counts.Val()[i].(string)
-			at, _ := last.Val()[i].(string)
+			usec, _ := last.Val()[i].(string)
 			n, err := strconv.ParseInt(count, 10, 64)
 			if err != nil {
 				continue
 			}
-			micros, _ := strconv.ParseInt(at, 10, 64) // 0: the time is unknown
+			micros, _ := strconv.ParseInt(usec, 10, 64) // 0: the time is unknown
 			out[slug] = bank.Consultation{Count: n, Last: time.UnixMicro(micros).UTC()}
 		}
 		return nil
@@ -51,8 +51,8 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 }
 
 // Consult calls Store.Consult. A Bank keeps the lessons in a separate Redis.
-func (b *Bank) Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error {
-	return b.s.Consult(ctx, batch, met)
+func (b *Bank) Consult(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
+	return b.s.Consult(ctx, batch, consultations)
 }
 
 // Consultations calls Store.Consultations.
@@ -64,7 +64,7 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 // with the session. Without such a session, PutAnswer does nothing.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("jot")
-	p.add(ofSession(tenant, id), "s", string(id[:]), "l:"+name, text)
+	p.add(sessionSpot(tenant, id), "s", string(id[:]), "l:"+name, text)
 	return s.commit(ctx, "leave", p, tenant)
 }
 

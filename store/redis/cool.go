@@ -48,7 +48,7 @@ func (s *Store) NewCooler(group, owner string) *Cooler {
 // another Cooler holds the lease.
 func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := k.store
-	if mine, err := k.claim(ctx, lease); !mine || err != nil {
+	if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 		return 0, true, err
 	}
 	if now := s.opt.Now(); now.After(k.ends) {
@@ -64,7 +64,7 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 		chunk := parts[:min(coolParts, len(parts))]
 		parts = parts[len(chunk):]
 		if now := s.opt.Now(); now.Sub(renewed) > lease/3 {
-			if mine, err := k.claim(ctx, lease); !mine || err != nil {
+			if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 				return exchanges, true, err
 			}
 			renewed = now
@@ -75,12 +75,12 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 		}
 		streams += found
 		for _, in := range old {
-			place, has := places[in.base+"samples"]
+			place, hasGroup := places[in.base+"samples"]
 			oldest := k.position(in)
-			if has {
+			if hasGroup {
 				groups++
 			}
-			if has && place != streamStart {
+			if hasGroup && place != streamStart {
 				var n int
 				n, oldest, err = k.coolPart(ctx, in, place, before)
 				if exchanges += n; err != nil {
@@ -184,14 +184,14 @@ func (k *Cooler) coolPart(ctx context.Context, in part, place string, before tim
 		if len(list) < coolStep {
 			return exchanges, waits, nil
 		}
-		from, same = behind(list, from, same)
+		from, same = nextPage(list, from, same)
 		last, _ = list[len(list)-1].Member.(string)
 	}
 }
 
 // behind returns the time of the last session of a page, and the number of sessions of this time up to
 // the last session. The page begins at the time from, with the last of same sessions.
-func behind(list []goredis.Z, from string, same int64) (string, int64) {
+func nextPage(list []goredis.Z, from string, same int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {
 		return from, max(same-1, 0) + int64(len(list))

@@ -60,7 +60,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		if !exact {
 			upTo = nil
 		}
-		s.counted(tenant, upTo)
+		s.noteCounters(tenant, upTo)
 		list, err = toDeltas(sums)
 		return err
 	})
@@ -69,37 +69,37 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 }
 
 // shardsWithCounters returns the shards in which a tenant has counters.
-func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) (of []int, err error) {
+func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) (shards []int, err error) {
 	sizes, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.base+"counters") })
 	for i := range sizes {
 		if sizes[i].Val() > 0 {
-			of = append(of, i)
+			shards = append(shards, i)
 		}
 	}
-	return of, err
+	return shards, err
 }
 
 // readGroup reads the rows of some parts, and the number of the last settlement in each part. exact
 // reports that the rows contain the settlements up to the numbers, and no others.
-func (s *Store) readGroup(ctx context.Context, c client, parts []part, of []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
+func (s *Store) readGroup(ctx context.Context, c client, parts []part, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
-	pending := slices.Clone(of)
+	pending := slices.Clone(shards)
 	numbers, err = s.positions(ctx, c, parts, pending)
 	for range counterReads {
 		if err == nil {
 			err = s.readCounters(ctx, c, parts, pending, rows)
 		}
-		var after map[int]string
+		var latest map[int]string
 		if err == nil {
-			after, err = s.positions(ctx, c, parts, pending)
+			latest, err = s.positions(ctx, c, parts, pending)
 		}
 		if err != nil {
 			return nil, nil, false, err
 		}
-		if pending = slices.DeleteFunc(pending, func(i int) bool { return after[i] == numbers[i] }); len(pending) == 0 {
+		if pending = slices.DeleteFunc(pending, func(i int) bool { return latest[i] == numbers[i] }); len(pending) == 0 {
 			return rows, numbers, true, nil
 		}
-		maps.Copy(numbers, after)
+		maps.Copy(numbers, latest)
 	}
 	return rows, numbers, false, nil
 }
@@ -148,22 +148,22 @@ func toDeltas(sums map[string]map[string]int64) (list []trial.Delta, err error) 
 }
 
 // positions returns the positions of the counters in some parts.
-func (s *Store) positions(ctx context.Context, c client, parts []part, of []int) (map[int]string, error) {
-	cmds, err := piped(ctx, c, of, func(p goredis.Pipeliner, i int) *goredis.StringCmd { return p.HGet(ctx, parts[i].lists+"t", "moved") })
+func (s *Store) positions(ctx context.Context, c client, parts []part, shards []int) (map[int]string, error) {
+	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd { return p.HGet(ctx, parts[i].lists+"t", "moved") })
 	out := map[int]string{}
 	for n, cmd := range cmds {
-		out[of[n]] = cmd.Val()
+		out[shards[n]] = cmd.Val()
 	}
 	return out, err
 }
 
 // readCounters reads the counters of some parts, in few round trips over all parts.
-func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []int, rows map[int][]counterRow) error {
+func (s *Store) readCounters(ctx context.Context, c client, parts []part, shards []int, rows map[int][]counterRow) error {
 	type question struct {
 		part      int
 		key, name string
 	}
-	indexes, err := piped(ctx, c, of, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
+	indexes, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, parts[i].base+"counters")
 	})
 	if err != nil {
@@ -171,9 +171,9 @@ func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []i
 	}
 	var questions []question
 	for n, index := range indexes {
-		rows[of[n]] = nil
+		rows[shards[n]] = nil
 		for k, name := range index.Val() {
-			questions = append(questions, question{of[n], k, name})
+			questions = append(questions, question{shards[n], k, name})
 		}
 	}
 	for chunk := range slices.Chunk(questions, 1000) {
@@ -195,7 +195,7 @@ func (s *Store) readCounters(ctx context.Context, c client, parts []part, of []i
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
-		p.add(ofTenant(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
+		p.add(tenantSpot(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
 	}
 	return s.commit(ctx, "raise", p, tenant)
 }
@@ -203,7 +203,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 // Maxima returns the values that Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	all, err := ask(ctx, s, "maxima", func(c client) (map[string]string, error) {
-		return c.HGetAll(ctx, s.key(ofTenant(tenant), "maxima")).Result()
+		return c.HGetAll(ctx, s.key(tenantSpot(tenant), "maxima")).Result()
 	})
 	for name, v := range all {
 		i := strings.LastIndexByte(name, 0)
@@ -224,7 +224,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 // Priors returns the newest priors and the version of the priors; 0: none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
-		return c.HMGet(ctx, s.key(ofTenant(tenant), "priors"), "v", "d").Result()
+		return c.HMGet(ctx, s.key(tenantSpot(tenant), "priors"), "v", "d").Result()
 	})
 	if err != nil || len(v) != 2 || v[0] == nil {
 		return 0, nil, err
@@ -239,7 +239,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 // PutPriors publishes priors as version from+1, if from is still the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.change(ctx, "put priors", []string{tenant}, func(c client) error {
-		ok, err = s.script(ctx, c, "priors", ofTenant(tenant), from, from+1, data).Bool()
+		ok, err = s.script(ctx, c, "priors", tenantSpot(tenant), from, from+1, data).Bool()
 		return err
 	})
 	return err == nil && ok, err
@@ -251,9 +251,9 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 }
 
 // value returns a field of a hash.
-func (s *Store) value(ctx context.Context, op string, at spot, key, field string) (value []byte, ok bool, err error) {
+func (s *Store) value(ctx context.Context, op string, sp spot, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
-		text, err := c.HGet(ctx, s.key(at, key), field).Result()
+		text, err := c.HGet(ctx, s.key(sp, key), field).Result()
 		if err == nil {
 			value, ok = []byte(text), true
 		}

@@ -28,7 +28,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		if err != nil {
 			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
-		p.add(ofSession(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		p.add(sessionSpot(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
 		names = append(names, a.Tenant)
 	}
 	return s.commit(ctx, "set aside", p, names...)
@@ -36,14 +36,14 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 
 // Readmit makes sessions due again that were set aside fewer than most times, and sessions that an
 // earlier release closed without a settlement. Readmit returns the number of sessions.
-func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
+func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
 	}
 	p := newPlan("aside")
 	err = s.eachAside(ctx, "readmit", func(tenant, field, value string) error {
-		if tries, _ := strconv.Atoi(value[1:asideHead]); strings.HasPrefix(value, "1") && tries < most {
-			p.add(ofSession(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(most))
+		if tries, _ := strconv.Atoi(value[1:asideHead]); strings.HasPrefix(value, "1") && tries < maxTries {
+			p.add(sessionSpot(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
 		}
 		return nil
 	})
@@ -51,8 +51,8 @@ func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 		return n, err
 	}
 	err = s.do(ctx, "readmit", func(c client) error { return s.run(ctx, c, p) })
-	for _, let := range p.answers() {
-		n += int(let)
+	for _, readmitted := range p.answers() {
+		n += int(readmitted)
 	}
 	return n, err
 }
@@ -113,30 +113,30 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var alone []where
+	var asideSessions []sessionRef
 	err = s.eachAside(ctx, "unsampled", func(tenant, field, value string) error {
 		if strings.HasPrefix(value, "1") {
-			alone = append(alone, where{tenant: tenant, id: toID(field)})
+			asideSessions = append(asideSessions, sessionRef{tenant: tenant, id: toID(field)})
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	left, err := ask(ctx, s, "unsampled", func(c client) (int64, error) { return s.unsettledExchanges(ctx, c, alone) })
-	return n + left, err
+	unsettled, err := ask(ctx, s, "unsampled", func(c client) (int64, error) { return s.unsettledExchanges(ctx, c, asideSessions) })
+	return n + unsettled, err
 }
 
 // unsettledExchanges returns the number of exchanges of the sessions that were never settled.
-func (s *Store) unsettledExchanges(ctx context.Context, c client, of []where) (n int64, err error) {
-	settled, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.BoolCmd {
+func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []sessionRef) (n int64, err error) {
+	settled, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.BoolCmd {
 		return p.HExists(ctx, s.sessionKey(w.tenant, w.id), "a")
 	})
 	if err != nil {
 		return 0, err
 	}
-	exchanges, err := piped(ctx, c, of, func(p goredis.Pipeliner, w where) *goredis.IntCmd {
-		return p.HLen(ctx, s.key(ofSession(w.tenant, w.id), "x:"+w.id.String()))
+	exchanges, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.IntCmd {
+		return p.HLen(ctx, s.key(sessionSpot(w.tenant, w.id), "x:"+w.id.String()))
 	})
 	for i := range exchanges {
 		if !settled[i].Val() {

@@ -43,35 +43,35 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 // room. After any other error some entries may have been added: repeat the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
-	var of []session.ID
+	var ids []session.ID
 	for _, id := range slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) }) {
 		for _, e := range entries[id] {
 			v, err := packEntry(&e)
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			p.add(ofSession(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
-			of = append(of, id)
+			p.add(sessionSpot(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
+			ids = append(ids, id)
 		}
 	}
 	if err := s.commit(ctx, "add feedback", p, tenant); err != nil {
 		return nil, err
 	}
-	return tally(p, of)
+	return tally(p, ids)
 }
 
 // tally adds up the entries that changed each set. Numbers below 0 count entries without room.
-func tally(p *plan, of []session.ID) (map[session.ID]int, error) {
-	added, left := map[session.ID]int{}, session.FeedbackFull(0)
+func tally(p *plan, ids []session.ID) (map[session.ID]int, error) {
+	added, full := map[session.ID]int{}, session.FeedbackFull(0)
 	for i, n := range p.answers() {
 		if n > 0 {
-			added[of[i]] += int(n)
+			added[ids[i]] += int(n)
 		} else {
-			left -= session.FeedbackFull(n)
+			full -= session.FeedbackFull(n)
 		}
 	}
-	if left > 0 {
-		return added, left
+	if full > 0 {
+		return added, full
 	}
 	return added, nil
 }
@@ -88,7 +88,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
-		values := pipe.HVals(ctx, s.key(ofSession(tenant, id), "f:"+id.String()))
+		values := pipe.HVals(ctx, s.key(sessionSpot(tenant, id), "f:"+id.String()))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -106,17 +106,17 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 	found, total := map[part][]string{}, 0
 	err = s.do(ctx, "unsettled", func(c client) error {
 		parts, err := s.lists(ctx, c)
-		for most := 0; err == nil && len(parts) > 0 && total < limit; {
-			most += (limit - total + len(parts) - 1) / len(parts)
+		for share := 0; err == nil && len(parts) > 0 && total < limit; {
+			share += (limit - total + len(parts) - 1) / len(parts)
 			members, failed := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-				return p.SRandMemberN(ctx, in.lists+"unsettled", int64(most))
+				return p.SRandMemberN(ctx, in.lists+"unsettled", int64(share))
 			})
 			if failed != nil {
 				return failed
 			}
 			var more []part // parts that may have further sessions are read again, with a larger share
 			for i, in := range parts {
-				if total += len(members[i].Val()) - len(found[in]); len(members[i].Val()) == most {
+				if total += len(members[i].Val()) - len(found[in]); len(members[i].Val()) == share {
 					more = append(more, in)
 				}
 				found[in] = members[i].Val()
@@ -125,13 +125,13 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		}
 		return err
 	})
-	for left := true; left && len(list) < limit; { // one of each part at a time, the parts in the random order of the map
-		left = false
+	for remaining := true; remaining && len(list) < limit; { // one of each part at a time, the parts in the random order of the map
+		remaining = false
 		for in, members := range found {
 			if len(members) == 0 || len(list) >= limit {
 				continue
 			}
-			left, found[in] = true, members[1:]
+			remaining, found[in] = true, members[1:]
 			if m := members[0]; len(m) >= size {
 				list = append(list, session.Unsettled{Tenant: in.owner(m[size:]), ID: toID(m)})
 			}
@@ -162,16 +162,16 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		if err != nil {
 			return err
 		}
-		for shard, at := range places {
-			if latest[shard] < at { // the server has lost data, and the places start below after
+		for shard, place := range places {
+			if latest[shard] < place { // the server has lost data, and the places start below after
 				delete(places, shard)
 			}
 		}
-		moved := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == places[shard] })
-		slices.Sort(moved)
-		moved = moved[:min(len(moved), limit)]
-		share := limit / max(len(moved), 1)
-		pages, err := piped(ctx, c, moved, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
+		shards := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == places[shard] })
+		slices.Sort(shards)
+		shards = shards[:min(len(shards), limit)]
+		share := limit / max(len(shards), 1)
+		pages, err := piped(ctx, c, shards, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
 			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(share)}
 			return p.ZRangeByScoreWithScores(ctx, parts[shard].base+"told", by)
 		})
@@ -179,7 +179,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 			return err
 		}
 		var list []goredis.Z
-		for i, shard := range moved {
+		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
 			places[shard] = latest[shard] // of the last page: later places belong to sessions that left the list
@@ -229,10 +229,10 @@ func formatPlaces(places map[int]int64) string {
 
 func parsePlaces(text string) map[int]int64 {
 	places := map[int]int64{}
-	for one := range strings.FieldsSeq(text) {
+	for pair := range strings.FieldsSeq(text) {
 		var shard int
 		var place int64
-		if _, err := fmt.Sscanf(one, "%d:%d", &shard, &place); err == nil {
+		if _, err := fmt.Sscanf(pair, "%d:%d", &shard, &place); err == nil {
 			places[shard] = place
 		}
 	}
@@ -251,7 +251,7 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 		member, _ := z.Member.(string)
 		ids[i] = toID(member)
 		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
-		values[i] = pipe.HVals(ctx, s.key(ofSession(tenant, ids[i]), "f:"+ids[i].String()))
+		values[i] = pipe.HVals(ctx, s.key(sessionSpot(tenant, ids[i]), "f:"+ids[i].String()))
 	}
 	if len(list) == 0 {
 		return nil, nil, nil
@@ -264,8 +264,8 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 		if !ok {
 			continue
 		}
-		if ofRow, err := unpackEntries(values[i].Val()); err == nil {
-			rows, entries = append(rows, r), append(entries, ofRow)
+		if set, err := unpackEntries(values[i].Val()); err == nil {
+			rows, entries = append(rows, r), append(entries, set)
 		}
 	}
 	return rows, entries, nil
@@ -300,7 +300,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	k, n := echoBytes(key), 0
 	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
-		n, err = s.script(ctx, c, "park", ofTenant(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		n, err = s.script(ctx, c, "park", tenantSpot(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
@@ -317,9 +317,9 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		return map[session.ID]int{}, ctx.Err()
 	}
 	add, free := newPlan("feedback"), newPlan("unpark")
-	var of []session.ID
+	var ids []session.ID
 	err := s.do(ctx, "join feedback", func(c client) error {
-		home := ofTenant(tenant)
+		home := tenantSpot(tenant)
 		waiting, err := c.ZCard(ctx, s.key(home, "parked")).Result()
 		if err != nil || waiting == 0 { // the usual case
 			return err
@@ -334,13 +334,13 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		for i, k := range keys {
 			b, id := echoBytes(k), owners[k]
 			for field, value := range parked[i].Val() {
-				at := "0"
+				entryScore := "0"
 				if e, err := unpackEntry(value); err == nil {
-					at = score(e.At)
+					entryScore = score(e.At)
 				}
-				add.add(ofSession(tenant, id), string(id[:]), at, field, value, strconv.Itoa(s.opt.MaxFeedback))
+				add.add(sessionSpot(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
 				free.add(home, b, hex.EncodeToString([]byte(b)), field, value)
-				of = append(of, id)
+				ids = append(ids, id)
 			}
 		}
 		if err := s.run(ctx, c, add); err != nil {
@@ -351,25 +351,25 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	if err != nil {
 		return nil, err
 	}
-	return tally(add, of)
+	return tally(add, ids)
 }
 
 // PurgeParked deletes parked feedback from before a time and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
-	var some []string // tenants with parked feedback
+	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.ZCard(ctx, in.base+"parked") }
-	err = askAll(ctx, s, "purge parked feedback", s.withParked, size, func(in part, cmd *goredis.IntCmd) error {
+	err = askAll(ctx, s, "purge parked feedback", s.parkedParts, size, func(in part, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {
-			some = append(some, in.tenant)
+			tenants = append(tenants, in.tenant)
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range some {
-		gone, err := s.purge(ctx, name, "("+score(before))
-		n += gone
+	for _, name := range tenants {
+		deleted, err := s.purge(ctx, name, "("+score(before))
+		n += deleted
 		if err != nil {
 			return n, err
 		}
@@ -379,9 +379,9 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 
 // purge deletes parked feedback of a tenant up to a bound, in steps.
 func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
-	for gone := callItems; gone == callItems; n += gone {
-		gone, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
-			return s.script(ctx, c, "purge", ofTenant(tenant), bound, callItems).Int()
+	for deleted := callItems; deleted == callItems; n += deleted {
+		deleted, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
+			return s.script(ctx, c, "purge", tenantSpot(tenant), bound, callItems).Int()
 		})
 		if err != nil {
 			return n, err

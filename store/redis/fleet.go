@@ -73,13 +73,13 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 
 // Erasures returns some erasures after a place; "": from the first on.
 func (s *Store) Erasures(ctx context.Context, after string) (list []session.Erasure, err error) {
-	const most = 200
+	const count = 200
 	from := "-"
 	if after != "" {
 		from = "(" + after
 	}
 	entries, err := ask(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
-		return c.XRangeN(ctx, s.commonKey("erasures"), from, "+", most).Result()
+		return c.XRangeN(ctx, s.commonKey("erasures"), from, "+", count).Result()
 	})
 	for _, m := range entries {
 		list = append(list, erasure(m))
@@ -94,8 +94,8 @@ func erasure(m goredis.XMessage) session.Erasure {
 		return v
 	}
 	e := session.Erasure{Place: m.ID, Tenant: text("t")}
-	at, _ := strconv.ParseInt(text("at"), 10, 64)
-	e.At = time.UnixMicro(at).UTC()
+	usec, _ := strconv.ParseInt(text("at"), 10, 64)
+	e.At = time.UnixMicro(usec).UTC()
 	ids := text("i")
 	for ; len(ids) >= len(session.ID{}); ids = ids[len(session.ID{}):] {
 		e.IDs = append(e.IDs, session.ID([]byte(ids[:len(session.ID{})])))

@@ -25,7 +25,7 @@ const sweepStep = 32
 // last snapshot until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := ask(ctx, s, "forget", func(c client) (int, error) {
-		return s.forget(ctx, c, s.part(ofSession(tenant, id)), "", string(id[:]))
+		return s.forget(ctx, c, s.part(sessionSpot(tenant, id)), "", string(id[:]))
 	})
 	return n > 0, err
 }
@@ -41,41 +41,41 @@ func (s *Store) forget(ctx context.Context, c client, in part, before string, id
 	for i, id := range ids {
 		members[i] = id + strings.TrimPrefix(in.head, "+")
 	}
-	trails, err := c.HMGet(ctx, in.lists+"gone", members...).Result()
+	values, err := c.HMGet(ctx, in.lists+"gone", members...).Result()
 	if err != nil {
 		return n, err
 	}
-	gone := map[string]string{}
-	for i, v := range trails {
+	trails := map[string]string{}
+	for i, v := range values {
 		if trail, ok := v.(string); ok {
-			gone[members[i]] = trail
+			trails[members[i]] = trail
 		}
 	}
-	return n, s.unindex(ctx, c, in, gone)
+	return n, s.unindex(ctx, c, in, trails)
 }
 
 // unindex deletes the index entries of deleted sessions of one part, by the lists of the entries, and
 // then the lists.
-func (s *Store) unindex(ctx context.Context, c client, in part, gone map[string]string) error {
+func (s *Store) unindex(ctx context.Context, c client, in part, trails map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
-	for member, trail := range gone {
+	for member, trail := range trails {
 		for ; len(trail) >= entry && len(member) >= size; trail = trail[entry:] {
-			p.add(ofIndex(in.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
+			p.add(indexSpot(in.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
 		}
 	}
-	if len(gone) == 0 {
+	if len(trails) == 0 {
 		return nil
 	}
 	if err := s.run(ctx, c, p); err != nil {
 		return err
 	}
-	return c.HDel(ctx, in.lists+"gone", slices.Collect(maps.Keys(gone))...).Err()
+	return c.HDel(ctx, in.lists+"gone", slices.Collect(maps.Keys(trails))...).Err()
 }
 
 // unindexAll ends deletions that stopped before the index entries were deleted.
 func (s *Store) unindexAll(ctx context.Context) error {
-	lists := func(ctx context.Context, c client) (left []part, err error) {
+	lists := func(ctx context.Context, c client) (pending []part, err error) {
 		all, err := s.lists(ctx, c)
 		if err != nil {
 			return nil, err
@@ -83,10 +83,10 @@ func (s *Store) unindexAll(ctx context.Context) error {
 		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.lists+"gone") })
 		for i := range sizes {
 			if sizes[i].Val() > 0 {
-				left = append(left, all[i])
+				pending = append(pending, all[i])
 			}
 		}
-		return left, err
+		return pending, err
 	}
 	trails := func(p goredis.Pipeliner, in part) *goredis.MapStringStringCmd { return p.HGetAll(ctx, in.lists+"gone") }
 	return askAll(ctx, s, "retain", lists, trails, func(in part, cmd *goredis.MapStringStringCmd) error {
@@ -102,7 +102,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	sessions, err = s.sweep(ctx, "forget tenant", parts, "")
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {
-			return c.Del(ctx, s.key(ofTenant(tenant), "notes"), s.key(ofTenant(tenant), "jots")).Err()
+			return c.Del(ctx, s.key(tenantSpot(tenant), "notes"), s.key(tenantSpot(tenant), "jots")).Err()
 		})
 	}
 	if err == nil {
@@ -132,28 +132,28 @@ func (s *Store) sweep(ctx context.Context, op string, parts func(ctx context.Con
 	if before != "" {
 		until = "(" + before
 	}
-	whole := context.WithoutCancel(ctx)
-	left, err := ask(whole, s, op, func(c client) ([]part, error) { return parts(whole, c) })
+	uncancelled := context.WithoutCancel(ctx)
+	remaining, err := ask(uncancelled, s, op, func(c client) ([]part, error) { return parts(uncancelled, c) })
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return 0, err
 	}
-	old := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-		return p.ZRangeByScore(whole, in.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep})
+	oldest := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+		return p.ZRangeByScore(uncancelled, in.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep})
 	}
 	stopped := false
-	for len(left) > 0 && err == nil && !stopped {
+	for len(remaining) > 0 && err == nil && !stopped {
 		var next []part
-		parts := func(context.Context, client) ([]part, error) { return left, nil }
-		err = askAll(whole, s, op, parts, old, func(in part, cmd *goredis.StringSliceCmd) error {
+		parts := func(context.Context, client) ([]part, error) { return remaining, nil }
+		err = askAll(uncancelled, s, op, parts, oldest, func(in part, cmd *goredis.StringSliceCmd) error {
 			if stopped = stopped || n > 0 && ctx.Err() != nil; stopped || len(cmd.Val()) == 0 {
 				return nil
 			}
-			gone, err := s.forget(whole, s.client, in, before, cmd.Val()...)
-			n += gone
+			deleted, err := s.forget(uncancelled, s.client, in, before, cmd.Val()...)
+			n += deleted
 			next = append(next, in)
 			return err
 		})
-		left = next
+		remaining = next
 	}
 	if stopped && err == nil {
 		err = ctx.Err()
@@ -186,7 +186,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	}
-	size("parked", "parked", s.withParked)
+	size("parked", "parked", s.parkedParts)
 	if s.shards.Load() == 1 { // an earlier release did not count the sessions
 		size("sessions", "order", s.allParts)
 	}
@@ -206,7 +206,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 // infos returns a field of INFO from every server with data, in no order.
 func (s *Store) infos(ctx context.Context, c client, section, field string) (values []string, err error) {
 	var mu sync.Mutex // the servers of a Cluster are asked in parallel
-	one := func(ctx context.Context, n *goredis.Client) error {
+	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")
 		text, _, _ = strings.Cut(text, "\r\n")
@@ -217,9 +217,9 @@ func (s *Store) infos(ctx context.Context, c client, section, field string) (val
 	}
 	switch c := c.(type) {
 	case *goredis.ClusterClient:
-		err = c.ForEachMaster(ctx, one)
+		err = c.ForEachMaster(ctx, readNode)
 	case *goredis.Client:
-		err = one(ctx, c)
+		err = readNode(ctx, c)
 	}
 	return values, err
 }

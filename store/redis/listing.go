@@ -21,11 +21,11 @@ const (
 
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first.
 // Only the heads of sessions outside of the time range are read.
-func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", of, 1, s.readListed, func(c client, before string, most int) ([]ref, error) {
+func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error) {
+	return newest(ctx, s, "list sessions", stretch, 1, s.readListed, func(c client, before string, count int) ([]ref, error) {
 		parts := s.partsOf(tenant)
 		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.ZSliceCmd {
-			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: int64(most)}
+			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: int64(count)}
 			return p.ZRevRangeByScoreWithScores(ctx, in.base+"order", by)
 		})
 		if err != nil {
@@ -35,35 +35,35 @@ func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (
 		for i, page := range pages {
 			lists[i] = orderRefs(tenant, page.Val())
 		}
-		refs := newestOf(lists, most)
+		refs := mergeNewest(lists, count)
 		return refs, s.readStarts(ctx, c, refs)
 	})
 }
 
 // NewestSamples returns a page of a tenant's samples likewise.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error) {
-	return newest(ctx, s, "list samples", of, 2, s.sampleDocs, func(c client, before string, most int) ([]ref, error) {
+func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error) {
+	return newest(ctx, s, "list samples", stretch, 2, s.sampleDocs, func(c client, before string, count int) ([]ref, error) {
 		parts := s.partsOf(tenant)
 		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.XMessageSliceCmd {
-			return p.XRevRangeN(ctx, in.base+"samples", cmp.Or(before, "+"), "-", int64(most))
+			return p.XRevRangeN(ctx, in.base+"samples", cmp.Or(before, "+"), "-", int64(count))
 		})
 		lists := make([][]ref, len(pages))
 		for i, page := range pages {
 			lists[i] = sampleRefs(tenant, page.Val())
 		}
-		return newestOf(lists, most), err
+		return mergeNewest(lists, count), err
 	})
 }
 
 // newestOf merges lists that are ordered from new to old. A list with most references may continue, so
 // the result ends with the first end of such a list. The result is complete if it has less than most
 // references.
-func newestOf(lists [][]ref, most int) (refs []ref) {
+func mergeNewest(lists [][]ref, count int) (refs []ref) {
 	end := place{math.MinInt64, math.MinInt64}
 	for _, list := range lists {
 		refs = append(refs, list...)
-		if len(list) == most && comparePlaces(list[most-1].place, end) > 0 {
-			end = list[most-1].place
+		if len(list) == count && comparePlaces(list[count-1].place, end) > 0 {
+			end = list[count-1].place
 		}
 	}
 	slices.SortStableFunc(refs, func(a, b ref) int { return comparePlaces(b.place, a.place) })
@@ -73,33 +73,33 @@ func newestOf(lists [][]ref, most int) (refs []ref) {
 // newest reads a page of a list. A place in the list consists of the given number of integers.
 // refsBefore returns the references before a place ("": the newest), all references if it returns
 // less than most, and load the values of references.
-func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch, numbers int,
-	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string, most int) ([]ref, error),
+func newest[T any](ctx context.Context, s *Store, op string, stretch session.Stretch, numbers int,
+	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
 	before := ""
-	if of.After != "" {
-		parts := strings.Split(of.After, "-")
+	if stretch.After != "" {
+		parts := strings.Split(stretch.After, "-")
 		for _, part := range parts {
 			if _, err := strconv.ParseUint(part, 10, 63); err != nil || len(parts) != numbers {
 				return p, fmt.Errorf("redis: %w", session.ErrPlace)
 			}
 		}
-		before = "(" + of.After
+		before = "(" + stretch.After
 	}
-	l := newList(of)
-	most := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
+	l := newList(stretch)
+	count := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
 		for !l.done() {
 			if s.shards.Load() == 1 {
-				most = listedBatch
+				count = listedBatch
 			}
-			refs, err := refsBefore(c, before, most)
+			refs, err := refsBefore(c, before, count)
 			if err != nil {
 				return err
 			}
-			l.add(refs, len(refs) < most)
+			l.add(refs, len(refs) < count)
 			before = "(" + l.last.String()
-			most = min(4*most, 64)
+			count = min(4*count, 64)
 		}
 		p.List, err = load(ctx, c, l.chosen)
 		return err
@@ -113,7 +113,7 @@ func newest[T any](ctx context.Context, s *Store, op string, of session.Stretch,
 // list collects the references of a page.
 type list struct {
 	from, to int64
-	most     int
+	limit    int
 	chosen   []ref
 	last     place // position of the last entry
 	scanned  int
@@ -121,28 +121,28 @@ type list struct {
 	atEnd    bool
 }
 
-func newList(of session.Stretch) *list {
-	l := &list{most: min(max(of.Most, 1), pageRefs), more: true}
-	l.from, l.to = bounds(of.Since, of.Until)
+func newList(stretch session.Stretch) *list {
+	l := &list{limit: min(max(stretch.Most, 1), pageRefs), more: true}
+	l.from, l.to = bounds(stretch.Since, stretch.Until)
 	return l
 }
 
-func (l *list) done() bool { return l.atEnd || len(l.chosen) == l.most || l.scanned >= listedScan }
+func (l *list) done() bool { return l.atEnd || len(l.chosen) == l.limit || l.scanned >= listedScan }
 
 // add adds references that are in the time range. all reports that no references follow.
-func (l *list) add(refs []ref, all bool) {
+func (l *list) add(refs []ref, complete bool) {
 	for i, r := range refs {
 		l.last = r.place
 		l.scanned++
 		if r.at >= l.from && r.at < l.to {
 			l.chosen = append(l.chosen, r)
 		}
-		if len(l.chosen) == l.most {
-			l.more = !all || i < len(refs)-1
+		if len(l.chosen) == l.limit {
+			l.more = !complete || i < len(refs)-1
 			return
 		}
 	}
-	if all {
+	if complete {
 		l.more, l.atEnd = false, true
 	}
 }

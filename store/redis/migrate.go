@@ -99,14 +99,14 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 		if err != nil {
 			return err
 		}
-		for some := range slices.Chunk(names, migratePage) {
-			sizes, err := piped(ctx, c, some, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
-				return p.Exists(ctx, s.partOf(1, ofTenant(tenant)).base+"seen")
+		for chunk := range slices.Chunk(names, migratePage) {
+			sizes, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
+				return p.Exists(ctx, s.partOf(1, tenantSpot(tenant)).base+"seen")
 			})
 			if err != nil {
 				return err
 			}
-			for i, tenant := range some {
+			for i, tenant := range chunk {
 				if sizes[i].Val() > 0 {
 					l.Stray = append(l.Stray, tenant)
 				}
@@ -122,7 +122,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 // returns the zero Migrated for a store with shards.
 func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err error) {
 	if o.Shards == 0 {
-		o.Shards = mostShards
+		o.Shards = maxShards
 	}
 	m := &migrator{s: s, o: o, owner: o.Owner}
 	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
@@ -152,10 +152,10 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 func (m *migrator) state() string { return m.s.commonKey("moving") }
 
 // old returns the keys of a tenant in the old layout.
-func (m *migrator) old(tenant string) part { return m.s.partOf(1, ofTenant(tenant)) }
+func (m *migrator) old(tenant string) part { return m.s.partOf(1, tenantSpot(tenant)) }
 
 // new returns the keys of a spot in the shards.
-func (m *migrator) new(at spot) part { return m.s.partOf(m.o.Shards, at) }
+func (m *migrator) new(sp spot) part { return m.s.partOf(m.o.Shards, sp) }
 
 // claim acquires or renews the lease, and extends the freeze of the tenants.
 func (m *migrator) claim(ctx context.Context) error {
@@ -165,8 +165,8 @@ func (m *migrator) claim(ctx context.Context) error {
 	if now.Sub(m.claimed) < migrateLease/4 {
 		return nil
 	}
-	mine, err := m.s.Claim(ctx, "migrate", m.owner, now, migrateLease)
-	if err == nil && !mine {
+	isOwner, err := m.s.Claim(ctx, "migrate", m.owner, now, migrateLease)
+	if err == nil && !isOwner {
 		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
 	}
 	if err == nil && len(m.frozen) > 0 {
@@ -207,13 +207,13 @@ func (m *migrator) move(ctx context.Context) (tenants int, frozen time.Duration,
 		err = m.s.do(ctx, "migrate", func(c client) error { return m.copyOptOuts(ctx, c) })
 	}
 	for round := 0; err == nil && round < migrateRounds; round++ {
-		var left atomic.Int64
+		var changed atomic.Int64
 		err = m.each(ctx, names, func(ctx context.Context, c client, tenant string) error {
 			n, err := m.copyChanged(ctx, c, tenant)
-			left.Add(int64(n))
+			changed.Add(int64(n))
 			return err
 		})
-		if left.Load() < migrateFew {
+		if changed.Load() < migrateFew {
 			break
 		}
 	}
@@ -302,25 +302,25 @@ func (m *migrator) copyChanged(ctx context.Context, c client, tenant string) (n 
 const kinds = "sxmfk"
 
 // moved is a session as the old layout holds the session.
-type moved struct {
-	id      session.ID
-	dumps   [len(kinds)]*goredis.StringCmd
-	state   *goredis.SliceCmd // h and w
-	open    *goredis.BoolCmd  // whether unsettled
-	scores  [3]*goredis.FloatCmd
-	trail   *goredis.StringCmd
-	samples *goredis.StringSliceCmd // fields of m
-	entries *goredis.SliceCmd       // entries of the stream in m
-	begun   string                  // start, if due
+type oldSession struct {
+	id        session.ID
+	dumps     [len(kinds)]*goredis.StringCmd
+	heads     *goredis.SliceCmd // h and w
+	unsettled *goredis.BoolCmd  // whether unsettled
+	scores    [3]*goredis.FloatCmd
+	trail     *goredis.StringCmd
+	samples   *goredis.StringSliceCmd // fields of m
+	entries   *goredis.SliceCmd       // entries of the stream in m
+	begun     string                  // start, if due
 }
 
 // copySessions copies sessions with their index entries, or deletes the copies of sessions that have left.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
-	for some := range slices.Chunk(ids, migrateChunk) {
+	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.claim(ctx); err != nil {
 			return err
 		}
-		list, err := m.readSessions(ctx, c, tenant, some)
+		list, err := m.readSessions(ctx, c, tenant, chunk)
 		if err == nil {
 			err = m.copyIndex(ctx, c, tenant, list)
 		}
@@ -330,7 +330,7 @@ func (m *migrator) copySessions(ctx context.Context, c client, tenant string, id
 		if err != nil {
 			return err
 		}
-		m.copied(len(some))
+		m.copied(len(chunk))
 	}
 	return nil
 }
@@ -345,17 +345,17 @@ func (m *migrator) copied(sessions int) {
 }
 
 // readSessions reads sessions from the old layout.
-func (m *migrator) readSessions(ctx context.Context, c client, tenant string, ids []string) ([]*moved, error) {
+func (m *migrator) readSessions(ctx context.Context, c client, tenant string, ids []string) ([]*oldSession, error) {
 	base, pipe := m.old(tenant).base, c.Pipeline()
-	list := make([]*moved, len(ids))
+	list := make([]*oldSession, len(ids))
 	for i, text := range ids {
-		r := &moved{id: toID(text)}
+		r := &oldSession{id: toID(text)}
 		name := r.id.String()
 		for n, kind := range kinds {
 			r.dumps[n] = pipe.Dump(ctx, base+string(kind)+":"+name)
 		}
-		r.state = pipe.HMGet(ctx, base+"s:"+name, "h", "w")
-		r.open = pipe.SIsMember(ctx, base+"unsettled", text)
+		r.heads = pipe.HMGet(ctx, base+"s:"+name, "h", "w")
+		r.unsettled = pipe.SIsMember(ctx, base+"unsettled", text)
 		for n, key := range [...]string{"seen", "order", "told"} {
 			r.scores[n] = pipe.ZScore(ctx, base+key, text)
 		}
@@ -367,11 +367,11 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 		return nil, err
 	}
 	pipe = c.Pipeline()
-	starts := map[*moved]map[string]*goredis.FloatCmd{}
+	starts := map[*oldSession]map[string]*goredis.FloatCmd{}
 	for _, r := range list {
 		starts[r] = map[string]*goredis.FloatCmd{}
-		head, _ := r.state.Val()[0].(string)
-		early, _ := r.state.Val()[1].(string)
+		head, _ := r.heads.Val()[0].(string)
+		early, _ := r.heads.Val()[1].(string)
 		for _, begun := range []string{head[:min(8, len(head))], early} {
 			if begun != "" {
 				starts[r][begun] = pipe.ZScore(ctx, base+"due", begun+string(r.id[:]))
@@ -395,22 +395,22 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 }
 
 // entryFields returns the fields of the samples of a session that hold entries of the stream.
-func entryFields(fields []string) (of []string) {
+func entryFields(fields []string) (entries []string) {
 	for _, name := range fields {
 		if strings.HasPrefix(name, ":") {
-			of = append(of, name)
+			entries = append(entries, name)
 		}
 	}
-	return of
+	return entries
 }
 
 // copyIndex copies the index entries of sessions, as Write does: an entry of a session that has left is
 // deleted.
-func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*moved) error {
+func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
-		of   *moved
-		kind string
-		key  string
+		source *oldSession
+		kind   string
+		key    string
 	}
 	const size = 9
 	old := m.old(tenant)
@@ -422,8 +422,8 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	}
 	add := newPlan("write")
 	add.shards = m.o.Shards
-	for some := range slices.Chunk(entries, migratePage) {
-		values, err := piped(ctx, c, some, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
+	for chunk := range slices.Chunk(entries, migratePage) {
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
 			if e.kind == "e" {
 				return p.HGet(ctx, old.bucket("e", e.key), e.key)
 			}
@@ -432,17 +432,17 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 		if err != nil {
 			return err
 		}
-		for i, e := range some {
-			id, v := string(e.of.id[:]), values[i].Val()
+		for i, e := range chunk {
+			id, v := string(e.source.id[:]), values[i].Val()
 			if e.kind != "e" {
 				if v == id {
-					add.add(ofIndex(tenant, e.key), "i", id, e.key)
+					add.add(indexSpot(tenant, e.key), "i", id, e.key)
 				}
 				continue
 			}
 			for ; len(v) >= 24; v = v[24:] {
 				if v[8:24] == id {
-					add.add(ofIndex(tenant, e.key), "e", id, e.key, v[:8])
+					add.add(indexSpot(tenant, e.key), "e", id, e.key, v[:8])
 				}
 			}
 		}
@@ -452,7 +452,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 
 // deletedEntries returns the entries of the stream that a copy of the samples names and the session does
 // not name any more.
-func (r *moved) deletedEntries(copied map[string]string) (list []string) {
+func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	kept := map[string]bool{}
 	if r.entries != nil {
 		for _, v := range r.entries.Val() {
@@ -469,7 +469,7 @@ func (r *moved) deletedEntries(copied map[string]string) (list []string) {
 }
 
 // lists returns the arguments of immigrate.lua.
-func (r *moved) lists() []any {
+func (r *oldSession) lists() []any {
 	args := []any{string(r.id[:])}
 	for _, cmd := range r.scores {
 		text := ""
@@ -478,29 +478,29 @@ func (r *moved) lists() []any {
 		}
 		args = append(args, text)
 	}
-	return append(args, r.begun, bit(r.open.Val()))
+	return append(args, r.begun, bit(r.unsettled.Val()))
 }
 
 // writeSessions writes sessions into the shards.
-func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*moved) error {
+func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type copied struct {
 		trail   *goredis.StringCmd
 		entries *goredis.MapStringStringCmd
 	}
 	pipe, before := c.Pipeline(), make([]copied, len(list))
 	for i, r := range list {
-		in := m.new(ofSession(tenant, r.id))
+		in := m.new(sessionSpot(tenant, r.id))
 		before[i] = copied{pipe.Get(ctx, in.base+"k:"+r.id.String()), pipe.HGetAll(ctx, in.base+"m:"+r.id.String())}
 	}
 	if err := each(ctx, pipe); err != nil {
 		return err
 	}
 	pipe = c.Pipeline()
-	lists, gone := newPlan("immigrate"), newPlan("unindex")
-	lists.shards, gone.shards = m.o.Shards, m.o.Shards
+	lists, unindex := newPlan("immigrate"), newPlan("unindex")
+	lists.shards, unindex.shards = m.o.Shards, m.o.Shards
 	for i, r := range list {
-		at := ofSession(tenant, r.id)
-		in, id := m.new(at), string(r.id[:])
+		sp := sessionSpot(tenant, r.id)
+		in, id := m.new(sp), string(r.id[:])
 		for _, entry := range r.deletedEntries(before[i].entries.Val()) {
 			pipe.XDel(ctx, in.base+"samples", entry)
 		}
@@ -513,17 +513,17 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 		}
 		if r.scores[0].Err() != nil { // the session has left
 			for trail := before[i].trail.Val(); len(trail) >= 9; trail = trail[9:] {
-				gone.add(ofIndex(tenant, trail[1:9]), trail[:1], trail[1:9], id)
+				unindex.add(indexSpot(tenant, trail[1:9]), trail[:1], trail[1:9], id)
 			}
-			lists.add(at, id, "", "", "", "", "0")
+			lists.add(sp, id, "", "", "", "", "0")
 			continue
 		}
-		lists.add(at, r.lists()...)
+		lists.add(sp, r.lists()...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
-	if err := m.s.run(ctx, c, gone); err != nil {
+	if err := m.s.run(ctx, c, unindex); err != nil {
 		return err
 	}
 	return m.s.run(ctx, c, lists)
@@ -532,14 +532,14 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 // copyStream copies the entries of the stream of samples behind the stored position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.old(tenant).base
-	at, err := c.Get(ctx, base+"moving:stream").Result()
+	position, err := c.Get(ctx, base+"moving:stream").Result()
 	if err != nil && !absent(err) {
 		return err
 	}
 	for {
 		from := "-"
-		if at != "" {
-			from = "(" + at
+		if position != "" {
+			from = "(" + position
 		}
 		entries, err := c.XRangeN(ctx, base+"samples", from, "+", migratePage).Result()
 		if err != nil || len(entries) == 0 {
@@ -557,13 +557,13 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 				return fmt.Errorf("%w: a sample names the session %q", ErrCorrupt, text("session"))
 			}
 			ms, _, _ := strings.Cut(e.ID, "-")
-			p.add(ofSession(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
+			p.add(sessionSpot(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
 		}
-		at = entries[len(entries)-1].ID
+		position = entries[len(entries)-1].ID
 		if err := m.s.run(ctx, c, p); err != nil {
 			return err
 		}
-		if err := c.Set(ctx, base+"moving:stream", at, 0).Err(); err != nil {
+		if err := c.Set(ctx, base+"moving:stream", position, 0).Err(); err != nil {
 			return err
 		}
 	}
@@ -572,7 +572,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 // copyOptOuts copies the marks of opted-out sessions.
 func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	prefix := m.s.commonKey("optout:")
-	one := func(ctx context.Context, c *goredis.Client) error {
+	copyNode := func(ctx context.Context, c *goredis.Client) error {
 		it := c.Scan(ctx, 0, globEscape(prefix)+"*", 1000).Iterator()
 		var names []string
 		for it.Next(ctx) {
@@ -585,9 +585,9 @@ func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	}
 	switch c := c.(type) {
 	case *goredis.ClusterClient:
-		return c.ForEachMaster(ctx, one)
+		return c.ForEachMaster(ctx, copyNode)
 	case *goredis.Client:
-		return one(ctx, c)
+		return copyNode(ctx, c)
 	}
 	return nil
 }
@@ -620,17 +620,17 @@ func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 func (m *migrator) copyMarks(ctx context.Context, c client, names []string) error {
 	p := newPlan("optout")
 	p.shards = m.o.Shards
-	for some := range slices.Chunk(names, migratePage) {
+	for chunk := range slices.Chunk(names, migratePage) {
 		key := func(name string) string { return m.s.commonKey("optout:" + name) }
-		values, err := piped(ctx, c, some, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
 		if err != nil {
 			return err
 		}
-		lives, err := piped(ctx, c, some, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
+		lives, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
 		if err != nil {
 			return err
 		}
-		for i, name := range some {
+		for i, name := range chunk {
 			turns, items, ok := strings.Cut(values[i].Val(), " ")
 			raw, err := hex.DecodeString(name)
 			if !ok || err != nil || lives[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
@@ -652,8 +652,8 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 		if names, err = m.s.tenants(ctx, c); err != nil {
 			return err
 		}
-		for some := range slices.Chunk(names, migratePage) {
-			_, err := piped(ctx, c, some, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
+		for chunk := range slices.Chunk(names, migratePage) {
+			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.old(tenant).base+"frozen", m.owner, migrateFreeze)
 			})
 			if err != nil {
@@ -708,12 +708,12 @@ func (m *migrator) stillFrozen(ctx context.Context, c client, names ...string) e
 	for _, tenant := range names {
 		keys = append(keys, m.old(tenant).base+"frozen")
 	}
-	for some := range slices.Chunk(keys, migratePage) {
-		held, err := piped(ctx, c, some, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })
+	for chunk := range slices.Chunk(keys, migratePage) {
+		results, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })
 		if err != nil {
 			return err
 		}
-		for _, cmd := range held {
+		for _, cmd := range results {
 			if !cmd.Val() {
 				return errThawed
 			}
@@ -724,24 +724,24 @@ func (m *migrator) stillFrozen(ctx context.Context, c client, names ...string) e
 
 // copyValues copies the values that a tenant has once, and the lists of marks and unfinished deletions.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
-	old, home := m.old(tenant).base, m.new(ofTenant(tenant))
+	old, home := m.old(tenant).base, m.new(tenantSpot(tenant))
 	// An earlier call that was killed may have copied rows and parked feedback that have left.
-	for _, of := range []struct {
+	for _, set := range []struct {
 		base   string
 		remove bool
 	}{{home.base, true}, {old, false}} {
-		keys, err := valueKeys(ctx, c, of.base)
+		keys, err := valueKeys(ctx, c, set.base)
 		if err != nil {
 			return err
 		}
-		for some := range slices.Chunk(keys, migratePage) {
+		for chunk := range slices.Chunk(keys, migratePage) {
 			if err := m.claim(ctx); err != nil {
 				return err
 			}
-			if of.remove {
-				_, err = piped(ctx, c, some, func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, home.base+key) })
+			if set.remove {
+				_, err = piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, home.base+key) })
 			} else {
-				err = m.copyKeys(ctx, c, old, home.base, some)
+				err = m.copyKeys(ctx, c, old, home.base, chunk)
 			}
 			if err != nil {
 				return err
@@ -808,7 +808,7 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 	p := newPlan("sums")
 	p.shards = m.o.Shards
 	for _, name := range []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "late", "sessions"} {
-		p.add(ofTenant(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
+		p.add(tenantSpot(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
 	}
 	return m.s.run(ctx, c, p)
 }
@@ -816,7 +816,7 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 // copyMembers copies the marks of sessions that are set aside, and the unfinished deletions.
 func (m *migrator) copyMembers(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
-	old, copied := m.old(tenant).base, m.new(ofTenant(tenant)).base+"movingaside"
+	old, copied := m.old(tenant).base, m.new(tenantSpot(tenant)).base+"movingaside"
 	earlier, err := c.SMembers(ctx, copied).Result()
 	if err != nil {
 		return err
@@ -825,11 +825,11 @@ func (m *migrator) copyMembers(ctx context.Context, c client, tenant string) err
 	if err != nil {
 		return err
 	}
-	gone, err := c.HGetAll(ctx, old+"gone").Result()
-	if err != nil || len(earlier)+len(marks)+len(gone) == 0 {
+	deletions, err := c.HGetAll(ctx, old+"gone").Result()
+	if err != nil || len(earlier)+len(marks)+len(deletions) == 0 {
 		return err
 	}
-	lists := func(field string) string { return m.new(ofSession(tenant, toID(field))).lists }
+	lists := func(field string) string { return m.new(sessionSpot(tenant, toID(field))).lists }
 	for field := range marks {
 		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
 			return err
@@ -842,7 +842,7 @@ func (m *migrator) copyMembers(ctx context.Context, c client, tenant string) err
 	for field, value := range marks {
 		pipe.HSet(ctx, lists(field)+"aside", field+"\x00"+tenant, value)
 	}
-	for field, trail := range gone {
+	for field, trail := range deletions {
 		if len(field) >= size {
 			pipe.HSet(ctx, lists(field)+"gone", field[:size]+tenant, trail)
 		}
@@ -884,8 +884,8 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for left := m.o.Pause; left > 0; left -= time.Second {
-		if err := errors.Join(m.claim(ctx), wait(ctx, min(time.Second, left))); err != nil {
+	for remaining := m.o.Pause; remaining > 0; remaining -= time.Second {
+		if err := errors.Join(m.claim(ctx), wait(ctx, min(time.Second, remaining))); err != nil {
 			return err
 		}
 	}
@@ -924,17 +924,17 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 	keys := append([]string{
 		"order", "due", "unsettled", "told", "aside", "gone", "samples", "exchanges", "dirty", "taken", "moving", "moving:stream",
 	}, values...)
-	for some := range slices.Chunk(keys, migratePage) {
-		for i := range some {
-			some[i] = base + some[i]
+	for chunk := range slices.Chunk(keys, migratePage) {
+		for i := range chunk {
+			chunk[i] = base + chunk[i]
 		}
-		if err := c.Del(ctx, some...).Err(); err != nil {
+		if err := c.Del(ctx, chunk...).Err(); err != nil {
 			return err
 		}
 	}
 	pipe := c.Pipeline()
 	pipe.Set(ctx, base+"t", movedMark, 0)
-	home := m.s.partOf(m.o.Shards, ofTenant(tenant)).base
+	home := m.s.partOf(m.o.Shards, tenantSpot(tenant)).base
 	pipe.Del(ctx, home+"movingsums")
 	pipe.Del(ctx, home+"movingaside")
 	for shard := range m.o.Shards {
@@ -974,8 +974,8 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 				keys = append(keys, old.bucket(kind, trail[1:9]))
 			}
 		}
-		for some := range slices.Chunk(keys, migratePage) {
-			if err := c.Del(ctx, some...).Err(); err != nil {
+		for chunk := range slices.Chunk(keys, migratePage) {
+			if err := c.Del(ctx, chunk...).Err(); err != nil {
 				return err
 			}
 		}

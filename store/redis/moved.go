@@ -13,17 +13,17 @@ import (
 
 // progress holds the positions of tenants, so that Moved reads only the shards that have changed.
 type progress struct {
-	mu      sync.Mutex
-	read    []seen                     // of each shard; nil: Moved has not ended yet
-	own     []map[int64]struct{}       // by shard: numbers of own settlements after read; the caller of Settle has the deltas
-	tenants map[string]*tenantProgress // tenants that the reader follows
-	changes int64                      // number of changes of positions of counters
-	bytes   int                        // size of all pending deltas
-	looked  bool                       // Moved of a store in the old layout has ended
+	mu            sync.Mutex
+	read          []shardPosition            // of each shard; nil: Moved has not ended yet
+	own           []map[int64]struct{}       // by shard: numbers of own settlements after read; the caller of Settle has the deltas
+	tenants       map[string]*tenantProgress // tenants that the reader follows
+	changes       int64                      // number of changes of positions of counters
+	bytes         int                        // size of all pending deltas
+	oldLayoutRead bool                       // Moved of a store in the old layout has ended
 }
 
 // seen is the position up to which a shard was read.
-type seen struct{ settled, order int64 }
+type shardPosition struct{ settled, order int64 }
 
 // tenantProgress is the position of a tenant.
 type tenantProgress struct {
@@ -35,7 +35,7 @@ type tenantProgress struct {
 }
 
 // of returns the position of a tenant, nil before the first look. Lock mu.
-func (s *progress) of(name string) *tenantProgress {
+func (s *progress) tenant(name string) *tenantProgress {
 	if s.read == nil {
 		return nil
 	}
@@ -47,22 +47,22 @@ func (s *progress) of(name string) *tenantProgress {
 }
 
 // change gives the counters of a tenant a new position. Lock mu.
-func (s *progress) change(at *tenantProgress) {
+func (s *progress) change(tp *tenantProgress) {
 	s.changes++
-	at.settled = s.changes
+	tp.settled = s.changes
 }
 
 // keep drops all tenants except some. Lock mu.
-func (s *progress) keep(names []string) {
+func (s *progress) keepOnly(names []string) {
 	kept := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
-		if at := s.tenants[name]; at != nil {
-			kept[name] = at
+		if tp := s.tenants[name]; tp != nil {
+			kept[name] = tp
 			delete(s.tenants, name)
 		}
 	}
-	for _, at := range s.tenants {
-		s.drop(at)
+	for _, tp := range s.tenants {
+		s.drop(tp)
 	}
 	s.tenants = kept
 }
@@ -81,11 +81,11 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 	if s.shards.Load() == 1 {
 		return out, s.movedTenants(ctx, follow, out)
 	}
-	if s.progress.looked { // the store has moved to shards: no position of the old layout is a position in the shards
-		s.progress.looked, s.progress.changes = false, 1<<40
+	if s.progress.oldLayoutRead { // the store has moved to shards: no position of the old layout is a position in the shards
+		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.read != nil {
-		s.progress.keep(follow)
+		s.progress.keepOnly(follow)
 	}
 	err := s.do(ctx, "moved", func(c client) error {
 		all, err := s.lists(ctx, c)
@@ -97,8 +97,8 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 		}
 		return s.readPlaces(ctx, c, all, follow)
 	})
-	for name, at := range s.progress.tenants {
-		out[name] = session.Position{Counters: strconv.FormatInt(at.settled, 10), ProvisionalRewards: at.places}
+	for name, tp := range s.progress.tenants {
+		out[name] = session.Position{Counters: strconv.FormatInt(tp.settled, 10), ProvisionalRewards: tp.places}
 	}
 	return out, err
 }
@@ -114,7 +114,7 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 		all, err := s.lists(ctx, c)
 		for _, in := range all {
 			out[in.tenant] = session.Position{}
-			if !s.progress.looked || followed[in.tenant] {
+			if !s.progress.oldLayoutRead || followed[in.tenant] {
 				asked = append(asked, in)
 			}
 		}
@@ -126,20 +126,20 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	err := askAll(ctx, s, "moved", parts, question, func(in part, cmd *goredis.SliceCmd) error {
 		position := session.Position{}
 		position.Counters, _ = cmd.Val()[0].(string)
-		if told := integer(cmd.Val()[1]); told > 0 {
-			position.ProvisionalRewards = formatPlaces(map[int]int64{0: told})
+		if place := integer(cmd.Val()[1]); place > 0 {
+			position.ProvisionalRewards = formatPlaces(map[int]int64{0: place})
 		}
 		out[in.tenant] = position
 		return nil
 	})
-	s.progress.looked = s.progress.looked || err == nil
+	s.progress.oldLayoutRead = s.progress.oldLayoutRead || err == nil
 	return err
 }
 
 // look is a shard that has changed since the last look.
 type look struct {
 	shard    int
-	from, to seen
+	from, to shardPosition
 }
 
 // readProgress reads the tenants that have changed in each shard, and adds the names to changed. Lock
@@ -152,16 +152,16 @@ func (s *Store) readProgress(ctx context.Context, c client, all []part, changed 
 	st := &s.progress
 	read := st.read
 	if read == nil { // the first look, or a look after failed ones
-		read, st.own, st.tenants = make([]seen, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
+		read, st.own, st.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var looks []look
 	for i := range all {
-		to, from := seen{integer(latest[i].Val()[0]), integer(latest[i].Val()[1])}, read[i]
+		to, from := shardPosition{integer(latest[i].Val()[0]), integer(latest[i].Val()[1])}, read[i]
 		if to.settled < from.settled || to.order < from.order { // the server has lost data: read everything
-			read[i], from = seen{}, seen{}
+			read[i], from = shardPosition{}, shardPosition{}
 			st.forget()
-			for _, at := range st.tenants {
-				at.feedback = nil
+			for _, tp := range st.tenants {
+				tp.feedback = nil
 			}
 		}
 		if to != from {
@@ -188,7 +188,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 	if err != nil {
 		return err
 	}
-	told, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.ZSliceCmd {
+	feedback, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.ZSliceCmd {
 		return p.ZRangeByScoreWithScores(ctx, all[l.shard].lists+"told", after(l.from.order))
 	})
 	if err != nil {
@@ -201,35 +201,35 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 	st := &s.progress
 	first := st.read == nil
 	if first {
-		st.read = make([]seen, len(all))
+		st.read = make([]shardPosition, len(all))
 	}
 	tenant := func(z goredis.Z) *tenantProgress {
 		name, _ := z.Member.(string)
 		changed[name] = session.Position{}
 		if first {
-			return st.of(name)
+			return st.tenant(name)
 		}
 		return st.tenants[name]
 	}
 	for i, l := range looks {
 		for _, z := range settled[i].Val() {
-			if at := tenant(z); at != nil {
-				st.change(at)
+			if tp := tenant(z); tp != nil {
+				st.change(tp)
 				if gaps[i] {
-					st.drop(at)
+					st.drop(tp)
 				}
 			}
 		}
-		for _, z := range told[i].Val() {
-			if at := tenant(z); at != nil && (first || at.feedback != nil) {
-				at.tell(l.shard, int64(z.Score))
+		for _, z := range feedback[i].Val() {
+			if tp := tenant(z); tp != nil && (first || tp.feedback != nil) {
+				tp.noteFeedback(l.shard, int64(z.Score))
 			}
 		}
 	}
 	if first {
-		for _, at := range st.tenants {
-			if at.feedback == nil { // no feedback in any shard
-				at.feedback = map[int]int64{}
+		for _, tp := range st.tenants {
+			if tp.feedback == nil { // no feedback in any shard
+				tp.feedback = map[int]int64{}
 			}
 		}
 	}
@@ -237,50 +237,50 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 }
 
 // tell notes the place of the newest feedback in a shard.
-func (at *tenantProgress) tell(shard int, place int64) {
-	if at.feedback == nil {
-		at.feedback = map[int]int64{}
+func (tp *tenantProgress) noteFeedback(shard int, place int64) {
+	if tp.feedback == nil {
+		tp.feedback = map[int]int64{}
 	}
-	at.feedback[shard], at.places = place, ""
+	tp.feedback[shard], tp.places = place, ""
 }
 
 // readPlaces reads the places of feedback of tenants that the reader follows since the last look, and
 // writes changed places as text. Lock s.progress.mu.
 func (s *Store) readPlaces(ctx context.Context, c client, all []part, follow []string) error {
 	type question struct {
-		at    *tenantProgress
+		tp    *tenantProgress
 		shard int
 		name  string
 	}
 	var list []question
 	for _, name := range follow {
-		if at := s.progress.of(name); at.feedback == nil {
+		if tp := s.progress.tenant(name); tp.feedback == nil {
 			for i := range all {
-				list = append(list, question{at, i, name})
+				list = append(list, question{tp, i, name})
 			}
 		}
 	}
-	for some := range slices.Chunk(list, 4*len(all)) {
-		scores, err := piped(ctx, c, some, func(p goredis.Pipeliner, q question) *goredis.FloatCmd {
+	for chunk := range slices.Chunk(list, 4*len(all)) {
+		scores, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.FloatCmd {
 			return p.ZScore(ctx, all[q.shard].lists+"told", q.name)
 		})
 		if err != nil {
 			return err
 		}
-		for i, q := range some {
+		for i, q := range chunk {
 			if place := int64(scores[i].Val()); place > 0 {
-				q.at.tell(q.shard, place)
+				q.tp.noteFeedback(q.shard, place)
 			}
 		}
-		for _, q := range some {
-			if q.at.feedback == nil {
-				q.at.feedback = map[int]int64{}
+		for _, q := range chunk {
+			if q.tp.feedback == nil {
+				q.tp.feedback = map[int]int64{}
 			}
 		}
 	}
-	for _, at := range s.progress.tenants {
-		if at.places == "" && len(at.feedback) > 0 {
-			at.places = formatPlaces(at.feedback)
+	for _, tp := range s.progress.tenants {
+		if tp.places == "" && len(tp.feedback) > 0 {
+			tp.places = formatPlaces(tp.feedback)
 		}
 	}
 	return nil

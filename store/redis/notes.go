@@ -17,7 +17,7 @@ import (
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "mark", func(c client) error {
 		pipe := c.Pipeline()
-		new, old := pipe.HGet(ctx, s.key(ofTenant(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
+		new, old := pipe.HGet(ctx, s.key(tenantSpot(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 
 // TenantNote returns the note of a tenant with this key, or nil if no such note exists.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
-	data, _, err = s.value(ctx, "note", ofTenant(tenant), "notes", key)
+	data, _, err = s.value(ctx, "note", tenantSpot(tenant), "notes", key)
 	return data, err
 }
 
@@ -42,7 +42,7 @@ const scanNotes = 500
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
-		it := c.HScan(ctx, s.key(ofTenant(tenant), "notes"), 0, "", scanNotes).Iterator()
+		it := c.HScan(ctx, s.key(tenantSpot(tenant), "notes"), 0, "", scanNotes).Iterator()
 		for it.Next(ctx) {
 			if key := it.Val(); it.Next(ctx) && strings.HasPrefix(key, prefix) {
 				found[key] = it.Val()
@@ -66,7 +66,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // transaction: the notes of sessions are stored with the notes of the tenant first, where SessionNote
 // finds them, and move to the sessions afterwards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	p, home := newPlan("jot"), ofTenant(tenant)
+	p, home := newPlan("jot"), tenantSpot(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
 		p.add(home, "n", "notes", key, string(notes[key]))
 	}
@@ -86,14 +86,14 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session
 
 // moveSessionNotes moves notes of sessions to their sessions, also the notes that a failed call has left.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
-	key := s.key(ofTenant(tenant), "jots")
+	key := s.key(tenantSpot(tenant), "jots")
 	jots, err := c.HGetAll(ctx, key).Result()
 	if err != nil || len(jots) == 0 {
 		return err
 	}
 	p := newPlan("jot")
 	for id, text := range jots {
-		p.add(ofSession(tenant, toID(id)), "s", id, "jot", text)
+		p.add(sessionSpot(tenant, toID(id)), "s", id, "jot", text)
 	}
 	if err := s.run(ctx, c, p); err != nil {
 		return err

@@ -45,12 +45,12 @@ type Options struct {
 
 // Store is a store in Redis. Several goroutines and processes may use the same Redis at once.
 type Store struct {
-	opt     Options
-	client  client
-	prefix  string
-	user    string                     // of the address
-	secrecy secrecy                    // of the address
-	scripts map[string]*goredis.Script // by the names of their files
+	opt       Options
+	client    client
+	prefix    string
+	user      string                     // of the address
+	tlsParams tlsParams                  // of the address
+	scripts   map[string]*goredis.Script // by the names of their files
 
 	slow  breaker // breaker for operations of the recorder
 	quick breaker // breaker for look-ups that a request waits for
@@ -60,7 +60,7 @@ type Store struct {
 	known    registered
 	epoch    atomic.Pointer[string] // last known epoch
 	shards   atomic.Int64           // number of shards of each tenant; 0: not read yet
-	tags     [mostShards]string     // hash tags of the shards
+	tags     [maxShards]string      // hash tags of the shards
 	doubt    atomic.Bool            // Redis may have lost the number of shards
 	progress progress
 }
@@ -77,10 +77,10 @@ func Open(o Options) (*Store, error) {
 	o.MaxParked = cmp.Or(o.MaxParked, 100_000)
 	o.MaxFeedback = cmp.Or(o.MaxFeedback, session.MostFeedback)
 	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
-	o.Shards = cmp.Or(o.Shards, mostShards)
+	o.Shards = cmp.Or(o.Shards, maxShards)
 	s := &Store{
-		opt: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), secrecy: a.secrecy, closed: make(chan struct{}), tags: shardTags(),
-		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
+		opt: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), tlsParams: a.tlsParams, closed: make(chan struct{}), tags: shardTags(),
+		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, maxFailures: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -179,8 +179,8 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 // breaker lets every call through. An open breaker lets one call through at the end of each period,
 // as a probe, and refuses all others at once.
 type breaker struct {
-	period time.Duration
-	most   int // failures in a row that leave the breaker closed: on a busy machine a short wait may time out by chance
+	period      time.Duration
+	maxFailures int // failures in a row that leave the breaker closed: on a busy machine a short wait may time out by chance
 
 	mu     sync.Mutex
 	failed int       // consecutive failures
@@ -215,7 +215,7 @@ func (b *breaker) note(now time.Time, failed bool) {
 	defer b.mu.Unlock()
 	if !failed {
 		b.failed, b.until = 0, time.Time{}
-	} else if b.failed++; b.failed > b.most {
+	} else if b.failed++; b.failed > b.maxFailures {
 		b.until = now.Add(b.period)
 	}
 }

@@ -99,8 +99,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 // SampleGroups returns the streams in which a consumer group has a place behind the beginning.
 func (s *Store) SampleGroups(ctx context.Context, group string) (streams []string, err error) {
 	positions, err := s.groupPlaces(ctx, group)
-	for key, at := range positions {
-		if at != streamStart {
+	for key, place := range positions {
+		if place != streamStart {
 			streams = append(streams, key)
 		}
 	}

@@ -39,8 +39,8 @@ func (p part) keys() []string { return []string{p.base + "t", p.base + "none"} }
 
 // script runs a script by its digest, or by its text if the server does not know the digest: a
 // restart or SCRIPT FLUSH deletes all scripts.
-func (s *Store) script(ctx context.Context, c client, name string, at spot, args ...any) *goredis.Cmd {
-	in := s.part(at)
+func (s *Store) script(ctx context.Context, c client, name string, sp spot, args ...any) *goredis.Cmd {
+	in := s.part(sp)
 	return s.runScript(ctx, c, name, in, args...)
 }
 
@@ -76,7 +76,7 @@ type plan struct {
 
 // planned is an item of a plan.
 type planned struct {
-	at   spot
+	spot spot
 	args []any
 }
 
@@ -92,7 +92,7 @@ type call struct {
 func newPlan(script string) *plan { return &plan{script: script} }
 
 // add adds an item.
-func (p *plan) add(at spot, args ...any) { p.items = append(p.items, planned{at, args}) }
+func (p *plan) add(sp spot, args ...any) { p.items = append(p.items, planned{sp, args}) }
 
 // cut puts each item into the newest call of its part, or into a new call. A call holds whole items.
 func (p *plan) cut(s *Store) {
@@ -104,14 +104,14 @@ func (p *plan) cut(s *Store) {
 		for _, a := range it.args {
 			size += len(a.(string)) + 16 //nolint:forcetypeassert // all arguments are strings
 		}
-		at := it.at
-		at.hash = byte(int(at.hash) % n) //nolint:gosec // below 256
-		k := open[at]
+		sp := it.spot
+		sp.hash = byte(int(sp.hash) % n) //nolint:gosec // below 256
+		k := open[sp]
 		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
-			k = &call{in: s.partOf(n, at)}
+			k = &call{in: s.partOf(n, sp)}
 			k.args = append(k.args, k.in.head)
 			p.calls = append(p.calls, k)
-			open[at] = k
+			open[sp] = k
 		}
 		k.args = append(k.args, it.args...)
 		k.items = append(k.items, i)

@@ -30,7 +30,7 @@ func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 }
 
 func (s *Store) sessionKey(tenant string, id session.ID) string {
-	return s.key(ofSession(tenant, id), "s:"+id.String())
+	return s.key(sessionSpot(tenant, id), "s:"+id.String())
 }
 
 // Session returns the row of a session.
@@ -53,7 +53,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	err := s.lookUp(ctx, "echoes", func(c client) error {
 		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
 			b := echoBytes(k)
-			return p.HGet(ctx, s.part(ofIndex(tenant, b)).bucket("e", b), b)
+			return p.HGet(ctx, s.part(indexSpot(tenant, b)).bucket("e", b), b)
 		})
 		for i := range values {
 			var ids []session.ID
@@ -73,14 +73,14 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 }
 
 // piped sends one command for each element of a list, in one round trip.
-func piped[T any, C goredis.Cmder](ctx context.Context, c client, of []T, question func(p goredis.Pipeliner, thing T) C) ([]C, error) {
-	if len(of) == 0 {
+func piped[T any, C goredis.Cmder](ctx context.Context, c client, list []T, question func(p goredis.Pipeliner, element T) C) ([]C, error) {
+	if len(list) == 0 {
 		return nil, nil
 	}
 	pipe := c.Pipeline()
-	answers := make([]C, len(of))
-	for i, thing := range of {
-		answers[i] = question(pipe, thing)
+	answers := make([]C, len(list))
+	for i, element := range list {
+		answers[i] = question(pipe, element)
 	}
 	if err := each(ctx, pipe); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func each(ctx context.Context, pipe goredis.Pipeliner) error {
 }
 
 // where names a session in a list over several tenants.
-type where struct {
+type sessionRef struct {
 	tenant  string
 	id      session.ID
 	started int64
@@ -115,12 +115,12 @@ type where struct {
 // Due returns at most limit open sessions that started before a time, oldest first (ties by id,
 // then tenant), after the last row of the previous call, or from the zero Row on.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
-	last := where{after.Tenant, after.ID, micros(after.Started)}
+	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// A page may have closed and lost sessions, so several pages are read until limit sessions are found.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
-		var list []where
+		var list []sessionRef
 		var page []session.Row
-		if list, more, err = s.openBehind(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
+		if list, more, err = s.openAfter(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
 			page, err = ask(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
 			rows = append(rows, slices.DeleteFunc(page, func(r session.Row) bool { return r.Closed })...)
 			last = list[len(list)-1]
@@ -129,7 +129,7 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 	return rows, err
 }
 
-func compareWhere(a, b where) int {
+func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
@@ -138,9 +138,9 @@ const dueHead = 24
 
 // openBehind returns open sessions that started before a time, after a session, and reports whether
 // more may follow.
-func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.Time, limit int) (list []where, more bool, err error) {
+func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
-	var end *where // the first end of a list that was not read completely
+	var end *sessionRef // the first end of a list that was not read completely
 	due := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
 		// The range of the old layout includes last, because another tenant may have a session with the same id.
 		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
@@ -151,33 +151,33 @@ func (s *Store) openBehind(ctx context.Context, last where, startedBefore time.T
 		return p.ZRangeByLex(ctx, in.lists+"due", by)
 	}
 	err = askAll(ctx, s, "due", s.lists, due, func(in part, cmd *goredis.StringSliceCmd) error {
-		var w where
+		var w sessionRef
 		for _, m := range cmd.Val() {
 			if len(m) < dueHead {
 				continue
 			}
-			w = where{in.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
-			if compareWhere(w, last) > 0 {
+			w = sessionRef{in.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
+			if compareRefs(w, last) > 0 {
 				list = append(list, w)
 			}
 		}
-		if int64(len(cmd.Val())) == by.Count && (end == nil || compareWhere(w, *end) < 0) {
+		if int64(len(cmd.Val())) == by.Count && (end == nil || compareRefs(w, *end) < 0) {
 			end = &w
 		}
 		return nil
 	})
-	slices.SortFunc(list, compareWhere)
+	slices.SortFunc(list, compareRefs)
 	if end != nil { // the same list may continue before the entries of other lists
-		list = slices.DeleteFunc(list, func(w where) bool { return compareWhere(w, *end) > 0 })
+		list = slices.DeleteFunc(list, func(w sessionRef) bool { return compareRefs(w, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
 	return list[:min(len(list), limit)], more, err
 }
 
 // rows returns the rows of sessions, in order. Sessions without a row are left out.
-func (s *Store) rows(ctx context.Context, c client, list []where) (rows []session.Row, err error) {
+func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for part := range slices.Chunk(list, 100) {
-		values, err := piped(ctx, c, part, func(p goredis.Pipeliner, w where) *goredis.SliceCmd {
+		values, err := piped(ctx, c, part, func(p goredis.Pipeliner, w sessionRef) *goredis.SliceCmd {
 			return p.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
 		})
 		if err != nil {

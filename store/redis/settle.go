@@ -17,7 +17,7 @@ import (
 
 // Applied returns the settlement of a session; the zero Applied: the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
-	text, ok, err := s.value(ctx, "applied", ofSession(tenant, id), "s:"+id.String(), "a")
+	text, ok, err := s.value(ctx, "applied", sessionSpot(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}
@@ -59,7 +59,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	tenants := map[string]bool{}
 	for i := range steps {
 		tenants[steps[i].Tenant] = true
-		p.add(ofSession(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
+		p.add(sessionSpot(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
 	}
 	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	for i, n := range p.answers() {
 		taken[i] = n > 0
 	}
-	s.progress.answered(p, int(s.shards.Load()))
+	s.progress.noteAnswers(p, int(s.shards.Load()))
 	return taken, nil
 }
 

@@ -13,12 +13,12 @@ import (
 )
 
 // mostShards is the number of shards of a new store.
-const mostShards = 256
+const maxShards = 256
 
 // shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal
 // size, and tag r is in range r, so that a Cluster whose nodes have equal numbers of slots
 // gives each node an equal number of shards. A tag is r in two hex digits and two further characters.
-func shardTags() (tags [mostShards]string) {
+func shardTags() (tags [maxShards]string) {
 	const more = "0123456789abcdefghijklmnopqrstuvwxyz"
 	for r := range tags {
 		for i := 0; i < len(more)*len(more) && tags[r] == ""; i++ {
@@ -63,17 +63,17 @@ const (
 )
 
 // ofSession returns the spot of a session. A run is stored as a session under the id of the run.
-func ofSession(tenant string, id session.ID) spot {
+func sessionSpot(tenant string, id session.ID) spot {
 	sum := sha256.Sum256(id[:])
 	return spot{spotTenant, tenant, sum[0]}
 }
 
 // ofIndex returns the spot of an index entry, by the 8 bytes of its key.
-func ofIndex(tenant, key string) spot { return spot{spotTenant, tenant, key[7]} }
+func indexSpot(tenant, key string) spot { return spot{spotTenant, tenant, key[7]} }
 
 // ofTenant returns the spot of values that a tenant has once: maxima, priors, notes and parked
 // feedback.
-func ofTenant(tenant string) spot {
+func tenantSpot(tenant string) spot {
 	sum := sha256.Sum256([]byte(tenant))
 	return spot{spotTenant, tenant, sum[0]}
 }
@@ -89,19 +89,19 @@ type part struct {
 }
 
 // part returns the keys of a spot. The number of shards is known inside of do and lookUp.
-func (s *Store) part(at spot) part { return s.partOf(int(s.shards.Load()), at) }
+func (s *Store) part(sp spot) part { return s.partOf(int(s.shards.Load()), sp) }
 
 // partOf returns the keys of a spot in a store of n shards.
-func (s *Store) partOf(n int, at spot) part {
+func (s *Store) partOf(n int, sp spot) part {
 	switch {
-	case at.kind == spotCommon || at.kind == spotMarks && n == 1:
+	case sp.kind == spotCommon || sp.kind == spotMarks && n == 1:
 		base := s.commonKey("")
 		return part{base: base, lists: base}
-	case at.kind == spotMarks:
-		base := s.shardLists(n, int(at.hash)%n)
+	case sp.kind == spotMarks:
+		base := s.shardLists(n, int(sp.hash)%n)
 		return part{base: base, lists: base}
 	default:
-		return s.partIn(n, at.tenant, int(at.hash)%n)
+		return s.partIn(n, sp.tenant, int(sp.hash)%n)
 	}
 }
 
@@ -117,13 +117,13 @@ func (s *Store) partIn(n int, tenant string, shard int) part {
 }
 
 func (s *Store) shardBase(n, shard int) string {
-	return s.prefix + ":{" + s.tags[shard*mostShards/n] + "}:"
+	return s.prefix + ":{" + s.tags[shard*maxShards/n] + "}:"
 }
 
 func (s *Store) shardLists(n, shard int) string { return s.shardBase(n, shard) + "all:" }
 
 // key returns a key at a spot.
-func (s *Store) key(at spot, name string) string { return s.part(at).base + name }
+func (s *Store) key(sp spot, name string) string { return s.part(sp).base + name }
 
 // partsOf returns the parts of a tenant, one for each shard.
 func (s *Store) partsOf(tenant string) []part {
@@ -149,14 +149,14 @@ func (s *Store) lists(ctx context.Context, c client) ([]part, error) {
 }
 
 // withParked returns the parts of the tenants with parked feedback; in the old layout of all tenants.
-func (s *Store) withParked(ctx context.Context, c client) ([]part, error) {
+func (s *Store) parkedParts(ctx context.Context, c client) ([]part, error) {
 	return s.listedParts(ctx, c, "parked")
 }
 
-func (s *Store) perTenant(ctx context.Context, c client, of func(tenant string) []part) (parts []part, err error) {
+func (s *Store) perTenant(ctx context.Context, c client, partsOf func(tenant string) []part) (parts []part, err error) {
 	names, err := s.tenants(ctx, c)
 	for _, name := range names {
-		parts = append(parts, of(name)...)
+		parts = append(parts, partsOf(name)...)
 	}
 	return parts, err
 }
@@ -183,8 +183,8 @@ func (s *Store) usedParts(ctx context.Context, c client, names []string) ([][]pa
 		return p.SMIsMember(ctx, in.lists+"tenants", anys(names)...)
 	})
 	for shard := range used {
-		for i, is := range used[shard].Val() {
-			if is {
+		for i, isUsed := range used[shard].Val() {
+			if isUsed {
 				parts[i] = append(parts[i], s.partIn(len(lists), names[i], shard))
 			}
 		}
@@ -207,9 +207,9 @@ func (s *Store) listedParts(ctx context.Context, c client, list string) ([]part,
 	})
 	var parts []part
 	for i := range names {
-		of := names[i].Val()
-		slices.Sort(of)
-		for _, name := range of {
+		tenants := names[i].Val()
+		slices.Sort(tenants)
+		for _, name := range tenants {
 			parts = append(parts, s.partIn(len(lists), name, i))
 		}
 	}
@@ -232,7 +232,7 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 	if err != nil {
 		return err
 	}
-	if n < 1 || n > mostShards {
+	if n < 1 || n > maxShards {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
 	known := s.shards.Load()

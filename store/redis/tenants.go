@@ -133,9 +133,9 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 func (s *Store) reopen(ctx context.Context, c client, in part) (n int, err error) {
 	base := in.base
 	pipe := c.Pipeline()
-	looked := pipe.HExists(ctx, base+"t", reopenedField)
+	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
 	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
-	if err := each(ctx, pipe); err != nil || looked.Val() {
+	if err := each(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}
 	for from := int64(0); ; from += callItems {

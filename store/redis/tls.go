@@ -16,8 +16,8 @@ import (
 )
 
 // secrecy holds the TLS parameters of an address.
-type secrecy struct {
-	on         bool
+type tlsParams struct {
+	enabled    bool
 	skipVerify bool
 	serverName string // name in the certificate; "": the host of the address
 	caFile     string // trusted authorities, instead of the authorities of the system
@@ -25,13 +25,13 @@ type secrecy struct {
 	keyFile    string
 
 	// asked reports whether a server asked for a client certificate and precept has none.
-	asked *atomic.Bool
+	certificateAsked *atomic.Bool
 }
 
 // config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
 // name of the host in the address.
-func (y *secrecy) config() (*tls.Config, error) {
-	if !y.on {
+func (y *tlsParams) config() (*tls.Config, error) {
+	if !y.enabled {
 		return nil, nil //nolint:nilnil // nil means no TLS for the client
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
@@ -56,9 +56,9 @@ func (y *secrecy) config() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 		return c, nil
 	}
-	y.asked = &atomic.Bool{}
+	y.certificateAsked = &atomic.Bool{}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		y.asked.Store(true)
+		y.certificateAsked.Store(true)
 		return &tls.Certificate{}, nil // the server decides
 	}
 	return c, nil
@@ -113,7 +113,7 @@ func certificateNames(c *x509.Certificate) string {
 
 // isRefusedClient reports whether a server ended a connection after the server asked for a client
 // certificate in vain. The alert of the server may be lost with the connection.
-func (y *secrecy) isRefusedClient(err error) bool {
-	return y.asked != nil && y.asked.Load() &&
+func (y *tlsParams) isRefusedClient(err error) bool {
+	return y.certificateAsked != nil && y.certificateAsked.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }

@@ -17,8 +17,8 @@ import (
 // address is a parsed URL of Redis.
 type address struct {
 	goredis.UniversalOptions
-	prefix  string // prefix of all keys
-	secrecy secrecy
+	prefix    string // prefix of all keys
+	tlsParams tlsParams
 }
 
 // parseURL parses an address:
@@ -41,7 +41,7 @@ func parseURL(text string) (a address, err error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		if err := a.login(rest[:i]); err != nil {
+		if err := a.parseLogin(rest[:i]); err != nil {
 			return a, err
 		}
 		rest = rest[i+1:]
@@ -58,10 +58,10 @@ func parseURL(text string) (a address, err error) {
 	}
 	list := append(strings.Split(hosts, ","), values["addr"]...)
 	delete(values, "addr")
-	if err := a.options(scheme, values); err != nil {
+	if err := a.parseOptions(scheme, values); err != nil {
 		return a, err
 	}
-	return a, a.places(list)
+	return a, a.parseHosts(list)
 }
 
 // CheckURL reports why the address cannot be used. The error does not quote the address.
@@ -71,7 +71,7 @@ func CheckURL(text string) error {
 }
 
 // login parses user:password.
-func (a *address) login(text string) error {
+func (a *address) parseLogin(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err error
 	if a.Username, err = url.PathUnescape(user); err == nil {
@@ -84,37 +84,37 @@ func (a *address) login(text string) error {
 }
 
 // options parses the scheme and the parameters.
-func (a *address) options(scheme string, values url.Values) error {
+func (a *address) parseOptions(scheme string, values url.Values) error {
 	a.prefix = "precept"
 	switch scheme {
 	case "redis", "redis-sentinel":
 	case "rediss":
-		a.secrecy.on = true
+		a.tlsParams.enabled = true
 	default:
 		return fmt.Errorf("%w: the URL begins with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
 	texts := map[string]*string{
 		"prefix": &a.prefix, "master": &a.MasterName, "master_name": &a.MasterName,
 		"sentinel_user": &a.SentinelUsername, "sentinel_password": &a.SentinelPassword,
-		"server_name": &a.secrecy.serverName, "ca_file": &a.secrecy.caFile, "cert_file": &a.secrecy.certFile, "key_file": &a.secrecy.keyFile,
+		"server_name": &a.tlsParams.serverName, "ca_file": &a.tlsParams.caFile, "cert_file": &a.tlsParams.certFile, "key_file": &a.tlsParams.keyFile,
 	}
-	flags := map[string]*bool{"cluster": &a.IsClusterMode, "tls": &a.secrecy.on, "skip_verify": &a.secrecy.skipVerify}
+	flags := map[string]*bool{"cluster": &a.IsClusterMode, "tls": &a.tlsParams.enabled, "skip_verify": &a.tlsParams.skipVerify}
 	for name, list := range values {
 		v := list[len(list)-1]
 		if text, ok := texts[name]; ok {
 			*text = v
 		} else if flag, ok := flags[name]; ok {
-			on, err := strconv.ParseBool(v)
+			value, err := strconv.ParseBool(v)
 			if err != nil {
 				return fmt.Errorf("%w: %s must be true or false", ErrURL, name)
 			}
-			*flag = on
+			*flag = value
 		} else {
 			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
 		}
 	}
 	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these parameters turns TLS on
-		a.secrecy.on = a.secrecy.on || values.Has(name)
+		a.tlsParams.enabled = a.tlsParams.enabled || values.Has(name)
 	}
 	return a.check(scheme)
 }
@@ -135,7 +135,7 @@ func (a *address) check(scheme string) error {
 }
 
 // places parses the hosts, and loads the TLS files.
-func (a *address) places(list []string) error {
+func (a *address) parseHosts(list []string) error {
 	port := "6379"
 	if a.MasterName != "" {
 		port = "26379"
@@ -163,15 +163,15 @@ func (a *address) places(list []string) error {
 		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
 	}
 	var err error
-	a.TLSConfig, err = a.secrecy.config()
+	a.TLSConfig, err = a.tlsParams.config()
 	return err
 }
 
 // connect returns a client. Every bound is set: with the library's defaults a call waits ten
 // seconds for a server that has frozen. fresh is called for every new connection.
-func (a *address) connect(timeout time.Duration, fresh func()) client {
+func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
-	o.OnConnect = func(context.Context, *goredis.Conn) error { fresh(); return nil }
+	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true

@@ -30,7 +30,7 @@ const (
 type place struct{ major, minor int64 }
 
 // top returns the place before all others.
-func top() place { return place{-1, -1} }
+func lowestPlace() place { return place{-1, -1} }
 
 // String returns the place as Redis and the pages of lists write it.
 func (p place) String() string {
@@ -76,7 +76,7 @@ type merge struct {
 	first   byFirst   // heap of the cursors with references
 	few     []*cursor // cursors that have few references left, and may have more to read
 	starved int       // cursors in few without references
-	most    int       // references that one call reads
+	perCall int       // references that one call reads
 }
 
 // byFirst is a heap of cursors by their first reference.
@@ -99,9 +99,9 @@ func (h *byFirst) Pop() any {
 }
 
 func newMerge(parts []part) *merge {
-	m := &merge{most: max(pageRefs/max(len(parts), 1), 16), starved: len(parts)}
+	m := &merge{perCall: max(pageRefs/max(len(parts), 1), 16), starved: len(parts)}
 	for _, in := range parts {
-		m.few = append(m.few, &cursor{in: in, last: top()})
+		m.few = append(m.few, &cursor{in: in, last: lowestPlace()})
 	}
 	return m
 }
@@ -113,7 +113,7 @@ func (m *merge) pop() (r ref, ok bool) {
 	}
 	k := m.first[0]
 	r, k.refs = k.refs[0], k.refs[1:]
-	if !k.ended && len(k.refs) == m.most/2 {
+	if !k.ended && len(k.refs) == m.perCall/2 {
 		m.few = append(m.few, k)
 	}
 	if len(k.refs) > 0 {
@@ -139,19 +139,19 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 	}
 	from, to := bounds(since, until)
 	var group []part
-	for some := range slices.Chunk(names, walkNames) {
-		parts, err := ask(ctx, w.s, w.op, func(c client) ([][]part, error) { return w.s.usedParts(ctx, c, some) })
+	for chunk := range slices.Chunk(names, walkNames) {
+		parts, err := ask(ctx, w.s, w.op, func(c client) ([][]part, error) { return w.s.usedParts(ctx, c, chunk) })
 		if err != nil {
 			return err
 		}
-		for _, of := range parts {
-			if len(group)+len(of) > walkParts && len(group) > 0 {
+		for _, tenantParts := range parts {
+			if len(group)+len(tenantParts) > walkParts && len(group) > 0 {
 				if err := w.merge(ctx, group, from, to, fn); err != nil {
 					return err
 				}
 				group = nil
 			}
-			group = append(group, of...)
+			group = append(group, tenantParts...)
 		}
 	}
 	return w.merge(ctx, group, from, to, fn)
@@ -203,17 +203,17 @@ func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []
 func (w *walker[T]) readOn(ctx context.Context, c client, m *merge) error {
 	for m.starved > 0 {
 		n := min(len(m.few), 256)
-		some := m.few[:n]
+		cursors := m.few[:n]
 		before := make([]int, n)
-		for i, k := range some {
+		for i, k := range cursors {
 			before[i] = len(k.refs)
 		}
-		if err := w.list(ctx, c, some, m.most); err != nil {
+		if err := w.list(ctx, c, cursors, m.perCall); err != nil {
 			return err
 		}
 		m.few = m.few[n:]
-		for i, k := range some {
-			k.ended = len(k.refs)-before[i] < m.most
+		for i, k := range cursors {
+			k.ended = len(k.refs)-before[i] < m.perCall
 			if len(k.refs) > 0 {
 				k.last = k.refs[len(k.refs)-1].place
 			}
@@ -231,7 +231,7 @@ func (w *walker[T]) readOn(ctx context.Context, c client, m *merge) error {
 // bounds returns a time range as stored times: from <= at < to. A deleted session has the smallest
 // of all numbers, which is outside of every range.
 func bounds(since, until time.Time) (from, to int64) {
-	from, to = gone+1, math.MaxInt64
+	from, to = deletedAt+1, math.MaxInt64
 	if !since.IsZero() {
 		from = micros(since)
 	}
@@ -241,7 +241,7 @@ func bounds(since, until time.Time) (from, to int64) {
 	return from, to
 }
 
-const gone = math.MinInt64
+const deletedAt = math.MinInt64
 
 // EachSample calls fn with the samples of a tenant ("": all tenants) with since <= CreatedAt <
 // until (zero: no bound). The samples of each tenant are in the order of their first write. Samples that
@@ -249,16 +249,16 @@ const gone = math.MinInt64
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples", load: s.sampleDocs,
-		list: func(ctx context.Context, c client, of []*cursor, most int) error {
-			pages, err := piped(ctx, c, of, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
+		list: func(ctx context.Context, c client, cursors []*cursor, count int) error {
+			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
-				if k.last != top() {
+				if k.last != lowestPlace() {
 					from = "(" + k.last.String()
 				}
-				return p.XRangeN(ctx, k.in.base+"samples", from, "+", int64(most))
+				return p.XRangeN(ctx, k.in.base+"samples", from, "+", int64(count))
 			})
 			for i := range pages {
-				of[i].refs = append(of[i].refs, sampleRefs(of[i].in.tenant, pages[i].Val())...)
+				cursors[i].refs = append(cursors[i].refs, sampleRefs(cursors[i].in.tenant, pages[i].Val())...)
 			}
 			return err
 		},
@@ -283,7 +283,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
-		return p.HGet(ctx, s.key(ofSession(r.tenant, r.id), "m:"+id), name)
+		return p.HGet(ctx, s.key(sessionSpot(r.tenant, r.id), "m:"+id), name)
 	})
 	for i, d := range docs {
 		if d.Val() == "" || err != nil {
@@ -301,9 +301,9 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.readListed,
-		list: func(ctx context.Context, c client, of []*cursor, most int) error {
-			pages, err := piped(ctx, c, of, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
-				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(most)}
+		list: func(ctx context.Context, c client, cursors []*cursor, count int) error {
+			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
+				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(count)}
 				return p.ZRangeByScoreWithScores(ctx, k.in.base+"order", by)
 			})
 			if err != nil {
@@ -311,14 +311,14 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 			}
 			var all []ref
 			for i := range pages {
-				all = append(all, orderRefs(of[i].in.tenant, pages[i].Val())...)
+				all = append(all, orderRefs(cursors[i].in.tenant, pages[i].Val())...)
 			}
 			if err := s.readStarts(ctx, c, all); err != nil {
 				return err
 			}
 			for i := range pages {
 				n := len(pages[i].Val())
-				of[i].refs, all = append(of[i].refs, all[:n]...), all[n:]
+				cursors[i].refs, all = append(cursors[i].refs, all[:n]...), all[n:]
 			}
 			return nil
 		},
@@ -331,7 +331,7 @@ func orderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
 		id, _ := z.Member.(string)
-		refs[i] = ref{tenant: tenant, place: place{int64(z.Score), -1}, at: gone, id: toID(id)}
+		refs[i] = ref{tenant: tenant, place: place{int64(z.Score), -1}, at: deletedAt, id: toID(id)}
 	}
 	return refs
 }

@@ -29,7 +29,7 @@ const maxDocument = 64 << 20
 // value from the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
-	w := &writing{tenants: map[string]bool{}, trails: map[session.Ref]*trail{}}
+	w := &batchEncoder{tenants: map[string]bool{}, trails: map[session.Ref]*trail{}}
 	if err := w.encode(&b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
 	}
@@ -54,7 +54,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			if it.placed {
 				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.items)-i-1), 10))
 			}
-			p.add(it.at, it.args...)
+			p.add(it.spot, it.args...)
 		}
 		return s.run(ctx, c, p)
 	})
@@ -110,12 +110,12 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	if err != nil {
 		return false, err
 	}
-	was := ""
+	oldDigest := ""
 	if old, ok := toRow(r.Tenant, r.ID, v); ok {
 		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
-		was = hex.EncodeToString(sum[:])
-		if both, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
-			r = both
+		oldDigest = hex.EncodeToString(sum[:])
+		if merged, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
+			r = merged
 		}
 	}
 	args, err := rowArgs(&r)
@@ -126,12 +126,12 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	if err != nil {
 		return false, err
 	}
-	args = append(append([]any{"u", was}, args...), place)
-	return s.script(ctx, c, "write", ofSession(r.Tenant, r.ID), args...).Bool()
+	args = append(append([]any{"u", oldDigest}, args...), place)
+	return s.script(ctx, c, "write", sessionSpot(r.Tenant, r.ID), args...).Bool()
 }
 
 // writing is a batch while it is encoded.
-type writing struct {
+type batchEncoder struct {
 	index   plan   // echoes, and sessions of samples
 	items   []item // values of sessions
 	tenants map[string]bool
@@ -141,7 +141,7 @@ type writing struct {
 // item is one operation of write.lua. The last argument of a placed item is the place in the order
 // of writes.
 type item struct {
-	at     spot
+	spot   spot
 	args   []any
 	placed bool
 }
@@ -152,16 +152,16 @@ type trail struct {
 	entries []byte
 }
 
-func (w *writing) add(tenant string, id session.ID, placed bool, args ...any) {
+func (w *batchEncoder) add(tenant string, id session.ID, placed bool, args ...any) {
 	w.tenants[tenant] = true
-	w.items = append(w.items, item{ofSession(tenant, id), args, placed})
+	w.items = append(w.items, item{sessionSpot(tenant, id), args, placed})
 }
 
 // addIndex adds an index entry of a session: kind is e for an echo and i for a sample.
-func (w *writing) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
+func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
 	w.tenants[tenant] = true
 	w.index.script = "write"
-	w.index.add(ofIndex(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
+	w.index.add(indexSpot(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
 	ref := session.Ref{Tenant: tenant, ID: id}
 	if w.trails[ref] == nil {
 		w.trails[ref] = &trail{at: at}
@@ -174,7 +174,7 @@ func (w *writing) addIndex(tenant string, id session.ID, at time.Time, kind, key
 }
 
 // encode checks and encodes everything before anything is sent.
-func (w *writing) encode(b *session.Batch) error {
+func (w *batchEncoder) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
 		return err
@@ -222,15 +222,15 @@ func rowArgs(r *session.Row) ([]any, error) {
 }
 
 // fits returns an error for a value that is too large to be sent.
-func fits(what string, bytes int) error {
+func fits(name string, bytes int) error {
 	if bytes > maxDocument {
-		return fmt.Errorf("%s: %w: it has %d bytes, more than %d", what, session.ErrInvalid, bytes, maxDocument)
+		return fmt.Errorf("%s: %w: it has %d bytes, more than %d", name, session.ErrInvalid, bytes, maxDocument)
 	}
 	return nil
 }
 
 // addWhole adds the sessions with all samples in the batch.
-func (w *writing) addWhole(b *session.Batch) {
+func (w *batchEncoder) addWhole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
 		m := &b.Samples[i]

@@ -2,7 +2,7 @@
 -- session and the exchange. A mark is a state, the number of times (6 digits) and a document. States: 1: a session set aside, 0: a
 -- readmitted session, 2: an exchange.
 -- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries
--- at which a session stays aside. Returns how many sessions were readmitted.
+-- at which a session stays aside. Returns the number of readmitted sessions.
 local n = 0
 local marks = A .. 'aside'
 

@@ -1,5 +1,5 @@
 -- Returns sessions that changed during a migration. The sessions stay in 'taken' until a later call names them: a migration that was
--- killed returns to them. This script runs while the tenant is frozen, so its keys are not those of the tenant's scripts.
+-- killed reads the sessions again. This script runs while the tenant is frozen, so its keys are not those of the tenant's scripts.
 -- ARGV: the most sessions, the prefix of the keys; then any number of migrated sessions.
 local most, B = tonumber(arg()), arg()
 while more() do call('SREM', B .. 'taken', arg()) end

@@ -1,5 +1,7 @@
--- Adds up how often lessons were consulted, and notes when last, once for each batch: a batch that is told again within an hour
--- was told before. ARGV: the batch's name; then of each lesson its slug, the count and the time in microseconds.
+-- Adds a batch to the counts of consulted lessons and sets the times of the last consultation. A repeated call with the same batch
+-- changes nothing for an hour.
+-- ARGV: the name of the batch; then any number of: slug of a lesson, count, time in microseconds. Returns 1, or 0 for a repeated
+-- batch.
 local batch = P .. 'consult:' .. arg()
 if not call('SET', batch, 1, 'NX', 'PX', 3600000) then return 0 end
 while more() do

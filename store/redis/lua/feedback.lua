@@ -1,5 +1,5 @@
 -- Adds feedback to the sets of sessions.
--- ARGV, any number of: session, score, id (8 bytes), value, the most entries of a set. Answers of each what entry() says.
+-- ARGV, any number of: session, score, id (8 bytes), value, the most entries of a set. Returns the result of entry() for each.
 local changed = {}
 while more() do
   local id, score, k, value, most = arg(), arg(), arg(), arg(), arg()

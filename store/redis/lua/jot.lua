@@ -1,4 +1,4 @@
--- Notes a text of sessions or of the tenant. The text of a missing session is dropped; a note of the tenant without a text is
+-- Stores texts of sessions or of the tenant. The text of a missing session is dropped; a note of the tenant without a text is
 -- deleted.
 -- ARGV, any number of: 's', session, field, text; or 'n', hash, name, text.
 while more() do

@@ -1,12 +1,13 @@
--- Changes the fleet's lessons, all of it or nothing: sets and deletes texts, appends to the log, counts the change and tells
--- whoever listens.
--- ARGV: the channel; then what must hold: 'at', version; 'was', name, text; 'not', name; then what is done: 'set', name, text;
--- 'del', name; 'log', event. Answers 'changed' where something does not hold, 'noted' where no text changed, else the version.
+-- Changes the lessons of the fleet if all conditions hold: sets and deletes texts, appends to the audit log, and publishes the new
+-- version.
+-- ARGV: the channel; then any number of conditions: 'at', version; 'was', name, text; 'not', name (no such text); then any number of
+-- changes: 'set', name, text; 'del', name; 'log', event. Returns 'changed' if a condition does not hold, 'noted' if no text is set or
+-- deleted, else the new version.
 local lessons, channel = P .. 'lessons', arg()
 local changed = false
 while more() do
   local op, name = arg(), arg()
-  -- 'at', 'was' and 'not' stand first: where the version or a text is another one than the writer has read, nothing is done.
+  -- All conditions precede all changes, so that a condition that fails leaves the lessons unchanged.
   if op == 'at' then
     if (call('GET', P .. 'lessons-version') or '') ~= name then return 'changed' end
   elseif op == 'was' then
@@ -24,7 +25,7 @@ while more() do
   end
 end
 if not changed then return 'noted' end
--- The time makes a version differ from one that was given before and lost.
+-- After a loss of data the numbers start at 1 again. The time makes the new versions differ from the lost versions.
 local time = call('TIME')
 local n = string.match(call('GET', P .. 'lessons-version') or '0', '^%d+') + 1
 local version = string.format('%.0f-%s%06d', n, time[1], tonumber(time[2]))

@@ -1,6 +1,5 @@
--- Claims the right to work at something for a time, or gives it back. The value is a number, of which nobody asks any more, a
--- blank and the owner.
--- ARGV: 'take', name, owner, milliseconds; or 'free', name, owner. Answers 1, and 0 where somebody else has it.
+-- Acquires, renews or ends a lease. The value of the key is a number, a blank and the owner. Earlier releases read the number.
+-- ARGV: 'take', name, owner, milliseconds; or 'free', name, owner. Returns 0 if another owner holds the lease at 'take', else 1.
 local op, lock, owner = arg(), P .. 'lock:' .. arg(), arg()
 local held = call('GET', lock)
 local mine = held and string.match(held, '^%d+ (.*)$') == owner

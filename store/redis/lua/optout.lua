@@ -1,5 +1,5 @@
--- Keeps marks of sessions that opted out; of two of one session the one of more items stands.
--- ARGV, any number of: the mark's name (16 bytes), turns, items, for how many milliseconds it is kept.
+-- Stores marks of opted-out sessions. Of two marks of a session, the mark with more items stays.
+-- ARGV, any number of: name of the mark (16 bytes), turns, items, life of the mark in milliseconds.
 if isCommon and (call('EXISTS', P .. 'frozen') == 1 or call('GET', P .. 'shards') ~= '1') then return redis.error_reply(refusal) end
 moving = isCommon and call('EXISTS', P .. 'moving') == 1
 while more() do

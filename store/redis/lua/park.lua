@@ -1,7 +1,7 @@
--- Keeps feedback for a key that has not gone by yet.
--- ARGV: the most entries that wait of a tenant, the most of one key, key (8 bytes), the same in hex, id (8 bytes), score, value.
--- Answers 1, and 0 where too many wait.
-local most, here, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
+-- Stores feedback until the key occurs. Of two values of one entry, the later value stays.
+-- ARGV: maximum of parked entries of the tenant, maximum for one key, key (8 bytes), the key in hex, id of the entry (8 bytes), score,
+-- value. Returns 0 if a maximum is reached, else 1.
+local most, mostOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name
 local old = call('HGET', p, id)
 if old then
@@ -11,7 +11,7 @@ if old then
   end
   return 1
 end
-if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= here then return 0 end
+if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= mostOfKey then return 0 end
 call('HSET', p, id, value)
 call('ZADD', P .. 'parked', score, k .. id)
 if sharded then call('SADD', A .. 'parked', N) end

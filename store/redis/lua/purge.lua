@@ -1,5 +1,5 @@
--- Gives up on some of the feedback that waits.
--- ARGV: the time up to which, as ZRANGEBYSCORE has it; how many at most. Answers how many went.
+-- Deletes parked feedback, oldest first.
+-- ARGV: the upper bound of the time in the form of ZRANGEBYSCORE, the maximum number of entries. Returns the number of deleted entries.
 local before, most, n = arg(), arg(), 0
 for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LIMIT', 0, most)) do
   local p = P .. 'p:' .. string.format(string.rep('%02x', 8), string.byte(member, 1, 8))

@@ -1,6 +1,6 @@
--- Makes sessions due again that a release before called closed although they were never settled, because the program or the
--- store failed in between. What was taken in from elsewhere is closed and counts nowhere.
--- ARGV: any number of sessions. Answers how many are open again.
+-- Makes sessions due again that an earlier release closed without a settlement, after a failure of the program or of the store
+-- between the two writes. Imported sessions are closed and never settled, and stay closed.
+-- ARGV: any number of sessions. Returns the number of reopened sessions.
 local n = 0
 while more() do
   local id = arg()

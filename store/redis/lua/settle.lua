@@ -1,9 +1,9 @@
--- Takes steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go
--- into the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
--- ARGV, any number of: session, version before, version after, what it was settled with, the state of its feedback, the number of
--- rows; and of each row its digest, its name, the number of deltas; and of each delta field and value; then the deltas for the log.
--- Returns for each step the number of this call in the shard, or 0 if the step was not taken. The log of a shard has an entry for each of
--- its last calls: the tenant, and the deltas unless they are long. A number without an entry tells readers that the log is incomplete.
+-- Takes steps of settlements, in order. A step is taken if the version of the session is still the old version of the step: the
+-- deltas of the step are added to the counters. A counter row is the hash of one scope and day. 'counters' lists the rows.
+-- ARGV, any number of: session, old version, new version, settlement, state of the feedback, number of rows; for each row: digest,
+-- name, number of deltas; for each delta: field, value; then the deltas for the log.
+-- Returns for each step the number of this call in the shard, or 0 if the step was not taken. The log of a shard has an entry for each
+-- of the last calls: the tenant, and the deltas unless the deltas are long. A number without an entry tells readers that the log is incomplete.
 local mostCalls, mostBytes = 32, 32768
 local taken, moved, log = {}, nil, {}
 local function step()
@@ -20,12 +20,12 @@ local function step()
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
     if from == '0' then call('ZREM', P .. 'told', id) end
-    call('HDEL', A .. 'aside', aside(id, '')) -- no step panicked this time
+    call('HDEL', A .. 'aside', aside(id, '')) -- the step did not panic, so the mark of an earlier panic is deleted
     if v[4] then
       undue(v[4], id)
       call('HDEL', s, 'w')
     end
-    -- Feedback and exchanges that came while the step was on its way are for the next one.
+    -- Feedback and exchanges that arrived after the step was computed wait for the next step.
     if (v[3] or '0') == state then
       settled(id)
       if v[5] then

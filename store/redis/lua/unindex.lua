@@ -1,4 +1,4 @@
--- Deletes index entries of sessions that are deleted.
+-- Deletes the index entries of deleted sessions.
 -- ARGV, any number of: 'e' (an echo) or 'm' (a sample), key (8 bytes), session.
 while more() do
   local kind, k, id = arg(), arg(), arg()

@@ -1,9 +1,9 @@
 -- Writes rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
--- ARGV, any number of: a letter for the kind, and what the function of that kind reads. Answers 0 where a unit's row was not
--- written because it was not the expected one, else 1.
+-- ARGV, any number of: a letter for the kind of operation, and the arguments that the function of the kind reads. Returns 0 if the row
+-- of a unit was not written because another replica has written the row meanwhile, else 1.
 
--- A session's head is begun (8 bytes), seen (8) and closed (1); 'd' is its data, 'a' what it was settled with; 'i' is there for a
--- stand-in, which yields to any row that is none.
+-- row writes the row of a session. 'h' of the session is its head: start (8 bytes), last use (8) and closed (1). 'd' is the data, and
+-- 'a' the settlement. 'i' exists for a stand-in. A row that is no stand-in replaces a stand-in.
 local function row()
   local id, begun, seen, score, closed, standin, data, place = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local s = key('s', id)
@@ -11,7 +11,7 @@ local function row()
   local head = v[1]
   if v[2] then closed = '1' end
   if not head then
-    local early = call('HGET', s, 'w') -- an exchange came first
+    local early = call('HGET', s, 'w') -- the start that an earlier exchange has set
     if early then
       undue(early, id)
       call('HDEL', s, 'w')
@@ -28,7 +28,7 @@ local function row()
   if was.closed == '1' then closed = '1' end
   local yields = less(seen, was.seen)
   if (v[3] or '0') ~= standin then yields = standin == '1' end
-  if yields then -- only that it was closed is news
+  if yields then -- the stored row is newer: only the closing is taken
     begun, seen = was.begun, was.seen
     if closed ~= was.closed then call('HSET', s, 'h', begun .. seen .. closed) end
   else
@@ -40,7 +40,7 @@ local function row()
   if closed == '0' and begun ~= was.begun then due(begun, id) end
 end
 
--- A unit's row is written by several: only over the one that it was merged with.
+-- unit writes the row of a unit, which several replicas write: only if the stored data is the data with which the row was merged.
 local taken = 1
 local function unit()
   local was = arg()
@@ -50,7 +50,8 @@ local function unit()
   for _ = 1, 8 do arg() end
 end
 
--- An echo's value is up to 20 times (8 bytes) with session (16), newest first, each session once.
+-- echo adds a session to an echo. The value of an echo has up to 20 pairs of time (8 bytes) and session (16 bytes), newest first, each
+-- session once.
 local function echo()
   local id, k, time = arg(), arg(), arg()
   local hash = echoes(k)
@@ -99,8 +100,8 @@ local function trail()
   if #new > 0 then call('APPEND', k, table.concat(new)) end
 end
 
--- await sees to it that an exchange becomes a sample: its session is settled again when it was settled before, and one that
--- has no row is due all the same ('w' of the session is where it stands among those).
+-- await makes sure that an exchange becomes a sample: a settled session becomes unsettled, and a session without a row becomes due.
+-- 'w' is the start of such a due session in the list of due sessions.
 local function await(id, at)
   local s = key('s', id)
   local v = call('HMGET', s, 'h', 'a', 'w')
@@ -115,7 +116,7 @@ local function await(id, at)
   end
 end
 
--- An exchange's value is its place in the order of writing (16 digits) and its document.
+-- exchange stores an exchange. The value is the place in the order of writes (16 digits) and the document.
 local function exchange()
   local id, k, score, data, began, place = arg(), arg(), arg(), arg(), arg(), arg()
   mention(id, score)
@@ -128,14 +129,14 @@ local function exchange()
   await(id, began)
 end
 
--- A sample's place in the order of writes is its place in the stream, so that the entries of all shards have one order.
+-- sample stores a sample. The place in the order of writes is the place in the stream, so that the entries of all shards have one order.
 local function sample()
   local id, score, name, doc = arg(), arg(), arg(), arg()
   local tenant, agent, family, created, place = arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local m = key('m', id)
   local old = call('HGET', m, name)
-  if old then -- built again, with a rating that came later
+  if old then -- the sample was built again after a later rating
     if old ~= doc and call('HEXISTS', key('s', id), 'cool') == 0 then call('HSET', m, name, doc) end
     return
   end
@@ -146,11 +147,11 @@ local function sample()
   total('samples_ever', 1)
 end
 
--- whole deletes the samples of a session that are not among those that are named.
+-- whole deletes all samples of a session except the named samples.
 local function whole()
   local id, n, keep = arg(), tonumber(arg()), {}
   for _ = 1, n do keep[arg()] = true end
-  if call('HEXISTS', key('s', id), 'cool') == 1 then return end -- the exchanges of the other samples have left the store
+  if call('HEXISTS', key('s', id), 'cool') == 1 then return end -- the exchanges are deleted, so no later build has all samples
   local m = key('m', id)
   for _, name in ipairs(call('HKEYS', m)) do
     if string.sub(name, 1, 1) ~= ':' and not keep[name] then
