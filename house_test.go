@@ -261,7 +261,7 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 		if strings.HasSuffix(name, "_test.go") || isTestSupport(path.Dir(name)) || strings.Contains(name, "testdata/") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, textOf(t, name), 0)
+		file, err := parser.ParseFile(token.NewFileSet(), name, textOf(t, name), parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

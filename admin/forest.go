@@ -81,19 +81,19 @@ func fit(effects []*effect, truths []float64, zoom float64) axis {
 	for _, x := range truths {
 		lo, hi = min(lo, x), max(hi, x)
 	}
-	var lows, highs []float64
+	var below, above []float64 // distance of each bound from 0
 	for _, e := range effects {
 		if e != nil {
 			lo, hi = min(lo, e.size), max(hi, e.size)
-			lows, highs = append(lows, -e.lo), append(highs, e.hi)
+			below, above = append(below, -e.lo), append(above, e.hi)
 		}
 	}
 	if zoom < 0 {
-		return rounded(min(lo, -quantile(lows, 1)), max(hi, quantile(highs, 1)))
+		return rounded(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const beyond = 1.75
-	reach := beyond * max(quantile(lows, 0.5), quantile(highs, 0.5))
-	return rounded(min(lo, -min(reach, quantile(lows, 0.9))), max(hi, min(reach, quantile(highs, 0.9))))
+	const medians = 1.75 // the axis ends at this multiple of the median distance: an arrowhead shows longer intervals
+	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
+	return rounded(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
 // quantile returns the smallest value that the given share of the values does not exceed; 0 without
@@ -106,7 +106,7 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// rounded returns the axis from lo to hi, widened to four to eight whole steps.
+// rounded returns the axis from lo to hi, widened to at most six whole steps.
 func rounded(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -148,7 +148,7 @@ func drawing(class, size, label string, children ...g.Node) g.Node {
 	)
 }
 
-// scale returns the heading of the forest plot.
+// scale returns the tick labels above the forest plot.
 func (a axis) scale() g.Node {
 	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
@@ -162,8 +162,8 @@ func (a axis) scale() g.Node {
 	}))
 }
 
-// plot draws one row: the interval, with a tip beyond the axis; the effect; and the true effect, if
-// known.
+// plot draws one row: the interval, with an arrowhead where the interval leaves the axis; the effect; and the
+// true effect, if known.
 func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect yet"
 	if e != nil {

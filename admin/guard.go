@@ -156,7 +156,7 @@ func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// audited adds every request that may write to the audit log, after the handler.
+// audited records every request that may change data in the audit log, after the handler.
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -188,7 +188,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"found": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
 			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
 		}},
-		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of 7 read, back to <time", `<a href="/sessions">Clear</a>`}},
+		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},
 		"by loops":  {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
 		"by reward": {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
 		"up to":     {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
@@ -199,7 +199,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"none":      {"/sessions", none, []string{"No session yet", "!No matching session"}},
 		"none fits": {"/sessions?agent=x", none, []string{"None of the 7 sessions matches. Use fewer filters", "!No session yet"}},
 		"none so far": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
-			"None of the 7 sessions back to <time", "There are older sessions.",
+			"None of the 7 sessions since <time", "There are older sessions.",
 		}},
 		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of the 0 sessions matches", "!shown"}},
 	} {

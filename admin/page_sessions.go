@@ -19,7 +19,7 @@ type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
 	facets   store.Facets
-	counting bool   // the facets are counted for the first time
+	counting bool   // the first count of the facets is not finished
 	searched bool   // the query searches conversations
 	data     string // base URL of the data listener for agents
 	prices   Prices
@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear(append(sessionFilters(), "session")...)
-	back := timeOf(when(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
+	oldest := timeOf(when(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -65,10 +65,10 @@ func (v *sessionsView) html(f frame) g.Node {
 			v.sidebar(f),
 			h.Div(
 				v.chosen(f),
-				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", back) }),
+				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", oldest) }),
 				f.olderPager(g.If(v.found.Read > 0, h.Span(
 					g.Textf("%d shown", len(v.found.Sessions)),
-					g.If(clear != "", g.Group{g.Textf(" of %d read, back to ", v.found.Read), back}),
+					g.If(clear != "", g.Group{g.Textf(" of the %d sessions since ", v.found.Read), oldest}),
 				)), v.query.After, v.found.Next),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				quiet(g.Text("Redacted and opted-out text is never stored.")),
@@ -101,8 +101,8 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 			h.Div(
 				g.If(!f.Viewer, wordField("Part of a tool's name", "tool", q.Text.Tool, "14")),
 				g.If(f.query.Get("range") == "", g.Group{
-					dateField("Begun from", "since", f.query.Get("since"), "2026-01-31"),
-					dateField("before", "until", f.query.Get("until"), "2026-02-28"),
+					dateField("Started on or after", "since", f.query.Get("since"), "2026-01-31"),
+					dateField("Started before", "until", f.query.Get("until"), "2026-02-28"),
 				}),
 				share("Reward from", "min_reward"), share("to", "max_reward"),
 				wordField("Tenant", "tenant", f.Tenant, "9"),
@@ -113,7 +113,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 }
 
 // list returns the sessions, or the reason for an empty list.
-func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
+func (v *sessionsView) list(f frame, filtered bool, oldest g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
 		searched := when(v.searched, "The search reads the sessions one by one.", "")
@@ -126,7 +126,7 @@ func (v *sessionsView) list(f frame, filtered bool, back g.Node) g.Node {
 		))
 	case v.found.Next != "":
 		return empty("No matching session", h.P(
-			g.Textf("None of the %d sessions back to ", v.found.Read), back,
+			g.Textf("None of the %d sessions since ", v.found.Read), oldest,
 			g.Text(" matches. There are older sessions."),
 		))
 	default:
@@ -205,7 +205,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	case tokens <= 0:
 		return g.Text(none)
 	case x.Cost != nil:
-		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input priced")))}
+		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input only")))}
 	case p.Models != nil && !known:
 		return g.Group{g.Text(count(tokens)), small(g.Text("tokens; no price"))}
 	}

@@ -27,15 +27,15 @@ func (p *params) fault(name, text string) {
 }
 
 // read returns the parameter name as parsed by parse; the zero value if the parameter is missing or invalid.
-// wanted is the message for an invalid parameter.
-func read[T any](p *params, name, wanted string, parse func(string) (T, bool)) (value T) {
+// problem is the message for an invalid parameter.
+func read[T any](p *params, name, problem string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
 		return value
 	}
 	got, ok := parse(text)
 	if !ok {
-		p.fault(name, wanted)
+		p.fault(name, problem)
 		return value
 	}
 	return got
@@ -154,8 +154,8 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns a parameter of the route without escapes. echo returns the parameter as it is in the
-// address, where a slash in a name is escaped.
+// param returns a parameter of the route, unescaped. echo leaves the parameter escaped if the path has an
+// escaped slash.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {

@@ -65,7 +65,7 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
 		var b [8]byte
-		_, _ = io.ReadFull(s.options.Random, b[:]) // an id without randomness still identifies the request
+		_, _ = io.ReadFull(s.options.Random, b[:]) // after an error the id is zero, and the request is answered all the same
 		h.Set("Precept-Request-Id", "req_"+hex.EncodeToString(b[:]))
 	}
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
@@ -118,8 +118,8 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
-// seeOther redirects to path after a form. The next page shows text once, with a link to object, the address
-// of a lesson, if given.
+// seeOther redirects to path after a form. The next page shows text once. object is the address of a lesson to
+// which the text links; without object the text has no link.
 func (s *Server) seeOther(c echo.Context, path, text string, object ...string) error {
 	if sess, ok := c.Get(sessionKey).(*session); ok {
 		s.sessions.keepNotice(sess, notice{text, strings.Join(object, "")})

@@ -24,7 +24,7 @@ func timeRanges() []choice {
 	}
 }
 
-const zoneCookie = "precept_zone" // distance of the reader's zone from UTC, such as +02:00; written by page.js
+const zoneCookie = "precept_zone" // UTC offset of the reader's zone, such as +02:00; written by page.js
 
 // zone returns the time zone of the request: of the query, else of the browser's cookie, else UTC.
 func (p *params) zone() *time.Location {
@@ -32,7 +32,7 @@ func (p *params) zone() *time.Location {
 		at, err := time.Parse("-07:00", text)
 		return at.Location(), err == nil
 	}
-	if l := read(p, "zone", "not a distance from UTC such as +02:00", parse); l != nil {
+	if l := read(p, "zone", "not a UTC offset such as +02:00", parse); l != nil {
 		return l
 	}
 	if cookie, err := p.c.Cookie(zoneCookie); err == nil {
@@ -128,26 +128,26 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns the sessions for the facets and comparisons of a request. If no page has read them yet,
-// recentOf waits for the reading, at most first, or without a limit if first is 0. old reports that newer
-// sessions are being read.
-func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, first time.Duration) (r store.Recent, old bool, err error) {
+// recentOf returns the sessions for the facets and comparisons of a request. If no page has read the sessions
+// yet, recentOf waits for the read, at most maxWait; 0 is no limit. stale reports that a newer read is under
+// way.
+func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, stale bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
 		p := params{c: c}
 		_, seconds := time.Time{}.In(p.zone()).Zone()
 		k = recentKey{Tenant: q.Tenant, Range: name, Zone: seconds}
 	}
-	return s.recent.get(c.Request().Context(), k, first)
+	return s.recent.get(c.Request().Context(), k, maxWait)
 }
 
-// facets returns the facets of a query; first and old are those of recentOf.
-func (s *Server) facets(c echo.Context, q *store.SessionQuery, first time.Duration) (f store.Facets, old bool, err error) {
-	r, old, err := s.recentOf(c, q, first)
+// facets returns the facets of a query; maxWait and stale are those of recentOf.
+func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, stale bool, err error) {
+	r, stale, err := s.recentOf(c, q, maxWait)
 	if err != nil {
-		return f, old, err
+		return f, stale, err
 	}
-	return r.Facets(q), old, nil
+	return r.Facets(q), stale, nil
 }
 
 // apiFacets answers GET /api/facets.

@@ -15,9 +15,9 @@ import (
 
 // The bounds of the waits for answers to /lesson commands.
 const (
-	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the commands of the reply before
+	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // answers that wait in a session for the next turn
-	maxOwed       = 4                     // replies whose answers another replica may write
+	maxOwed       = 4                     // replies of a session that still wait for answers from another replica
 	answerRetry   = 8 * time.Millisecond  // the pause before a missing answer is looked up again
 )
 
@@ -29,7 +29,7 @@ type mailbox struct {
 	ses     *store.Session
 }
 
-// deliver adds answers to the record, for the next turn. Lock the record.
+// deliver adds answers to the record, for the next turn. The caller holds rec.Mutex.
 func deliver(rec *session.Record, answers []string) {
 	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
 	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
@@ -52,7 +52,7 @@ func (m mailbox) setOwed(request string, owed bool) {
 }
 
 // collect waits for the answers to the commands of the previous reply, also from another replica,
-// and adds the answers to the record. Later answers are looked up once more in the next turn.
+// and adds the answers to the record. Each of the next turns, up to maxLooks, looks for later answers.
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.get(m.ses.Record.Identity.ID)
 	m.ses.Record.Mutex.Lock()
@@ -88,16 +88,16 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// lateMark is a prefix of a request whose answers did not come in the time of one turn. Each later
-// turn looks once more, does not wait, and adds a mark; after maxLooks marks the answers count as lost.
+// lateMark is prepended to the id of a request in Owed by each turn that found no answer. A turn looks once for
+// the answers of a marked id, without a wait; after maxLooks marks the answers count as lost.
 const (
 	lateMark = "-"
 	maxLooks = 16
 )
 
-// readAnswers reads the answers to the commands of one reply from the store, and then deletes them there.
-// late is the entry of Owed that remains without answers. The read deletes nothing: a read that times
-// out may have reached the store.
+// readAnswers reads the answers to the commands of one reply from the store, and deletes the answers in a
+// second call: a single call that times out could lose the answers. late is the entry to keep in Owed without an
+// answer; "" after maxLooks.
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	looks := len(request) - len(name)
@@ -137,7 +137,7 @@ type pendingCommands struct {
 	done    chan struct{} // closed when the count is zero
 }
 
-// add counts a reply, before its client can send the next turn.
+// add counts a reply. Call add before the client can send the next turn.
 func (s *pendingReplies) add(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

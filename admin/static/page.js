@@ -12,7 +12,7 @@ function localise(root) {
   }
 }
 
-// Days of a filter begin at midnight in the reader's zone: the server learns the distance from UTC.
+// Days of a filter begin at midnight in the reader's zone: the server learns the UTC offset.
 function tellZone() {
   const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes), two = (n) => String(Math.floor(n)).padStart(2, "0");
   const base = document.querySelector('link[rel="icon"]').getAttribute("href").replace(/static\/icon\.svg$/, "");

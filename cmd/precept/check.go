@@ -30,8 +30,8 @@ func (w *invocation) check() *cobra.Command {
 		Short: "Check the configuration and the lessons, and report all faults",
 		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
 			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
-			"readable; 1: a lesson has faults; 2: the configuration has faults. Check accepts the addresses and " +
-			"variables of precept.yaml in the working directory, which other verbs refuse in an unknown file.",
+			"readable; 1: a lesson has faults; 2: the configuration has faults. Check marks precept.yaml of the " +
+			"working directory as trusted for you; other verbs refuse addresses and variables of a file that is not trusted.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)

@@ -73,7 +73,7 @@ func compatible(s string) string {
 	if ascii(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC makes two signs of each
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would turn each into two runes
 }
 
 func ascii(s string) bool {
@@ -93,8 +93,8 @@ func lowerASCII(c byte) byte {
 }
 
 // appendFolded appends a rune in the form for comparison: case folded, typographic signs as ASCII,
-// white space as a single blank and none at the start, invisible runes dropped. Chinese and Japanese
-// characters have no blank next to them, because writers put blanks and line feeds there as they like.
+// white space as a single blank and none at the start, invisible runes dropped. Blanks next to Chinese
+// and Japanese characters are dropped, because writers put blanks and line feeds there as they like.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -156,15 +156,15 @@ func kindOf(r rune) runeKind {
 	}
 }
 
-// around returns the kinds of the runes before and after a position in a folded text.
-func around(text []byte, from, to int) (before, behind runeKind) {
+// around returns the kinds of the runes before and after text[from:to] in a folded text.
+func around(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
 	return kindOf(last), kindOf(next)
 }
 
-// boundary reports whether a word may end or start at a position in a folded text. Korean, Arabic
-// and Hebrew words may touch a word of another script: "docker를".
+// boundary reports whether a word may end or start at a position in a folded text. Words of two scripts
+// are separate words even without a space: "docker를".
 func boundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])

@@ -16,7 +16,7 @@ import (
 // of reading all counters again. Each shard keeps a log of its last settlements (settle.lua). Moved reads
 // the new entries of the logs, and Changes returns them.
 
-// mostPending bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
+// maxPendingBytes bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
 // read completely.
 const maxPendingBytes = 32 << 20
 
@@ -88,7 +88,7 @@ func (s *Store) forgetCounted() {
 	s.progress.forget()
 }
 
-// counted notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
+// noteCounters notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
 func (s *Store) noteCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *progress) settled(shards int) []int64 {
 	return out
 }
 
-// answered notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
+// noteAnswers notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
 // without an answer may run later, and its deltas are read from the log.
 func (s *progress) noteAnswers(p *plan, shards int) {
 	s.mu.Lock()

@@ -189,7 +189,7 @@ func (k *Cooler) coolPart(ctx context.Context, in part, place string, before tim
 	}
 }
 
-// behind returns the time of the last session of a page, and the number of sessions of this time up to
+// nextPage returns the time of the last session of a page, and the number of sessions of this time up to
 // the last session. The page begins at the time from, with the last of same sessions.
 func nextPage(list []goredis.Z, from string, same int64) (string, int64) {
 	end := list[len(list)-1].Score

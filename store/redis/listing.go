@@ -55,8 +55,8 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch sessio
 	})
 }
 
-// newestOf merges lists that are ordered from new to old. A list with most references may continue, so
-// the result ends with the first end of such a list. The result is complete if it has less than most
+// mergeNewest merges lists that are ordered from new to old. A list with count references may continue, so
+// the result ends with the first end of such a list. The result is complete if it has fewer than count
 // references.
 func mergeNewest(lists [][]ref, count int) (refs []ref) {
 	end := place{math.MinInt64, math.MinInt64}

@@ -301,7 +301,7 @@ func (m *migrator) copyChanged(ctx context.Context, c client, tenant string) (n 
 // kinds are the kinds of the keys of a session.
 const kinds = "sxmfk"
 
-// moved is a session as the old layout holds the session.
+// oldSession is a session as the old layout holds the session.
 type oldSession struct {
 	id        session.ID
 	dumps     [len(kinds)]*goredis.StringCmd

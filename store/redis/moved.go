@@ -22,7 +22,7 @@ type progress struct {
 	oldLayoutRead bool                       // Moved of a store in the old layout has ended
 }
 
-// seen is the position up to which a shard was read.
+// shardPosition is the position up to which a shard was read.
 type shardPosition struct{ settled, order int64 }
 
 // tenantProgress is the position of a tenant.
@@ -34,7 +34,7 @@ type tenantProgress struct {
 	pending  []logged      // settlements of other replicas after counted
 }
 
-// of returns the position of a tenant, nil before the first look. Lock mu.
+// tenant returns the position of a tenant, nil before the first read. The caller holds mu.
 func (s *progress) tenant(name string) *tenantProgress {
 	if s.read == nil {
 		return nil
@@ -52,7 +52,7 @@ func (s *progress) change(tp *tenantProgress) {
 	tp.settled = s.changes
 }
 
-// keep drops all tenants except some. Lock mu.
+// keepOnly drops all tenants except names. The caller holds mu.
 func (s *progress) keepOnly(names []string) {
 	kept := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
@@ -236,7 +236,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 	return nil
 }
 
-// tell notes the place of the newest feedback in a shard.
+// noteFeedback notes the place of the newest feedback in a shard.
 func (tp *tenantProgress) noteFeedback(shard int, place int64) {
 	if tp.feedback == nil {
 		tp.feedback = map[int]int64{}

@@ -105,7 +105,7 @@ func each(ctx context.Context, pipe goredis.Pipeliner) error {
 	return nil
 }
 
-// where names a session in a list over several tenants.
+// sessionRef names a session in a list over several tenants.
 type sessionRef struct {
 	tenant  string
 	id      session.ID
@@ -136,7 +136,7 @@ func compareRefs(a, b sessionRef) int {
 // dueHead is the size of the start and the id of a due session.
 const dueHead = 24
 
-// openBehind returns open sessions that started before a time, after a session, and reports whether
+// openAfter returns open sessions that started before a time, after a session, and reports whether
 // more may follow.
 func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}

@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// mostShards is the number of shards of a new store.
+// maxShards is the number of shards of a new store.
 const maxShards = 256
 
 // shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal
@@ -62,16 +62,16 @@ const (
 	spotMarks                  // keys of a shard that belong to no tenant
 )
 
-// ofSession returns the spot of a session. A run is stored as a session under the id of the run.
+// sessionSpot returns the spot of a session. A run is stored as a session under the id of the run.
 func sessionSpot(tenant string, id session.ID) spot {
 	sum := sha256.Sum256(id[:])
 	return spot{spotTenant, tenant, sum[0]}
 }
 
-// ofIndex returns the spot of an index entry, by the 8 bytes of its key.
+// indexSpot returns the spot of an index entry, by the 8 bytes of its key.
 func indexSpot(tenant, key string) spot { return spot{spotTenant, tenant, key[7]} }
 
-// ofTenant returns the spot of values that a tenant has once: maxima, priors, notes and parked
+// tenantSpot returns the spot of values that a tenant has once: maxima, priors, notes and parked
 // feedback.
 func tenantSpot(tenant string) spot {
 	sum := sha256.Sum256([]byte(tenant))
@@ -148,7 +148,7 @@ func (s *Store) lists(ctx context.Context, c client) ([]part, error) {
 	return s.perTenant(ctx, c, s.partsOf)
 }
 
-// withParked returns the parts of the tenants with parked feedback; in the old layout of all tenants.
+// parkedParts returns the parts of the tenants with parked feedback; in the old layout of all tenants.
 func (s *Store) parkedParts(ctx context.Context, c client) ([]part, error) {
 	return s.listedParts(ctx, c, "parked")
 }

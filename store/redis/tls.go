@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// secrecy holds the TLS parameters of an address.
+// tlsParams holds the TLS parameters of an address.
 type tlsParams struct {
 	enabled    bool
 	skipVerify bool

@@ -70,7 +70,7 @@ func CheckURL(text string) error {
 	return err
 }
 
-// login parses user:password.
+// parseLogin parses user:password.
 func (a *address) parseLogin(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err error
@@ -83,7 +83,7 @@ func (a *address) parseLogin(text string) error {
 	return nil
 }
 
-// options parses the scheme and the parameters.
+// parseOptions parses the scheme and the parameters.
 func (a *address) parseOptions(scheme string, values url.Values) error {
 	a.prefix = "precept"
 	switch scheme {
@@ -134,7 +134,7 @@ func (a *address) check(scheme string) error {
 	return nil
 }
 
-// places parses the hosts, and loads the TLS files.
+// parseHosts parses the hosts, and loads the TLS files.
 func (a *address) parseHosts(list []string) error {
 	port := "6379"
 	if a.MasterName != "" {

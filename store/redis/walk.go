@@ -29,7 +29,7 @@ const (
 // stream entry for a sample.
 type place struct{ major, minor int64 }
 
-// top returns the place before all others.
+// lowestPlace returns a place before the places of all values.
 func lowestPlace() place { return place{-1, -1} }
 
 // String returns the place as Redis and the pages of lists write it.

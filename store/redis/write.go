@@ -19,9 +19,9 @@ import (
 // (proto-max-bulk-len).
 const maxDocument = 64 << 20
 
-// Write stores the batch: echoes and the index of samples first, then rows, exchanges and samples. An
-// index entry without a session is harmless, and the caller repeats a failed call, so that no session
-// lacks its index. Write may be repeated: a row yields to a row with a newer Seen, a known exchange
+// Write stores the batch: the index (echo keys and ids of samples) first, then rows, exchanges and samples.
+// The index is first because an entry without a session is harmless, and a session without its entry is
+// never found. Write may be repeated: a row yields to a row with a newer Seen, a known exchange
 // stays, a sample replaces the sample with the same id, and a known echo stays. After an error a part
 // of the batch may be stored: repeat the call.
 //
@@ -60,9 +60,9 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// places returns the last of n places in the order of writes, which all tenants share. The first place
-// is the time in microseconds: if Redis loses the counter, later places are still behind all earlier
-// places.
+// places reserves n places in the order of writes, which all tenants share, and returns the last place. A new
+// counter starts at the current time in microseconds, so that places rise also after Redis has lost the
+// counter.
 func (s *Store) places(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {
@@ -88,10 +88,10 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-// unitTries is the number of times that a unit's row is merged because another replica was faster.
+// unitTries is the number of attempts to merge the row of a unit while other replicas write the row.
 const unitTries = 32
 
-// writeUnit writes the row of a unit for which several replicas may draw at once: the row is merged
+// writeUnit writes the row of a unit for which several replicas may flip coins at once: the row is merged
 // with the stored row, again if another replica writes meanwhile.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.change(ctx, "write unit", []string{r.Tenant}, func(c client) error {
@@ -100,7 +100,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: the row of a run is written by too many at once", ErrBusy)
+		return fmt.Errorf("%w: too many replicas write the row of this run at once; repeat the call", ErrBusy)
 	})
 }
 
@@ -130,9 +130,9 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	return s.script(ctx, c, "write", sessionSpot(r.Tenant, r.ID), args...).Bool()
 }
 
-// writing is a batch while it is encoded.
+// batchEncoder is a batch while it is encoded.
 type batchEncoder struct {
-	index   plan   // echoes, and sessions of samples
+	index   plan   // index entries: echo keys, and the session of each sample
 	items   []item // values of sessions
 	tenants map[string]bool
 	trails  map[session.Ref]*trail
@@ -229,7 +229,7 @@ func fits(name string, bytes int) error {
 	return nil
 }
 
-// addWhole adds the sessions with all samples in the batch.
+// addWhole adds, for each session of b.Whole, the ids of its samples. The batch has all samples of such a session.
 func (w *batchEncoder) addWhole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
