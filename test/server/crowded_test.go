@@ -60,10 +60,10 @@ func TestFeedbackIsBounded(t *testing.T) {
 			tell(202, "joined", "alone", "b", "c")
 			tell(429, "limits.feedback", "alone", "d")
 			tell(202, "joined", "alone", "b")
-			tell(202, `{"id":"d","status":"refused","error":"this session or run has as much`, "alone", "c", "d", "a")
+			tell(202, `{"id":"d","status":"refused","error":"this session or run has the largest`, "alone", "c", "d", "a")
 
 			tell(202, "parked", "later", "a", "b", "c")
-			tell(429, "post it again when they have", "later", "d")
+			tell(429, "post the feedback again after the reply", "later", "d")
 			tell(202, "parked", "later", "b")
 			turn("Precept-Session", "later")
 			p.Eventually("what was parked to be joined", func() bool {
