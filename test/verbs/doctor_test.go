@@ -70,42 +70,49 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 // Doctor shows the answer of /readyz: with the store, without the store, with a full outbox, and from a server
 // whose data directory cannot be written, which has no run.json.
 func TestDoctorAgreesWithReady(t *testing.T) {
-	agree := func(p *harness.Process, want string, flags ...string) {
-		t.Helper()
-		var says string
-		p.Eventually("the answer "+want, func() bool {
-			_, says = harness.Get(t, p.Data+"/readyz", "")
-			return strings.TrimSpace(says) == want
-		})
-		var d struct {
-			Ready struct {
-				Ready     bool
-				URL, Says string
-			}
-			DataDir string `json:"data_dir_error"`
+	type answer struct {
+		Ready struct {
+			Ready     bool
+			URL, Says string
 		}
-		out := harness.MustVerb(t, append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
-		if err := json.Unmarshal([]byte(out), &d); err != nil {
-			t.Fatal(err)
-		}
-		if d.Ready.Says != want || !d.Ready.Ready || d.Ready.URL != p.Data+"/readyz" || (d.DataDir != "") != strings.Contains(want, "data directory") {
-			t.Errorf("doctor: got %+v, want the answer %q of %s", d, want, p.Data)
-		}
+		DataDir string `json:"data_dir_error"`
 	}
+	// agree waits until readyz and doctor give the answer. before runs before each attempt: a full outbox has
+	// room again after a moment.
+	agree := func(p *harness.Process, want string, before func(), flags ...string) {
+		t.Helper()
+		p.Eventually("the answer "+want+" of readyz and doctor", func() bool {
+			before()
+			if _, says := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(says) != want {
+				return false
+			}
+			var d answer
+			out := harness.MustVerb(t, append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
+			if err := json.Unmarshal([]byte(out), &d); err != nil {
+				t.Fatal(err)
+			}
+			return d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
+		})
+	}
+	nothing := func() {}
 	model := harness.Parrot(t, harness.ChatReply("r", "hello"))
 	server := storetest.StartRedis(t)
 	at := []string{"--store-url", server.URL()}
 	p := harness.Serve(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
-	agree(p, "ok", at...)
+	agree(p, "ok", nothing, at...)
 	server.Kill()
-	agree(p, "ok, degraded: the store cannot be written", at...)
-	for range 24 {
+	agree(p, "ok, degraded: the store cannot be written", nothing, at...)
+	post := func() {
+		t.Helper()
 		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
 		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
 			t.Fatalf("got status %d, want 200: %s", code, body)
 		}
 	}
-	agree(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", at...)
+	for range 24 {
+		post()
+	}
+	agree(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", post, at...)
 	p.Stop()
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -117,7 +124,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	found := line.FindStringSubmatch(p.Log.String())
 	p.Data = found[1]
-	agree(p, "ok, degraded: nothing is stored, because the data directory cannot be written", "--listen", found[2])
+	agree(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
 		t.Errorf("a server without a store reports that the store is available:\n%s", p.Log.String())
