@@ -73,7 +73,7 @@ func t95(n int) float64 {
 	return 1.96 + 2.37/df + 2.8/(df*df)
 }
 
-// sessionMeasure is a number that a session has, such as its turns.
+// sessionMeasure is a measured number of a session, such as the number of turns.
 type sessionMeasure struct {
 	name  string
 	share bool                                            // the values are from 0 to 1

@@ -163,7 +163,7 @@ func (v *overviewView) form(f frame) g.Node {
 	)
 }
 
-// taskList returns the tasks for a person, or a line that says that there is none.
+// taskList returns the tasks for a person, or a line for an empty list.
 func (v *overviewView) taskList(f frame) g.Node {
 	if len(v.tasks) > 0 {
 		return h.Section(

@@ -147,7 +147,7 @@ func (x *queueItem) html(f frame) g.Node {
 	)
 }
 
-// text returns the text of the lesson, or its difference to the lesson that it replaces.
+// text returns the text of the lesson, or a diff to the replaced lesson.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
 		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))

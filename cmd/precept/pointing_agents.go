@@ -51,7 +51,7 @@ func (p *pointing) codex() error {
 	return nil
 }
 
-// opencode points opencode at precept by a variable, whose settings override those of its files.
+// opencode points opencode at precept by a variable: settings of the variable override settings of files.
 func (p *pointing) opencode() error {
 	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}

@@ -219,7 +219,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	return o, nil
 }
 
-// warnLayout logs a store that needs a migration, and sessions that nobody reads.
+// warnLayout logs a store that needs a migration, and sessions that an older release wrote beside the shards.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
