@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"precept/bandit/trial"
 )
 
 // Widths of the table's columns. Together with their gaps they fill Narrow without the plot, and
@@ -43,6 +45,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 			cmp.Compare(x.Slug, y.Slug),
 		)
 	})
+	rows, unmatched := splitUnmatched(rows)
 	for i := range rows {
 		e, lo, hi := rows[i].Effect, rows[i].Lo, rows[i].Hi
 		if rows[i].Verdict == Invalid { // invalid numbers are not printed
@@ -51,14 +54,44 @@ func (r Report) Table(w io.Writer, columns int) error {
 		t.line(rows[i].Slug, rows[i].Verdict, e, lo, hi, rows[i].NInjected, rows[i].NWithheld)
 		t.notes(rows[i])
 	}
-	if len(rows) == 0 {
+	if len(rows)+len(unmatched) == 0 {
 		fmt.Fprintln(t.w, "no lesson has matched yet")
 	}
-	t.foot(r)
+	t.unmatched(unmatched)
+	t.foot(r, rows)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
+}
+
+// splitUnmatched separates the rows that no session has matched. Such a row says nothing but its name.
+func splitUnmatched(rows []Row) (shown, unmatched []Row) {
+	for i := range rows {
+		r := &rows[i]
+		if r.Matched+r.Picked+r.NInjected+r.NWithheld == 0 && r.Verdict == Unproven && r.Note == "" && r.Trial == "" {
+			unmatched = append(unmatched, *r)
+			continue
+		}
+		shown = append(shown, *r)
+	}
+	return shown, unmatched
+}
+
+// unmatched writes the names of the rows without a match in one sentence. The row of a lesson by
+// likeness is not named next to the row of the lesson by its phrases.
+func (t table) unmatched(rows []Row) {
+	var names []string
+	for i := range rows {
+		name := Printable(trial.LessonSlug(rows[i].Slug))
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	t.sentence("no match yet (%d): %s", len(names), strings.Join(names, ", "))
 }
 
 // rank orders rows with an effect first, then rows without enough data, then invalid rows.
@@ -303,9 +336,10 @@ func (t table) advices(rows []Row) {
 	}
 }
 
-func (t table) foot(r Report) {
+// foot writes the advice for the shown rows, warnings and counts.
+func (t table) foot(r Report, shown []Row) {
 	fmt.Fprintln(t.w)
-	t.advices(r.Lessons)
+	t.advices(shown)
 	if !r.SRM.OK {
 		t.sentence(
 			"WARNING: control sessions are not the share they should be (e-value %.3g).",
