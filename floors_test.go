@@ -44,10 +44,10 @@ func order() map[string][][]string {
 	}
 }
 
-// sideways lists the permitted imports between two folders of one floor. The record of a session
+// sameLayerImports lists the permitted imports between two folders of one floor. The record of a session
 // holds its assignment, which is a type of the experiment. A fault of a key names the nearest key, and
 // the key prices replaces the built-in prices.
-func sideways() map[string]string {
+func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
 
@@ -335,7 +335,7 @@ func arrow(s source, to string) string {
 	switch {
 	case target.floor > here.floor:
 		return "imports " + to + ", which is on a higher floor"
-	case target.floor < here.floor || slices.Contains(strings.Fields(sideways()[s.pkg]), to):
+	case target.floor < here.floor || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
 		return ""
 	case target.folder != here.folder:
 		return "imports " + to + ", a folder on the same floor"

@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// ask sends a request with an API token and returns the response.
-func ask(h http.Handler, method, target, body string) *http.Response {
+// sendAPI sends a request with an API token and returns the response.
+func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:8081"
 	r.Header.Set("Authorization", "Bearer key")
@@ -52,7 +52,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 			"": {"application/x-ndjson", "precept-mplp.jsonl"}, "openai": {"application/x-ndjson", "precept-openai.jsonl"},
 			"experiment": {"application/x-ndjson", "precept-experiment.jsonl"}, "parquet": {"application/vnd.apache.parquet", "precept.parquet"},
 		} {
-			res := ask(h, "GET", "/api/export?format="+format, "")
+			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
 				t.Errorf("%q: got status %d, got %q, want status 200 and got = %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
@@ -109,7 +109,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		}
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
-			res := ask(h, "GET", "/api"+at, "")
+			res := sendAPI(h, "GET", "/api"+at, "")
 			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "canary") {
 				t.Errorf("/api%s, %v: %d %s", at, c.err, res.StatusCode, text)
 			}
@@ -120,7 +120,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 				t.Errorf("%s, %v: got status %d, main %s, want status %d, main with %q, main without \"canary\", main without `<div class=\"scroll` and main without `<div class=\"samples`", at, c.err, res.StatusCode, main, c.status, c.says[1:])
 			}
 		}
-		res := ask(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
+		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
 		if res.StatusCode != c.status {
 			t.Errorf("a feedback, %v: %d", c.err, res.StatusCode)
 		}
@@ -138,11 +138,11 @@ func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 	}
 	const entry = `{"session_id":"x","source":"user","type":"approval"}`
 	for size, want := range map[int]int{len(entry): 202, 1 << 20: 202, 1<<20 + 1: 413} {
-		if res := ask(h, "POST", "/api/feedback", entry+strings.Repeat(" ", size-len(entry))); res.StatusCode != want {
+		if res := sendAPI(h, "POST", "/api/feedback", entry+strings.Repeat(" ", size-len(entry))); res.StatusCode != want {
 			t.Errorf("%d bytes: %d, want %d", size, res.StatusCode, want)
 		}
 	}
-	if res := ask(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
+	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
 		t.Errorf("a tenant of 257 bytes: %d", res.StatusCode)
 	}
 }
@@ -174,7 +174,7 @@ func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 	} {
 		for status, values := range map[int][]string{200: c.good, 400: c.bad} {
 			for _, v := range values {
-				res := ask(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
+				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
 					t.Errorf("%s of %.30q at %s: %d %.200s", c.key, v, c.at, res.StatusCode, text)
 				}

@@ -25,15 +25,15 @@ import (
 // hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// kept is a real store with sessions.
-type kept struct {
+// storeWithSessions is a real store with sessions.
+type storeWithSessions struct {
 	*store.Store
 	*store.Archive
 	db  *sqlite.Store
 	now time.Time
 }
 
-func newKept(t *testing.T, now time.Time) *kept {
+func newKept(t *testing.T, now time.Time) *storeWithSessions {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db")})
 	if err != nil {
@@ -54,11 +54,11 @@ func newKept(t *testing.T, now time.Time) *kept {
 			t.Error(err)
 		}
 	})
-	return &kept{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
+	return &storeWithSessions{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
 // session writes a session with the given number of turns; change may alter the record and the exchanges.
-func (k *kept) session(t *testing.T, name string, turns int, change func(r *names.Record, ex []sample.Exchange)) names.ID {
+func (k *storeWithSessions) session(t *testing.T, name string, turns int, change func(r *names.Record, ex []sample.Exchange)) names.ID {
 	t.Helper()
 	id := names.KeyOf("default", names.SpaceName, name)
 	began := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
@@ -71,7 +71,7 @@ func (k *kept) session(t *testing.T, name string, turns int, change func(r *name
 		ex = append(ex, sample.Exchange{
 			ID: fmt.Sprintf("%s-%04d", id.String()[:13], n), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: name, RequestID: fmt.Sprint("req_", n), Turn: n,
 			At: began.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
-			New: []json.RawMessage{said("user", fmt.Sprint("question ", n))}, NewFrom: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
+			New: []json.RawMessage{messageJSON("user", fmt.Sprint("question ", n))}, NewFrom: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
 			LatencyMS: 1234, FirstMS: 321,
 		})
 	}
@@ -99,7 +99,7 @@ func firstWords(ex []sample.Exchange) string {
 	return m.Content
 }
 
-func (k *kept) write(t *testing.T, b names.Batch) {
+func (k *storeWithSessions) write(t *testing.T, b names.Batch) {
 	t.Helper()
 	if err := k.db.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func (k *kept) write(t *testing.T, b names.Batch) {
 }
 
 // rated closes a session with a reward.
-func (k *kept) rated(t *testing.T, id names.ID, score float64, comment string) {
+func (k *storeWithSessions) rated(t *testing.T, id names.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
 	if _, err := k.db.AddFeedback(t.Context(), "default", map[names.ID][]feedback.Entry{id: {e}}); err != nil {
@@ -118,7 +118,7 @@ func (k *kept) rated(t *testing.T, id names.ID, score float64, comment string) {
 	}
 }
 
-func said(role, text string) json.RawMessage {
+func messageJSON(role, text string) json.RawMessage {
 	b, err := json.Marshal(map[string]string{"role": role, "content": text})
 	if err != nil {
 		return json.RawMessage(`{}`)
@@ -126,9 +126,9 @@ func said(role, text string) json.RawMessage {
 	return b
 }
 
-// tale writes a session with a block, a withheld lesson, a failed call, a loop, an error and
+// addHostileSession writes a session with a block, a withheld lesson, a failed call, a loop, an error and
 // hostile text in every field.
-func (k *kept) tale(t *testing.T) names.ID {
+func (k *storeWithSessions) addHostileSession(t *testing.T) names.ID {
 	t.Helper()
 	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
 		r.Identity.Agent, r.Identity.Model, r.Lessons.Loops.Count = "<b>coder</b>", hostile, 1
@@ -139,7 +139,7 @@ func (k *kept) tale(t *testing.T) names.ID {
 			{Anchor: wire.Anchor{Role: wire.RoleUser}, Turn: 1, Slugs: []string{"read-the-build-log"}, Text: "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [read-the-build-log] Read the build log before changing code.\n  | The first error is the cause; what follows it is noise.\nEnd of lessons.\n\n"},
 			{Anchor: wire.Anchor{CallID: "c2"}, Turn: 3, Loop: true, Text: "[LOOP DETECTED] The call bash {\"command\":\"make\"} has failed before in the same way, and nothing has changed since.\n[END LOOP DETECTED]\n\n"},
 		}
-		ex[0].New = []json.RawMessage{said("system", "You are a careful coder.\n"+strings.Repeat("Rules. ", 100)), said("user", "Fix the flaky build. "+hostile)}
+		ex[0].New = []json.RawMessage{messageJSON("system", "You are a careful coder.\n"+strings.Repeat("Rules. ", 100)), messageJSON("user", "Fix the flaky build. "+hostile)}
 		ex[0].Lessons = []sample.Lesson{{Slug: "read-the-build-log", State: "injected", Propensity: 0.76}, {Slug: "kept-back", State: "withheld", Propensity: 0.76}}
 		ex[0].Reply = sample.Reply{Text: "I build it first.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 1200, CachedTokens: 800, OutputTokens: 40}
 		fails := func(call string) json.RawMessage {
@@ -173,15 +173,15 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 }
 
 // rater posts into the kept sessions.
-type rater struct{ *kept }
+type rater struct{ *storeWithSessions }
 
 func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	p = p.Received(r.now, func() string { return "fb_1" })
-	return r.kept.Rate(ctx, tenant, p)
+	return r.storeWithSessions.Rate(ctx, tenant, p)
 }
 
 // eraser forgets in the database, as a running store would.
-type eraser struct{ *kept }
+type eraser struct{ *storeWithSessions }
 
 func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error) {
 	id, _ := names.ParseID(session)
@@ -192,7 +192,7 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 	return 0, err
 }
 
-func newViews(t *testing.T, k *kept, change func(*Options)) *fixture {
+func newViews(t *testing.T, k *storeWithSessions, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
 		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()

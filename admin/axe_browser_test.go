@@ -32,11 +32,11 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
-// furnished returns a server with content on every page, and the addresses of the pages.
-func furnished(t *testing.T) (server *httptest.Server, pages []string) {
+// serverWithContent returns a server with content on every page, and the addresses of the pages.
+func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	k := newKept(t, time.Now())
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	for i := range 12 {
 		s := k.session(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {
@@ -83,7 +83,7 @@ func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
 func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	script := axeScript(t)
 	b := newTab(t)
-	server, pages := furnished(t)
+	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.findings(t, script, ""); len(got) > 0 {
 		t.Errorf("/login: %s", strings.Join(got, "\n"))
@@ -119,7 +119,7 @@ func (b *tab) keys(t *testing.T, text string) {
 // and the order is that of the page.
 func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 	b := newTab(t)
-	server, pages := furnished(t)
+	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range pages {
 		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
@@ -156,7 +156,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 // A printed page contains its content only: no navigation, no forms, nothing that needs scrolling.
 func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	b := newTab(t)
-	server, pages := furnished(t)
+	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	dark := emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, dark); err != nil {

@@ -15,7 +15,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
-	ask := func(method, path string, status int, who string, change func(*http.Request)) {
+	checkStatus := func(method, path string, status int, who string, change func(*http.Request)) {
 		t.Helper()
 		res := f.do(t, method, path, change)
 		h := res.Header
@@ -41,21 +41,21 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		routes++
 		path, probe := fill.Replace(r.Path), r.Path == "/healthz" || r.Path == "/readyz"
 		if probe {
-			ask(r.Method, path, http.StatusOK, "a foreign host", func(r *http.Request) { r.Host = "evil.example" })
+			checkStatus(r.Method, path, http.StatusOK, "a foreign host", func(r *http.Request) { r.Host = "evil.example" })
 		} else {
-			ask(r.Method, path, http.StatusForbidden, "a foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
+			checkStatus(r.Method, path, http.StatusForbidden, "a foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
 		}
 		if slices.Contains(open, r.Path) {
 			continue
 		}
-		ask(r.Method, path, http.StatusUnauthorized, "nobody", nil)
-		ask(r.Method, path, http.StatusUnauthorized, "an old cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
+		checkStatus(r.Method, path, http.StatusUnauthorized, "nobody", nil)
+		checkStatus(r.Method, path, http.StatusUnauthorized, "an old cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
 		if r.Method == http.MethodGet {
 			continue
 		}
-		ask(r.Method, path, http.StatusForbidden, "no CSRF token", func(r *http.Request) { r.AddCookie(cookie) })
+		checkStatus(r.Method, path, http.StatusForbidden, "no CSRF token", func(r *http.Request) { r.AddCookie(cookie) })
 		for _, origin := range []string{"http://evil.example", "null", "https://127.0.0.1:9"} {
-			ask(r.Method, path, http.StatusForbidden, "from "+origin, func(r *http.Request) {
+			checkStatus(r.Method, path, http.StatusForbidden, "from "+origin, func(r *http.Request) {
 				r.AddCookie(cookie)
 				r.Header.Set(csrfHeader, csrf)
 				r.Header.Set("Origin", origin)

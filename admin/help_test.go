@@ -23,7 +23,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		return root
 	}
 	var links []string
-	visit := func(at string) {
+	checkLinks := func(at string) {
 		ids := map[string]bool{}
 		for n := range read(at).Descendants() {
 			for _, a := range n.Attr {
@@ -39,7 +39,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		}
 		seen[at] = ids
 	}
-	visit("/help")
+	checkLinks("/help")
 	for len(links) > 0 {
 		at, anchor, _ := strings.Cut(links[0], "#")
 		links = links[1:]
@@ -50,7 +50,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 			continue
 		}
 		if seen[at] == nil {
-			visit(at)
+			checkLinks(at)
 		}
 		if anchor != "" && !seen[at][anchor] {
 			t.Errorf("%s has no part %q", at, anchor)

@@ -98,17 +98,17 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
-		page := seePage(t, res)
+		page := parsePage(t, res)
 		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
 		out[name] = page
 	}
 	if f.asked != word {
 		t.Errorf("the page of the session %q asks for %q", word, f.asked)
 	}
-	out["login"] = seePage(t, serve(h, "/lessons/"+slug+asked, nil))
+	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
 	f.fail = true
 	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
-		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = seePage(t, serve(h, target, cookie))
+		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func serve(h http.Handler, target string, cookie *http.Cookie) *http.Response {
 	return w.Result()
 }
 
-func seePage(t *testing.T, res *http.Response) (p pageSeen) {
+func parsePage(t *testing.T, res *http.Response) (p pageSeen) {
 	t.Helper()
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
@@ -179,14 +179,14 @@ func fullOf(word string) *full {
 	var lessons [3]*lesson.Lesson
 	for i, state := range []lesson.State{lesson.Active, lesson.Candidate, lesson.Quarantined} {
 		l := &lesson.Lesson{}
-		say(reflect.ValueOf(l).Elem(), word, 0)
+		fillTexts(reflect.ValueOf(l).Elem(), word, 0)
 		l.State, l.ExpiresAt = state, time.Time{}
 		lessons[i] = l
 	}
 	lessons[1].Slug, lessons[2].Slug, lessons[2].Supersedes = word+"-b", word+"-c", nil
 	f.book = lesson.NewBook(lessons[:])
 	for _, v := range []any{&f.report, &f.findings, &f.events, &f.backtest, &f.list, &f.one, &f.samples, &f.health, &f.figures} {
-		say(reflect.ValueOf(v).Elem(), word, 0)
+		fillTexts(reflect.ValueOf(v).Elem(), word, 0)
 	}
 	f.report.Lessons[0].Slug += "-gone"
 	f.report.GeneratedAt, f.report.SRM.OK = f.generated, false
@@ -207,9 +207,9 @@ func fullOf(word string) *full {
 	return f
 }
 
-// say sets every string in a value to word, and gives every list two entries. Strings of a named
+// fillTexts sets every string in a value to word, and gives every list two entries. Strings of a named
 // type, such as a state, keep their value: no user writes them.
-func say(v reflect.Value, word string, depth int) {
+func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
 		if v.Type() == reflect.TypeFor[string]() {
@@ -227,18 +227,18 @@ func say(v reflect.Value, word string, depth int) {
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		say(v.Elem(), word, depth+1)
+		fillTexts(v.Elem(), word, depth+1)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 || depth > 8 {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			say(v.Index(i), word, depth+1)
+			fillTexts(v.Index(i), word, depth+1)
 		}
 	case reflect.Map:
 		value := reflect.New(v.Type().Elem()).Elem()
-		say(value, word, depth+1)
+		fillTexts(value, word, depth+1)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf(word).Convert(v.Type().Key()), value)
 	case reflect.Struct:
@@ -248,7 +248,7 @@ func say(v reflect.Value, word string, depth int) {
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				say(v.Field(i), word, depth+1)
+				fillTexts(v.Field(i), word, depth+1)
 			}
 		}
 	default:
@@ -267,7 +267,7 @@ func (f *full) options() admin.Options {
 			Metrics: http.NotFoundHandler(),
 		},
 		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
-		Random: &steady{}, Now: func() time.Time { return f.generated },
+		Random: &countingSource{}, Now: func() time.Time { return f.generated },
 	}
 }
 
@@ -376,10 +376,10 @@ func (f *full) Rate(context.Context, string, feedback.Post) (store.Posted, error
 
 func (f *full) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
 
-// steady is a random source with the same sequence of different values in each run.
-type steady struct{ n uint64 }
+// countingSource is a random source with the same sequence of different values in each run.
+type countingSource struct{ n uint64 }
 
-func (s *steady) Read(b []byte) (int, error) {
+func (s *countingSource) Read(b []byte) (int, error) {
 	s.n++
 	clear(b)
 	binary.BigEndian.PutUint64(b, s.n)

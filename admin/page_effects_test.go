@@ -176,7 +176,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"unmeasured": {func(w *world) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
 		"removed":    {func(w *world) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
 		"no budget":  {func(w *world) { w.o.Read.Library = blockless{w.full} }, []string{"The lesson does not fit into inject.budget_bytes"}},
-		"unread":     {func(w *world) { w.o.Read.Survey = unread{} }, []string{"The stored sessions cannot be read: no disk."}},
+		"unread":     {func(w *world) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"rewards": {func(*world) {}, []string{
 			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
@@ -208,7 +208,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
 	holds(t, "few", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	holds(t, "unread", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Read.Survey = unread{} }),
+	holds(t, "unread", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!It would have fired")
 }
 
@@ -217,18 +217,18 @@ type blockless struct{ *full }
 
 func (blockless) Block(string, *lesson.Lesson) string { return "" }
 
-// unread fails to read its sessions.
-type unread struct{}
+// failingSessions fails to read its sessions.
+type failingSessions struct{}
 
-func (unread) Survey(context.Context, string) (*report.Survey, error) {
+func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
 	return nil, errors.New("no disk")
 }
 
-func (unread) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (failingSessions) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
 	return nil, errors.New("no disk")
 }
 
-func (unread) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
 	return backtest.Result{}, errors.New("no disk")
 }
 
@@ -281,7 +281,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"tried": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
-		"unread": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = unread{} }, []string{"The captured sessions cannot be read: no disk."}},
+		"unread": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
 		"many": {"/queue?page=2", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
 			for i := range 21 {

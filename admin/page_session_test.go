@@ -88,14 +88,14 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 
 // The page of a session shows its state in notices and its rewards next to its turns.
 func TestSessionPageShowsStateAndReward(t *testing.T) {
-	told := func(s *store.Transcript) *store.Rewarded {
+	rewardOf := func(s *store.Transcript) *store.Rewarded {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), 4, "user"
 		return &s.Rewarded
 	}
 	source := func(s *store.Transcript, change func(*store.SourceItem)) {
 		x := store.SourceItem{Entry: feedback.Entry{Type: "score", Score: 0.5, Source: "user", At: time.Unix(1e9, 0)}}
 		change(&x)
-		told(s).Sources = []store.SourceItem{x}
+		rewardOf(s).Sources = []store.SourceItem{x}
 	}
 	for name, c := range map[string]struct {
 		change func(*store.Transcript)
@@ -113,16 +113,16 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"refused":  {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
 		"opted":    {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"opted 1":  {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
-		"open":     {func(s *store.Transcript) { s.Closed = false; told(s) }, []string{"; open", "; counted when the session closes"}},
+		"open":     {func(s *store.Transcript) { s.Closed = false; rewardOf(s) }, []string{"; open", "; counted when the session closes"}},
 		"empty":    {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
 		"before":   {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"begins":   {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"behind":   {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
-		"told": {func(s *store.Transcript) { told(s) }, []string{
+		"told": {func(s *store.Transcript) { rewardOf(s) }, []string{
 			`<strong class="good">0.88</strong>`, "from tier 4, by user<", "!counted", `<div class="good">`,
 		}},
-		"counted": {func(s *store.Transcript) { told(s).Counted = new(0.875) }, []string{"by user; counted<"}},
-		"poor":    {func(s *store.Transcript) { told(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
+		"counted": {func(s *store.Transcript) { rewardOf(s).Counted = new(0.875) }, []string{"by user; counted<"}},
+		"poor":    {func(s *store.Transcript) { rewardOf(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
 		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
 		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
 			"<li><strong>score</strong> 0.50 by user, <time", "!rule", "!, turn 0", "!decides", "!<q>",

@@ -17,7 +17,7 @@ const lookToken = "only-to-look-at-the-numbers"
 func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	t.Helper()
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	lib, keeper := libraryOf(t), &fakeKeeper{}
 	f := newViews(t, k, func(o *Options) {
 		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper

@@ -51,7 +51,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		}
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
-	said := func(f *full, _ *admin.Options) {
+	fillTranscript := func(f *full, _ *admin.Options) {
 		f.one.Name, f.one.Agent, f.one.Model, f.one.TurnItems = long, long, long, nil
 		for i := range store.TurnsShown {
 			f.one.TurnItems = append(f.one.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
@@ -62,7 +62,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 			f.one.Injected = append(f.one.Injected, fmt.Sprint("l-", i))
 		}
 	}
-	listed := func(f *full, _ *admin.Options) {
+	fillLists := func(f *full, _ *admin.Options) {
 		f.list.Sessions, f.samples.Samples = nil, nil
 		for range store.DefaultRows {
 			x := store.SessionItem{ID: "s-1", Name: long, Agent: long, Model: long}
@@ -75,7 +75,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 			}})
 		}
 	}
-	ill := func(f *full, _ *admin.Options) {
+	fillHealth := func(f *full, _ *admin.Options) {
 		f.health.Fault, f.health.Store.Trouble, f.health.Started = long, long, time.Unix(1e9, 0)
 		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
 		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
@@ -85,11 +85,11 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		change func(*full, *admin.Options)
 		says   string
 	}{
-		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", ill, "xxx…</a>"},
+		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", fillHealth, "xxx…</a>"},
 		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10000"},
 		"wordy queue": {"/queue?backtest=word", wordy, "and 4900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4900 more"},
-		"session": {"/sessions/s-1", said, "and 4902 more"}, "sessions": {"/sessions", listed, "and 400 more"},
-		"samples": {"/samples", listed, "further bytes</pre>"}, "health": {"/health", ill, "further bytes</code>"},
+		"session": {"/sessions/s-1", fillTranscript, "and 4902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
+		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {
 		page := onPage(t, c.target, c.change)
 		if len(page) > pageMost {

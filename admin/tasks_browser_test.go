@@ -24,9 +24,9 @@ func (nearby) Nearest(context.Context, string, string, []string) ([]backtest.Mis
 	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// worked is a store with sessions of two agents, with the lesson "read-the-log" and a refused
+// storeWithWork is a store with sessions of two agents, with the lesson "read-the-log" and a refused
 // connection.
-func worked(t *testing.T) *kept {
+func storeWithWork(t *testing.T) *storeWithSessions {
 	t.Helper()
 	k := newKept(t, time.Now())
 	for i := range 24 {
@@ -47,7 +47,7 @@ func worked(t *testing.T) *kept {
 
 // A person finishes each task in at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
-	b, k := newTab(t), worked(t)
+	b, k := newTab(t), storeWithWork(t)
 	f := newViews(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearby{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -103,7 +103,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 
 // An export has all sessions that the filters select, and none else.
 func TestExportHasTheFilteredSessions(t *testing.T) {
-	f := newViews(t, worked(t), nil)
+	f := newViews(t, storeWithWork(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {

@@ -18,7 +18,7 @@ import (
 // over a real store.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	for i := range 60 {
 		k.session(t, fmt.Sprint("other-", i), 1+i%3, nil)
 	}
@@ -70,7 +70,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 // Samples open in place, and the links of the export carry the selection.
 func TestBrowserSamplesOpenInPlace(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
-	k.tale(t)
+	k.addHostileSession(t)
 	k.session(t, "other", 2, nil)
 	f := newViews(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -107,7 +107,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 // directory for pictures.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	for i := range 12 {
 		s := k.session(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {

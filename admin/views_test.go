@@ -19,7 +19,7 @@ import (
 // The list of sessions takes filters, and a fault in a filter is an error.
 func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	k.tale(t)
+	k.addHostileSession(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
 		k.session(t, name, 1, nil)
 	}
@@ -84,7 +84,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 // Hostile content never becomes markup on any page, and hidden characters are shown.
 func TestHostileContentIsShownAsText(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	f := newViews(t, k, nil)
 	for _, target := range []string{
 		"/sessions", "/sessions/" + id.String(), "/sessions?words=" + url.QueryEscape("<script>"), "/samples", "/samples?lesson=" + url.QueryEscape(hostile), "/health",
@@ -149,7 +149,7 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 // action is audited.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	dir := t.TempDir()
 	f := newViews(t, k, func(o *Options) { o.DataDir = dir })
 	cookie, csrf := f.browser(t)
@@ -247,7 +247,7 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 // POST /api/feedback accepts the entries of the data listener, one at a time.
 func TestFeedbackAPITakesOneEntry(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	f := newViews(t, k, nil)
 	post := func(text string) *http.Response {
 		return f.do(t, http.MethodPost, "/api/feedback", func(r *http.Request) {
@@ -296,7 +296,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 // Each figure of the pages has a glossary term.
 func TestFiguresLinkToTheGlossary(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.tale(t)
+	id := k.addHostileSession(t)
 	f := newViews(t, k, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {

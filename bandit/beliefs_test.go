@@ -56,7 +56,7 @@ func hadA(expected float64) *trial.Assignment {
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
 	a := hadA(0.5)
-	season(c, 3, 40, 0.1)
+	addDay(c, 3, 40, 0.1)
 	for range 20 {
 		c.AddProvisional(a, 1, 1)
 	}
@@ -76,8 +76,8 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		if i >= 10 {
 			level = -0.1
 		}
-		season(turned, 3, 100, level)
-		season(mixed, 3, 100, 0.1-0.2*float64(i%2))
+		addDay(turned, 3, 100, level)
+		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
 		t.Fatalf("no turn was seen: %+v, %+v", a, b)
@@ -100,7 +100,7 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 // row.
 func TestHeirsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	c := bandit.New()
-	season(c, 3, 400, 0.1)
+	addDay(c, 3, 400, 0.1)
 	heir := lesson("heir")
 	heir.Parent = "a@1"
 	before := c.MeanAt(heir, 4)

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// season adds to arm a, on one day, n rewarded injections with the mean residual level, and n/4
+// addDay adds to arm a, on one day, n rewarded injections with the mean residual level, and n/4
 // withheld picks with the mean residual 0.
-func season(c *bandit.Chooser, day int32, n int, level float64) {
+func addDay(c *bandit.Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
 		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(level+y))})
@@ -26,13 +26,13 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
 	k := lesson("a")
-	season(c, 10, 2000, 0.1)
+	addDay(c, 10, 2000, 0.1)
 	before := c.Posterior(k)
-	season(c, 10, 400, 0.1)
+	addDay(c, 10, 400, 0.1)
 	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
 		t.Errorf("nothing turned, and yet: %+v, was %+v", p, before)
 	}
-	season(c, 10, 600, -0.1)
+	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
 		t.Errorf("it harms, and is believed to help: %+v, was %+v", p, before)
 	}

@@ -71,7 +71,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 			}
 		}
 		c := bandit.New()
-		e.tell(c, "a@1", 0)
+		e.addTo(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
 			t.Errorf("%+v: got %+v, want math.Abs(p.Mean - x.mean) <= 1e-4 and p.Probe = %v", x, p, x.want)
 		}
@@ -148,7 +148,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		for day := int32(today - 27); day <= today; day++ {
 			c.Add([]trial.Delta{delta("", "closed", day, trial.Fixed(rate))})
 		}
-		seen{n1: 100, s1: 50}.tell(c, "a@1", today-age)
+		seen{n1: 100, s1: 50}.addTo(c, "a@1", today-age)
 		c.Today(time.Unix(today*86_400, 0))
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
@@ -191,7 +191,7 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := seen{n1: 900, s1: -9}
-	second.tell(c, "old@2", 5)
+	second.addTo(c, "old@2", 5)
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !close6(third, own/2) {

@@ -14,14 +14,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// believe maps slugs to beliefs.
-type believe map[string]bandit.Posterior
+// beliefsBySlug maps slugs to beliefs.
+type beliefsBySlug map[string]bandit.Posterior
 
-func (b believe) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
-func (believe) Expected(*trial.Assignment) (float64, bool)   { return 0, false }
-func (believe) Unseen(trial.Arm, string) bool                { return false }
-func (b believe) Baseline(string) (float64, float64)         { return 90, 65 }
-func (b believe) RawCounts(a trial.Arm) (float64, float64) {
+func (b beliefsBySlug) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
+func (beliefsBySlug) Expected(*trial.Assignment) (float64, bool)   { return 0, false }
+func (beliefsBySlug) Unseen(trial.Arm, string) bool                { return false }
+func (b beliefsBySlug) Baseline(string) (float64, float64)         { return 90, 65 }
+func (b beliefsBySlug) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
@@ -43,21 +43,21 @@ func slugs(ps []trial.Pick) (out []string) {
 	return out
 }
 
-// certain returns a configuration with coins that never withhold.
-func certain() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
+// neverWithhold returns a configuration with coins that never withhold.
+func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
-	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Benched: true}, "f": {}}
+	b := beliefsBySlug{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Benched: true}, "f": {}}
 	for i := range 50 {
 		a := trial.Assignment{}
-		got := slugs(bandit.Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
+		got := slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
 		if !slices.Equal(got, []string{"b", "c", "d"}) {
 			t.Fatalf("picked %v", got)
 		}
 		a = trial.Assignment{}
-		if got = slugs(bandit.Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
+		if got = slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("f"), 1)); got != nil {
 			t.Fatalf("an expected effect of 0 is not a reason to inject: %v", got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 
 // history is the evidence of a category: the number of sessions and the sum of their rewards.
 type history struct {
-	believe
+	beliefsBySlug
 	n, sum float64
 }
 
@@ -79,7 +79,7 @@ func TestBaselineFollowsItsCategory(t *testing.T) {
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
 	} {
 		a := &trial.Assignment{Category: "c"}
-		bandit.Decide(certain(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
+		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
 			t.Errorf("%v sessions with a sum of %v: %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
@@ -87,10 +87,10 @@ func TestBaselineFollowsItsCategory(t *testing.T) {
 }
 
 func TestTokenCostLowersTheDraw(t *testing.T) {
-	b := believe{"a": {Mean: 0.02}}
+	b := beliefsBySlug{"a": {Mean: 0.02}}
 	c := lesson("a")
 	c.Tokens = 100
-	cfg := certain()
+	cfg := neverWithhold()
 	for price, want := range map[float64]int{0: 1, 0.0001: 1, 0.0003: 0} {
 		cfg.TokenCost = price
 		a := trial.Assignment{}
@@ -116,7 +116,7 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 
 func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	const n = 20_000
-	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
+	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
 	tried := lesson("tried")
 	tried.Epsilon = 0.5
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
@@ -189,7 +189,7 @@ func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 }
 
 func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
-	b := believe{
+	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
 		"x": {Mean: -0.02, Var: 0.001, Benched: true}, "y": {Mean: -0.02, Var: 0.001, Benched: true},
 	}
@@ -210,7 +210,7 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 }
 
 // moved holds the beliefs of believe with another baseline.
-type moved struct{ believe }
+type moved struct{ beliefsBySlug }
 
 func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
@@ -218,11 +218,11 @@ func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
 // The expected reward of a session is frozen at its first decision: the offsets of later picks use
 // the same baseline, for any rewards between the decisions.
 func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
-	b := believe{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
+	b := beliefsBySlug{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
-	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
+	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	base := a.Base
-	later := bandit.Decide(certain(), moved{b}, &a, "s", lessons("b"), 2)
+	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
 		t.Errorf("the baseline is %v, was %v", a.Base, base)
 	}
@@ -234,7 +234,7 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 // A benched lesson is picked within the probe budget only. A lucky draw does not admit the lesson,
 // also if nothing else matches.
 func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
-	b := believe{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
+	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
@@ -245,14 +245,14 @@ func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 }
 
 func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
-	b := believe{}
+	b := beliefsBySlug{}
 	var cs []bandit.Action
 	for i := range 10 {
 		s := string(rune('a' + i))
 		b[s] = bandit.Posterior{Mean: 0.5 - float64(i)/100}
 		cs = append(cs, lesson(s))
 	}
-	cfg := certain()
+	cfg := neverWithhold()
 	cfg.Epsilon = 1 // all withheld
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
@@ -277,9 +277,9 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 }
 
 func TestForcedPickTakesNoSlot(t *testing.T) {
-	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
+	b := beliefsBySlug{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
-	cfg := certain()
+	cfg := neverWithhold()
 	cfg.K = 1
 	a := trial.Assignment{}
 	bandit.Decide(cfg, b, &a, "s", lessons("a"), 1)
@@ -311,7 +311,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 }
 
 func TestObjectives(t *testing.T) {
-	b := believe{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
+	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
 	first := func(o bandit.Objective, k int) map[string]int {
@@ -357,11 +357,11 @@ func TestGammaDraw(t *testing.T) {
 }
 
 func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
-	b := believe{"a": {Mean: 0.1}}
+	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
-	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
+	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	edited := bandit.Action{Slug: "a", Arm: "a@2"}
-	if got := bandit.Decide(certain(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
+	if got := bandit.Decide(neverWithhold(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
 		t.Errorf("a session keeps the text it began with: %+v", a)
 	}
 }
@@ -369,11 +369,11 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 // The offsets: a baseline, the (damped) effect of the matches, and the effects of the other
 // injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
-	b := believe{
+	b := beliefsBySlug{
 		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
 		"c": {Mean: 0.001, Match: 0.02 / bandit.Damping}, "late": {Mean: 0.07, Match: 0.01 / bandit.Damping},
 	}
-	cfg := certain()
+	cfg := neverWithhold()
 	cfg.K = 2
 	a := trial.Assignment{Category: "x"}
 	ps := bandit.Decide(cfg, b, &a, "s", lessons("a", "b", "c"), 1)
@@ -406,7 +406,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			K: rapid.IntRange(1, 4).Draw(t, "k"), Epsilon: rapid.Float64Range(0, 1).Draw(t, "eps"),
 			Control: rapid.Float64Range(0, 0.5).Draw(t, "control"), Objective: rapid.SampledFrom([]bandit.Objective{bandit.Uplift, bandit.Raw, bandit.Random, bandit.All, ""}).Draw(t, "objective"),
 		}
-		b := believe{}
+		b := beliefsBySlug{}
 		mean := rapid.Float64Range(-0.2, 0.2)
 		for i := range 12 {
 			m := mean.Draw(t, "mean")
@@ -467,7 +467,7 @@ func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
@@ -483,7 +483,7 @@ func BenchmarkDecide(b *testing.B) {
 
 // BenchmarkDecideAfterAdd is BenchmarkDecide while a recorder changes the same arms.
 func BenchmarkDecideAfterAdd(b *testing.B) {
-	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))

@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// opened returns a session that matched a and b.
-func opened(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
+// openSession returns a session that matched a and b.
+func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
@@ -27,7 +27,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		for i := range 40 {
-			a := opened(t, c, i)
+			a := openSession(t, c, i)
 			c.Add(a.Closing())
 			c.Add(bandit.Contribution(a, float64(i%2), 1))
 		}
@@ -35,7 +35,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 		var open []bandit.Provisional
 		for i := range rapid.IntRange(1, 20).Draw(t, "open") {
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
-			open = append(open, c.AddProvisional(opened(t, c, 100+i), y, 1))
+			open = append(open, c.AddProvisional(openSession(t, c, 100+i), y, 1))
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
@@ -66,14 +66,14 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	})
 }
 
-type shot struct {
+type chooserState struct {
 	stats   []trial.Stats
 	global  trial.Stats
 	beliefs []bandit.Posterior
 	n, sum  float64
 }
 
-func snapshot(c *bandit.Chooser) (s shot) {
+func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.Measured().Stats(k.Arm))
 		s.beliefs = append(s.beliefs, c.Posterior(k))
@@ -86,11 +86,11 @@ func snapshot(c *bandit.Chooser) (s shot) {
 // A session that is excluded or has no reward adds nothing.
 func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	c := bandit.New()
-	a := opened(t, c, 1)
+	a := openSession(t, c, 1)
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {
-		t.Errorf("got %+v, want e.Told() = false and snapshot(c) = %+v", e, before)
+		t.Errorf("got %+v, want e.Rewarded() = false and snapshot(c) = %+v", e, before)
 	}
 	var none bandit.Provisional
 	c.DropProvisional(none)

@@ -15,8 +15,8 @@ import (
 // seen holds the counts of one arm.
 type seen struct{ n1, s1, n0, s0, nu, su float64 }
 
-// tell adds the counts to a chooser, on one day.
-func (e seen) tell(c *bandit.Chooser, arm string, day int32) {
+// addTo adds the counts to a chooser, on one day.
+func (e seen) addTo(c *bandit.Chooser, arm string, day int32) {
 	for field, v := range map[string]float64{"n1": e.n1, "s1": e.s1, "n0": e.n0, "s0": e.s0, "nu": e.nu, "su": e.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
@@ -69,7 +69,7 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 			}
 		}
 		c := bandit.New()
-		told.tell(c, "a@1", 0)
+		told.addTo(c, "a@1", 0)
 		p := c.Posterior(lesson("a"))
 		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
 		same(t, "the mean", p.Mean, mean)
@@ -89,7 +89,7 @@ func TestRefitIsThreeStepsOfEM(t *testing.T) {
 		var all []seen
 		for i := range rapid.IntRange(0, 6).Draw(t, "lessons") {
 			e := anySeen(t)
-			e.tell(c, fmt.Sprintf("l%d@1", i), 0)
+			e.addTo(c, fmt.Sprintf("l%d@1", i), 0)
 			if e.n1 >= 5 {
 				all = append(all, e)
 			}
@@ -129,9 +129,9 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		for day := int32(100); day <= 140; day += 10 {
 			e := anySeen(t)
 			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a turn, which shows between days
-			e.tell(whole, "a@1", day)
+			e.addTo(whole, "a@1", day)
 			if day < at {
-				e.tell(before, "a@1", day)
+				e.addTo(before, "a@1", day)
 			}
 		}
 		whole.Advance(140, 20)
@@ -192,7 +192,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 // Maxima advances the day, and raises the maxima of other replicas.
 func TestMaximaAdvanceTheDay(t *testing.T) {
 	c := bandit.New()
-	seen{n1: 100, s1: 20}.tell(c, "a@1", 100)
+	seen{n1: 100, s1: 20}.addTo(c, "a@1", 100)
 	fresh := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
@@ -246,7 +246,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	} {
 		given, fresh := bandit.Share(
 			bandit.Config{K: c.k, Room: c.room},
-			even{},
+			flatBeliefs{},
 			decided(),
 			"u",
 			append(actions, c.more...),
@@ -260,7 +260,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	a := decided()
 	given, fresh := bandit.Share(
 		bandit.Config{K: 3},
-		even{believe{"d": {Mean: 0.1}, "e": {Mean: 0.05}}},
+		flatBeliefs{beliefsBySlug{"d": {Mean: 0.1}, "e": {Mean: 0.05}}},
 		a,
 		"u",
 		lessons("a", "c", "d", "e"),

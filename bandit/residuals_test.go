@@ -101,7 +101,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		straight, crooked := bandit.New(), bandit.New()
 		var steps [][]trial.Delta
 		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
-			a := opened(t, straight, i)
+			a := openSession(t, straight, i)
 			a.Day = rapid.Int32Range(0, 5).Draw(t, "day")
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
 			straight.Add(bandit.Contribution(a, y, 1))

@@ -11,12 +11,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// even expects the reward without any lesson of every session.
-type even struct{ believe }
+// flatBeliefs expects the reward without any lesson of every session.
+type flatBeliefs struct{ beliefsBySlug }
 
-func (even) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 
-func (even) Baseline(string) (float64, float64) { return 2000, 1000 }
+func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
 // crewWorld is a fleet of runs of a few agents each. The rewards of one run are correlated: share
 // is the part of a session's variance that the run explains.
@@ -58,7 +58,7 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 			if !coinsByRun {
 				name = fmt.Sprint(unit, "/", i)
 			}
-			bandit.Decide(cfg, even{}, &as[i], name, lessons("l"), 1)
+			bandit.Decide(cfg, flatBeliefs{}, &as[i], name, lessons("l"), 1)
 			shown[i] = as[i].Picks[0].Injected
 		}
 		ys, sum := make([]float64, w.agents), 0.0
@@ -117,7 +117,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 					}
 				}
 				before := len(a.Picks)
-				given, fresh := bandit.Share(cfg, believe{}, &a, unit, some, spent)
+				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, some, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
 					t.Fatalf("%d given, %d new, %d before", len(given), len(fresh), spent)
 				}
@@ -147,12 +147,12 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 func TestShareTreatsAnEditedLessonAsNew(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
-	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
+	bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
+	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
 		t.Errorf("got given %v, fresh %v, want no pick, and one entry in Picks", given, fresh)
 	}
-	given, _ = bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
+	given, _ = bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
 		t.Errorf(`got %v, want one entry in given and Arm = "x@1"`, given)
 	}
@@ -165,9 +165,9 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	sized := func(slug string, size int) bandit.Action {
 		return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{sized("x", 60)}, 0)
+	bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
+	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
 		t.Errorf(`got given %v, fresh %v, want one entry in given, one entry in fresh and Slug = "z"`, given, fresh)
 	}
@@ -178,12 +178,12 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	for i := range 2 * bandit.MaxShared {
-		bandit.Share(cfg, believe{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
+		bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
 		t.Errorf("%d matched, %d picked", len(a.Matched), len(a.Picks))
 	}
-	if given, _ := bandit.Share(cfg, believe{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
+	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
 		t.Error("the first draw is lost")
 	}
 }
@@ -195,9 +195,9 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)
 		a, b := trial.Assignment{Category: "a", Day: 1}, trial.Assignment{Category: "b", Day: 1}
-		bandit.Share(cfg, believe{}, &a, unit, lessons("p", "q", "r", "s"), 0)
+		bandit.Share(cfg, beliefsBySlug{}, &a, unit, lessons("p", "q", "r", "s"), 0)
 		if run%5 > 0 {
-			bandit.Share(cfg, believe{}, &b, unit, lessons("r", "s", "t", "u"), 0)
+			bandit.Share(cfg, beliefsBySlug{}, &b, unit, lessons("r", "s", "t", "u"), 0)
 		}
 		ab, ba := a.Clone(), b.Clone()
 		ab.Merge(&b, true)

@@ -131,8 +131,8 @@ func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64)
 	return gain
 }
 
-// grown returns a chooser with counts of n lessons on 60 days.
-func grown(n int) *bandit.Chooser {
+// chooserWithLessons returns a chooser with counts of n lessons on 60 days.
+func chooserWithLessons(n int) *bandit.Chooser {
 	c := bandit.New()
 	r := seeded("grown")
 	for j := range n {
@@ -154,7 +154,7 @@ func grown(n int) *bandit.Chooser {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	c := grown(2000)
+	c := chooserWithLessons(2000)
 	a := sampleAssignment()
 	ds := append(a.Closing(), bandit.Contribution(&a, 1, 1)...)
 	b.ReportAllocs()

@@ -15,7 +15,7 @@ type judgedAs struct {
 
 // failed and worked return the two outcomes of a call.
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
-func worked(rule string) judgedAs { return judgedAs{detect.OK, rule} }
+func okBy(rule string) judgedAs   { return judgedAs{detect.OK, rule} }
 
 // judgeAll compares the judgements on results with the wanted outcomes.
 func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
@@ -35,107 +35,107 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 		`{"ok":false,"n":1}`:                                failed("json:success"),
 		`{"succeeded":"False"}`:                             failed("json:success"),
 		`{"success":0}`:                                     failed("json:success"),
-		`{"success":0,"a":1,"b":2,"c":3,"d":4}`:             worked("json"),
-		`{"success":1}`:                                     worked("json"),
-		`{"success":true}`:                                  worked("json:success"),
-		`{"ok":true,"message":"not found"}`:                 worked("json:success"),
+		`{"success":0,"a":1,"b":2,"c":3,"d":4}`:             okBy("json"),
+		`{"success":1}`:                                     okBy("json"),
+		`{"success":true}`:                                  okBy("json:success"),
+		`{"ok":true,"message":"not found"}`:                 okBy("json:success"),
 		`{"Success":false}`:                                 failed("json:success"),
 		`{"isError":true,"content":[]}`:                     failed("json:is-error"),
-		`{"is_error":false,"content":[]}`:                   worked("json"),
-		`{"isError":"true"}`:                                worked("json"),
+		`{"is_error":false,"content":[]}`:                   okBy("json"),
+		`{"isError":"true"}`:                                okBy("json"),
 		`{"error":"declined"}`:                              failed("json:error"),
 		`{"err":"declined"}`:                                failed("json:error"),
 		`{"error_message":"declined"}`:                      failed("json:error"),
 		`{"Error Message":"declined"}`:                      failed("json:error"),
 		`{"exception":{"a":1}}`:                             failed("json:error"),
-		`{"error":""}`:                                      worked("json"),
-		`{"error":" "}`:                                     worked("json"),
-		`{"error":null}`:                                    worked("json"),
-		`{"error":{}}`:                                      worked("json"),
-		`{"error":[]}`:                                      worked("json"),
-		`{"error":false}`:                                   worked("json"),
-		`{"error":0}`:                                       worked("json"),
-		`{"error":"None"}`:                                  worked("json"),
-		`{"error":"no error"}`:                              worked("json"),
-		`{"error":"0"}`:                                     worked("json"),
-		`{"error":"OK"}`:                                    worked("json"),
+		`{"error":""}`:                                      okBy("json"),
+		`{"error":" "}`:                                     okBy("json"),
+		`{"error":null}`:                                    okBy("json"),
+		`{"error":{}}`:                                      okBy("json"),
+		`{"error":[]}`:                                      okBy("json"),
+		`{"error":false}`:                                   okBy("json"),
+		`{"error":0}`:                                       okBy("json"),
+		`{"error":"None"}`:                                  okBy("json"),
+		`{"error":"no error"}`:                              okBy("json"),
+		`{"error":"0"}`:                                     okBy("json"),
+		`{"error":"OK"}`:                                    okBy("json"),
 		`{"error":1}`:                                       failed("json:error"),
 		`{"errors":[{"message":"x"}]}`:                      failed("json:errors"),
 		`{"errors":{"name":"missing"}}`:                     failed("json:errors"),
-		`{"errors":[]}`:                                     worked("json"),
-		`{"errors":3}`:                                      worked("json"),
-		`{"errors":[{"message":"x"}],"data":{"a":1}}`:       worked("json"),
+		`{"errors":[]}`:                                     okBy("json"),
+		`{"errors":3}`:                                      okBy("json"),
+		`{"errors":[{"message":"x"}],"data":{"a":1}}`:       okBy("json"),
 		`{"errors":[{"message":"x"}],"data":null}`:          failed("json:errors"),
 		`{"status":"error"}`:                                failed("json:status"),
 		`{"result":"Error","a":1,"b":2,"c":3,"d":4,"e":5}`:  failed("json:status"),
 		`{"status":"failed"}`:                               failed("json:status"),
 		`{"status":"failed","id":7}`:                        failed("json:status"),
-		`{"status":"failed","id":7,"at":1}`:                 worked("json"),
+		`{"status":"failed","id":7,"at":1}`:                 okBy("json"),
 		`{"status":"failed","id":7,"at":1,"reason":"card"}`: failed("json:status"),
-		`{"status":"failed","reason":"x","a":1,"b":2,"c":3,"d":4,"e":5}`: worked("json"),
+		`{"status":"failed","reason":"x","a":1,"b":2,"c":3,"d":4,"e":5}`: okBy("json"),
 		`{"status":"fail","msg":"x"}`:                                    failed("json:status"),
-		`{"status":"shipped","reason":"x"}`:                              worked("json"),
+		`{"status":"shipped","reason":"x"}`:                              okBy("json"),
 		`{"status":404,"title":"x"}`:                                     failed("json:http"),
 		`{"statusCode":"500","message":"x"}`:                             failed("json:http"),
 		`{"cod":"401","message":"x"}`:                                    failed("json:http"),
-		`{"status":404}`:                                                 worked("json"),
-		`{"status":200,"title":"x"}`:                                     worked("json"),
-		`{"status":399,"title":"x"}`:                                     worked("json"),
-		`{"status":600,"title":"x"}`:                                     worked("json"),
-		`{"status":4040,"title":"x"}`:                                    worked("json"),
-		`{"code":"40a","message":"x"}`:                                   worked("json"),
+		`{"status":404}`:                                                 okBy("json"),
+		`{"status":200,"title":"x"}`:                                     okBy("json"),
+		`{"status":399,"title":"x"}`:                                     okBy("json"),
+		`{"status":600,"title":"x"}`:                                     okBy("json"),
+		`{"status":4040,"title":"x"}`:                                    okBy("json"),
+		`{"code":"40a","message":"x"}`:                                   okBy("json"),
 		`{"message":"Not Found"}`:                                        failed("json:message"),
 		`{"detail":"Order not found"}`:                                   failed("json:message"),
 		`{"message":"Not Found","documentation_url":"x"}`:                failed("json:message"),
-		`{"message":"Not Found","order":7}`:                              worked("json"),
-		`{"message":"Order placed"}`:                                     worked("json"),
-		`{"message":7}`:                                                  worked("json"),
-		`{"code":7}`:                                                     worked("json"),
+		`{"message":"Not Found","order":7}`:                              okBy("json"),
+		`{"message":"Order placed"}`:                                     okBy("json"),
+		`{"message":7}`:                                                  okBy("json"),
+		`{"code":7}`:                                                     okBy("json"),
 		`{"task_id":"1","status":"running"}`: {
 			detect.Pending, "json:status",
 		},
 		`{"pid":1,"state":"Queued"}`: {
 			detect.Pending, "json:status",
 		},
-		`{"status":"running"}`:           worked("json"),
-		`{"order":7,"status":"pending"}`: worked("json"),
-		`{"pid":1,"status":"done"}`:      worked("json"),
-		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`: worked("json"),
+		`{"status":"running"}`:           okBy("json"),
+		`{"order":7,"status":"pending"}`: okBy("json"),
+		`{"pid":1,"status":"done"}`:      okBy("json"),
+		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`: okBy("json"),
 		`{"exit_code":3,"stdout":"x"}`: failed(
 			"exit-code",
 		),
 		`{"returncode":"3"}`: failed(
 			"exit-code",
 		),
-		`{"exit_code":0,"stdout":"x"}`: worked(
+		`{"exit_code":0,"stdout":"x"}`: okBy(
 			"exit-code",
 		),
-		`{"exit_code":0,"stdout":"x","error":"y"}`: worked(
+		`{"exit_code":0,"stdout":"x","error":"y"}`: okBy(
 			"exit-code",
 		),
-		`{"exit_code":"three"}`: worked("json"),
+		`{"exit_code":"three"}`: okBy("json"),
 		`{"exit_code":null,"error":"y"}`: failed(
 			"json:error",
 		),
 		`{"output":"x","metadata":{"exit_code":1}}`: failed(
 			"exit-code",
 		),
-		`{"output":"x","meta":{"exitCode":0}}`: worked(
+		`{"output":"x","meta":{"exitCode":0}}`: okBy(
 			"exit-code",
 		),
 		`{"output":"Error: x"}`: failed(
 			"text:error-first",
 		),
-		`{"output":"all well"}`:                         worked("json"),
-		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`: worked("json"),
+		`{"output":"all well"}`:                         okBy("json"),
+		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`: okBy("json"),
 		`{"response":{"error":"x"}}`: failed(
 			"json:error",
 		),
 		`{"response":{"result":{"output":{"error":"x"}}}}`: failed(
 			"json:error",
 		),
-		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`: worked("json"),
-		`{"data":{"error":"x"}}`:                                    worked("json"),
+		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`: okBy("json"),
+		`{"data":{"error":"x"}}`:                                    okBy("json"),
 		`{"response":"{\"success\": false}"}`: failed(
 			"json:success",
 		),
@@ -148,18 +148,18 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 		`[{"type":"text","text":"Error: x"}]`: failed(
 			"text:error-first",
 		),
-		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`: worked(""),
-		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:              worked("json"),
-		`[{"query":"a","success":true},{"query":"b","success":true}]`: worked(
+		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`: okBy(""),
+		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:              okBy("json"),
+		`[{"query":"a","success":true},{"query":"b","success":true}]`: okBy(
 			"json:success",
 		),
 		`[{"query":"a","success":true},{"query":"b","success":false}]`: failed(
 			"json:success",
 		),
-		`[{"query":"a","success":true},{"query":"b"}]`: worked("json"),
-		`[{"success":false}]`:                          worked("json"),
-		`[]`:                                           worked("json"),
-		`{"error":"declined"} and more`:                worked(""),
+		`[{"query":"a","success":true},{"query":"b"}]`: okBy("json"),
+		`[{"success":false}]`:                          okBy("json"),
+		`[]`:                                           okBy("json"),
+		`{"error":"declined"} and more`:                okBy(""),
 	})
 }
 
@@ -168,37 +168,37 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
-		`{"error":"x","price":3}`:             worked(""),
-		`{}`:                                  worked(""),
-		`[]`:                                  worked(""),
-		`[{"error":"x"}]`:                     worked(""),
+		`{"error":"x","price":3}`:             okBy(""),
+		`{}`:                                  okBy(""),
+		`[]`:                                  okBy(""),
+		`[{"error":"x"}]`:                     okBy(""),
 		`[{"type":"text","text":"Error: x"}]`: failed("text:error-first"),
 	})
 	judgeAll(t, "bash", shell("cat a.json"), map[string]judgedAs{
 		`{"error":"x"}`:                   failed("json:error"),
-		`{"error":"x","price":3}`:         worked(""),
+		`{"error":"x","price":3}`:         okBy(""),
 		`[{"query":"x","success":false}]`: failed("json:success"),
 	})
 	judgeAll(t, "bash", shell("./query.sh"), map[string]judgedAs{
 		`{"error":"x","price":3}`: failed("json:error"),
-		`[{"error":"x"}]`:         worked(""),
+		`[{"error":"x"}]`:         okBy(""),
 	})
 }
 
 // Sentences of tools that change files.
 func TestEditorMessagesAreClassified(t *testing.T) {
 	judgeAll(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
-		"The file /a has been updated.":             worked("edited"),
-		"The file /a has been edited successfully.": worked("edited"),
-		"File created successfully at: /a":          worked("edited"),
-		"Wrote 3 lines":                             worked("edited"),
-		"Edit applied":                              worked("edited"),
-		"diff --git a/a b/a":                        worked("edited"),
-		"--- a\n+++ b":                              worked("edited"),
-		"@@ -1 +1 @@":                               worked("edited"),
-		"Here's the result of the change":           worked("edited"),
-		"The edit was not successful":               worked(""),
-		"The file has been updated, but what failed is listed below": worked(""),
+		"The file /a has been updated.":             okBy("edited"),
+		"The file /a has been edited successfully.": okBy("edited"),
+		"File created successfully at: /a":          okBy("edited"),
+		"Wrote 3 lines":                             okBy("edited"),
+		"Edit applied":                              okBy("edited"),
+		"diff --git a/a b/a":                        okBy("edited"),
+		"--- a\n+++ b":                              okBy("edited"),
+		"@@ -1 +1 @@":                               okBy("edited"),
+		"Here's the result of the change":           okBy("edited"),
+		"The edit was not successful":               okBy(""),
+		"The file has been updated, but what failed is listed below": okBy(""),
 		"No match for the old string":                                failed("text:invalid"),
 		"The old text did not match":                                 failed("text:edit"),
 		"Found multiple matches for it":                              failed("text:edit"),
@@ -206,7 +206,7 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 		"The line 90 is out of range":                                failed("text:no-such"),
 		"A file of that name already exists":                         failed("text:no-such"),
 		"Error: it is a folder":                                      failed("text:error-first"),
-		"Some words that report no outcome":                          worked(""),
+		"Some words that report no outcome":                          okBy(""),
 	})
 }
 
@@ -215,18 +215,18 @@ func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6":                               failed("text:error-first"),
-		"Error: one\n2\n3\n4\n5\n6\n7":                            worked(""),
+		"Error: one\n2\n3\n4\n5\n6\n7":                            okBy(""),
 		"cat: a: No such file or directory":                       failed("text:no-such"),
 		"ls: a: Permission denied\nls: b: Permission denied":      failed("text:shell"),
-		"ls: a: Permission denied\na file":                        worked(""),
-		"plain words":                                             worked(""),
+		"ls: a: Permission denied\na file":                        okBy(""),
+		"plain words":                                             okBy(""),
 		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": failed("text:error-first"),
 	})
 	judgeAll(t, "Grep", `{"pattern":"undefined total"}`, map[string]judgedAs{
-		"Error: undefined: total":            worked("matches"),
-		"ERROR: UNDEFINED TOTAL":             worked("matches"),
+		"Error: undefined: total":            okBy("matches"),
+		"ERROR: UNDEFINED TOTAL":             okBy("matches"),
 		"Error: bad pattern":                 failed("text:error-first"),
-		"a.go:3: undefined: total\nError: x": worked("matches"),
+		"a.go:3: undefined: total\nError: x": okBy("matches"),
 	})
 }
 
@@ -242,13 +242,13 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 		"<html><title>Error 503</title></html>": failed(
 			"page:http",
 		),
-		"<html><title>4040 recipes</title></html>": worked(
+		"<html><title>4040 recipes</title></html>": okBy(
 			"",
 		),
-		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": worked(
+		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": okBy(
 			"",
 		),
-		"<html>\n<title>A shop</title>404 Not Found</html>": worked(
+		"<html>\n<title>A shop</title>404 Not Found</html>": okBy(
 			"",
 		),
 		"screenshot of [403 Forbidden](http://a)": failed(
@@ -260,7 +260,7 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 		"words\n# Error 404": failed(
 			"page:http",
 		),
-		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404": worked(
+		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404": okBy(
 			"",
 		),
 		"a picture of [a](chrome-error://chromewebdata/)": failed(
@@ -275,12 +275,12 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 		"words\nError. Could not transcribe it.": failed(
 			"page:unable",
 		),
-		"words\nError: nothing of it matters": worked(
+		"words\nError: nothing of it matters": okBy(
 			"",
 		),
 	})
 	judgeAll(t, "summarise", `{}`, map[string]judgedAs{
-		"words\nError. Could not transcribe it.":             worked(""),
+		"words\nError. Could not transcribe it.":             okBy(""),
 		"Address: a\nwords\nError. Could not transcribe it.": failed("page:unable"),
 	})
 }
@@ -301,12 +301,12 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 		},
 		{
 			"bash", shell("grep x a"), "(no output)\nCommand exited with code 1", 1,
-			worked("nothing-found"),
+			okBy("nothing-found"),
 		},
 		{"bash", shell("make"), "x\nCommand exited with code 2", 1, failed("exit-code")},
 		{"bash", shell("make"), "x\nCommand exited with code 0", 1, failed("flag")},
-		{"read", `{"path":"a"}`, "Error: x", -1, worked("flag")},
-		{"Edit", `{"path":"a"}`, "Error: x", -1, worked("flag")},
+		{"read", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
+		{"Edit", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
 		{"lookup", `{}`, "Error: x", -1, failed("text:error-first")},
 		{"bash", shell("make"), "Error: x", -1, failed("text:error-first")},
 		{"WebFetch", `{}`, "Error: x", -1, failed("text:error-first")},
@@ -354,7 +354,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
-		msgs := chat([]did{bash("rm -r build", c.result)})
+		msgs := chat([]drawnStep{bash("rm -r build", c.result)})
 		msgs[0] = obj{"role": "user", "content": c.task}
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)

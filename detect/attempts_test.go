@@ -4,13 +4,13 @@ import "testing"
 
 // Calls that differ in a name, a date, a port or an object are no attempts with another budget.
 func TestOtherArgumentsAreNoBudgets(t *testing.T) {
-	each := func(tool, result string, args ...string) (out []did) {
+	each := func(tool, result string, args ...string) (out []drawnStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
 		}
 		return out
 	}
-	lines := func(result string, commands ...string) (out []did) {
+	lines := func(result string, commands ...string) (out []drawnStep) {
 		for _, c := range commands {
 			out = append(out, bash(c, result))
 		}
@@ -18,7 +18,7 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 	}
 	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
 	for name, c := range map[string]struct {
-		story []did
+		story []drawnStep
 		loop  bool
 	}{
 		"dates":                {each("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
@@ -61,22 +61,22 @@ func TestUndoneEdits(t *testing.T) {
 	look := bash("git diff", "+y")
 	tool := call("run_tests", `{"n":1}`, "1 failed")
 	for name, c := range map[string]struct {
-		story []did
+		story []drawnStep
 		loop  bool
 	}{
-		"a repair, undone for the test":        {[]did{fix, pass, undo, fail, fix}, false},
-		"tested only without the repair":       {[]did{fix, undo, fail, fix}, false},
-		"tested by a tool":                     {[]did{fix, undo, tool, fix}, false},
-		"tested only with the repair":          {[]did{fix, pass, undo, read, fix}, false},
-		"once more":                            {[]did{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
-		"no test":                              {[]did{fix, undo, fix}, true},
-		"only read between":                    {[]did{fix, read, undo, look, fix}, true},
-		"both versions fail alike":             {[]did{fix, fail, undo, fail, fix}, true},
-		"two versions of a file":               {[]did{one, two, one, two}, true},
-		"two versions, of which one passes":    {[]did{one, fail, two, pass, one, fail, two}, false},
-		"two versions, again":                  {[]did{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
-		"two versions that fail alike":         {[]did{one, fail, two, fail, one, fail, two}, true},
-		"two versions, another one in between": {[]did{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+		"a repair, undone for the test":        {[]drawnStep{fix, pass, undo, fail, fix}, false},
+		"tested only without the repair":       {[]drawnStep{fix, undo, fail, fix}, false},
+		"tested by a tool":                     {[]drawnStep{fix, undo, tool, fix}, false},
+		"tested only with the repair":          {[]drawnStep{fix, pass, undo, read, fix}, false},
+		"once more":                            {[]drawnStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"no test":                              {[]drawnStep{fix, undo, fix}, true},
+		"only read between":                    {[]drawnStep{fix, read, undo, look, fix}, true},
+		"both versions fail alike":             {[]drawnStep{fix, fail, undo, fail, fix}, true},
+		"two versions of a file":               {[]drawnStep{one, two, one, two}, true},
+		"two versions, of which one passes":    {[]drawnStep{one, fail, two, pass, one, fail, two}, false},
+		"two versions, again":                  {[]drawnStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
+		"two versions that fail alike":         {[]drawnStep{one, fail, two, fail, one, fail, two}, true},
+		"two versions, another one in between": {[]drawnStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
 			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)

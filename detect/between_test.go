@@ -8,7 +8,7 @@ import (
 )
 
 // loopsIn returns the number of warnings in a list of calls.
-func loopsIn(t *testing.T, story ...did) (n int) {
+func loopsIn(t *testing.T, story ...drawnStep) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
 	if err != nil {
@@ -126,10 +126,10 @@ func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
 // refuses again, unless the person reports a change or the failure is a passing one.
 func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
-	if got := loopsIn(t, fails("make demo"), say("and the docs?"), fails("make demo")); got != 0 {
+	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
 		t.Errorf("a command behind a person's words: %d warnings", got)
 	}
-	if got := loopsIn(t, rule, say("and the docs?"), rule); got != 1 {
+	if got := loopsIn(t, rule, userStep("and the docs?"), rule); got != 1 {
 		t.Errorf("an API's rule behind a person's words: %d warnings", got)
 	}
 	for _, words := range []string{
@@ -138,12 +138,12 @@ func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 		"I have updated it", "I added a quote", "I've added one", "I installed it", "I've installed it", "I restarted it", "I've restarted the server", "I created it", "I've created one", "I enabled it", "I've enabled it",
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
-		if got := loopsIn(t, rule, say(words), rule); got != 0 {
+		if got := loopsIn(t, rule, userStep(words), rule); got != 0 {
 			t.Errorf("%q: %d warnings", words, got)
 		}
 	}
 	for _, words := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
-		if got := loopsIn(t, rule, say(words), rule); got != 1 {
+		if got := loopsIn(t, rule, userStep(words), rule); got != 1 {
 			t.Errorf("%q: %d warnings", words, got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 		"connection refused", "the model is overloaded", "the device is busy", "the row is locked", "network unreachable",
 	} {
 		passes := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
-		if got := loopsIn(t, passes, say("and the docs?"), passes); got != 0 {
+		if got := loopsIn(t, passes, userStep("and the docs?"), passes); got != 0 {
 			t.Errorf("%s: %d warnings", why, got)
 		}
 	}

@@ -104,7 +104,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 // A transcript gives the judgements of the proxy while the transcript grew.
 func TestTranscriptGivesTheLiveJudgements(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := stories(rt)
+		story := drawSessions(rt)
 		warned := play(t, wire.Chat, story)
 		found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
 		if err != nil {
@@ -135,11 +135,11 @@ func TestTranscriptGivesTheLiveJudgements(t *testing.T) {
 // Calls with new results are no loop, however often they repeat.
 func TestChangingResultsAreNoLoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var story []did
+		var story []drawnStep
 		n := rapid.IntRange(1, 25).Draw(rt, "n")
 		for i := range n {
 			row := fmt.Sprintf("row %d of the list", i)
-			story = append(story, rapid.SampledFrom([]did{
+			story = append(story, rapid.SampledFrom([]drawnStep{
 				bash("./next", row), bash("cat list", row), call("next_page", "{}", row),
 				call("get_row", `{"at":"end"}`, "Error: no "+row), call("read", jsonArgs("path", "list"), row),
 				call("browser_scroll", `{"by":"page"}`, row), call("get_job", "{}", `{"rows":`+fmt.Sprint(i)+`}`),

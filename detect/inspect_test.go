@@ -36,8 +36,8 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never written
-	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), say("no, that's wrong"), bash(
+var story = []drawnStep{ //nolint:gochecknoglobals // the tests' shared example, never written
+	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userStep("no, that's wrong"), bash(
 		"ls", "a.go",
 	),
 }
@@ -131,7 +131,7 @@ func TestInspectFaults(t *testing.T) {
 // Inspect finds in a whole transcript the findings of the proxy turn by turn.
 func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := stories(rt)
+		s := drawSessions(rt)
 		var want []int
 		for _, i := range play(t, 0, s) {
 			want = append(want, 2+2*i-usersBefore(s, i))
@@ -153,7 +153,7 @@ func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
 }
 
 // usersBefore returns the number of user turns: a user turn is one message, a call two.
-func usersBefore(s []did, i int) int {
+func usersBefore(s []drawnStep, i int) int {
 	n := 0
 	for _, d := range s[:i] {
 		if d.user != "" {
@@ -212,10 +212,10 @@ func golden(t *testing.T, file, got string) {
 
 // An explanation has the deciding line with its position, the rule, the call, and the earlier result of a loop.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
-	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]did{
+	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]drawnStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
-		say("thanks for the summary\nbut that's wrong"),
+		userStep("thanks for the summary\nbut that's wrong"),
 	})})
 	explain := func(n int) *detect.Explanation {
 		t.Helper()

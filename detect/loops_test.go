@@ -15,17 +15,17 @@ import (
 var loopCases string
 
 func TestLoops(t *testing.T) {
-	read := func(p string) did { return call("read", jsonArgs("path", p), "line 1 of "+p) }
-	edit := func(ok bool) did {
+	read := func(p string) drawnStep { return call("read", jsonArgs("path", p), "line 1 of "+p) }
+	edit := func(ok bool) drawnStep {
 		if ok {
 			return call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
 		}
 		return call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Could not find the exact text in a.go.")
 	}
-	book := func(r string) did { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
+	book := func(r string) drawnStep { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
 	taken := book("Error: room 12 is taken")
-	status := func(code int) did { return book(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
-	alike := func(p string) did { return call("read", jsonArgs("path", p), "the same line") }
+	status := func(code int) drawnStep { return book(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
+	alike := func(p string) drawnStep { return call("read", jsonArgs("path", p), "the same line") }
 	const (
 		goesOn  = "Process running with session ID 7"
 		refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -33,13 +33,13 @@ func TestLoops(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name  string
-		story []did
+		story []drawnStep
 		want  []int
 	}{
-		{"fails twice", []did{fails("make"), fails("make")}, []int{1}},
+		{"fails twice", []drawnStep{fails("make"), fails("make")}, []int{1}},
 		{
 			"fails three times: one warning",
-			[]did{fails("make"), fails("make"), fails("make")},
+			[]drawnStep{fails("make"), fails("make"), fails("make")},
 			[]int{1},
 		},
 		{
@@ -49,7 +49,7 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"fails, is fixed, fails for ever",
-			append(rounds(2, fails("make")), append([]did{edit(true)}, rounds(5, fails("make"))...)...),
+			append(rounds(2, fails("make")), append([]drawnStep{edit(true)}, rounds(5, fails("make"))...)...),
 			[]int{1, 4, 6},
 		},
 		{
@@ -58,52 +58,52 @@ func TestLoops(t *testing.T) {
 			[]int{2, 6},
 		},
 		{"reads for ever", rounds(12, read("a")), []int{4, 6}},
-		{"once is not a loop", []did{fails("make"), fails("make all")}, nil},
+		{"once is not a loop", []drawnStep{fails("make"), fails("make all")}, nil},
 		{
 			"reading between is not an excuse",
-			[]did{fails("make"), read("Makefile"), bash("ls -l", "Makefile"), fails("make")},
+			[]drawnStep{fails("make"), read("Makefile"), bash("ls -l", "Makefile"), fails("make")},
 			[]int{3},
 		},
 		{
 			"a failed call between is not an excuse",
-			[]did{fails("make"), fails("make clean"), fails("make")},
+			[]drawnStep{fails("make"), fails("make clean"), fails("make")},
 			[]int{2},
 		},
 		{
 			"a failed edit between is not an excuse",
-			[]did{fails("make"), edit(false), fails("make")},
+			[]drawnStep{fails("make"), edit(false), fails("make")},
 			[]int{2},
 		},
-		{"an edit between is a reason", []did{fails("make"), edit(true), fails("make")}, nil},
+		{"an edit between is a reason", []drawnStep{fails("make"), edit(true), fails("make")}, nil},
 		{
 			"a command that may change things is a reason",
-			[]did{fails("make"), bash("pip install x", "Successfully installed x"), fails("make")},
+			[]drawnStep{fails("make"), bash("pip install x", "Successfully installed x"), fails("make")},
 			nil,
 		},
 		{
 			"a plan between is not an excuse",
-			[]did{fails("make"), call("todowrite", `{"todos":[]}`, "ok"), fails("make")},
+			[]drawnStep{fails("make"), call("todowrite", `{"todos":[]}`, "ok"), fails("make")},
 			[]int{2},
 		},
-		{"a person between", []did{fails("make"), say("try it now"), fails("make")}, nil},
+		{"a person between", []drawnStep{fails("make"), userStep("try it now"), fails("make")}, nil},
 		{
 			"a person between, then again",
-			[]did{fails("make"), say("hm"), fails("make"), fails("make")},
+			[]drawnStep{fails("make"), userStep("hm"), fails("make"), fails("make")},
 			[]int{3},
 		},
 		{
 			"an interrupt of the harness is not a person",
-			[]did{fails("make"), say("Continue from where you left off."), fails("make")},
+			[]drawnStep{fails("make"), userStep("Continue from where you left off."), fails("make")},
 			[]int{2},
 		},
 		{
 			"A B A B",
-			[]did{fails("make"), fails("make -k"), fails("make"), fails("make -k")},
+			[]drawnStep{fails("make"), fails("make -k"), fails("make"), fails("make -k")},
 			[]int{2, 3},
 		},
 		{
 			"A B A B, all well",
-			[]did{read("a"), read("b"), read("a"), read("b"), read("a"), read("b")},
+			[]drawnStep{read("a"), read("b"), read("a"), read("b"), read("a"), read("b")},
 			[]int{3},
 		},
 		{"A B C A B C, all well", rounds(2, read("a"), read("b"), read("c")), []int{5}},
@@ -147,17 +147,17 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"pages",
-			[]did{
+			[]drawnStep{
 				call("next_page", `{}`, "page 2"), call("next_page", `{}`, "page 3"),
 				call("next_page", `{}`, "page 4"),
 			},
 			nil,
 		},
-		{"blanks in a command", []did{fails("make  test"), fails("make test")}, []int{1}},
-		{"blanks that may matter", []did{fails("grep 'a  b' c"), fails("grep 'a b' c")}, nil},
+		{"blanks in a command", []drawnStep{fails("make  test"), fails("make test")}, []int{1}},
+		{"blanks that may matter", []drawnStep{fails("grep 'a  b' c"), fails("grep 'a b' c")}, nil},
 		{
 			"another port each time",
-			[]did{
+			[]drawnStep{
 				bash("./t", "error: localhost:40123 is closed\n\nCommand exited with code 2"),
 				read("a"),
 				bash("./t", "error: localhost:51877 is closed\n\nCommand exited with code 2"),
@@ -172,25 +172,25 @@ func TestLoops(t *testing.T) {
 			),
 			[]int{1},
 		},
-		{"reading twice is harmless", []did{read("a"), read("a"), read("a")}, nil},
+		{"reading twice is harmless", []drawnStep{read("a"), read("a"), read("a")}, nil},
 		{
 			"reading for ever is not",
-			[]did{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")},
+			[]drawnStep{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")},
 			[]int{4},
 		},
 		{
 			"a silent command",
-			[]did{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")},
+			[]drawnStep{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")},
 			[]int{1},
 		},
 		{
 			"a silent build",
-			[]did{bash("make build", "(no output)"), bash("make build", "(no output)")},
+			[]drawnStep{bash("make build", "(no output)"), bash("make build", "(no output)")},
 			[]int{1},
 		},
 		{
 			"a silent lint after an edit",
-			[]did{
+			[]drawnStep{
 				bash("ruff check .", "(no output)"),
 				call("edit", jsonArgs("file_path", "a.py"), "The file was updated."),
 				bash("ruff check .", "(no output)"),
@@ -199,7 +199,7 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"a silent lint that tells its code",
-			[]did{
+			[]drawnStep{
 				bash("ruff check .", "<shellId: 1 completed with exit code 0>"),
 				bash("ruff check .", "<shellId: 2 completed with exit code 0>"),
 			},
@@ -207,7 +207,7 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"a command that went well",
-			[]did{
+			[]drawnStep{
 				bash("sh b.sh", "ok\n<shellId: 1 completed with exit code 0>"),
 				bash("sh b.sh", "ok\n<shellId: 2 completed with exit code 0>"),
 			},
@@ -215,7 +215,7 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"a test that passes again",
-			[]did{
+			[]drawnStep{
 				bash("go test ./...", "ok  \tshop\t0.01s"),
 				bash("go test ./...", "ok  \tshop\t0.07s"),
 			},
@@ -223,12 +223,12 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"another result",
-			[]did{bash("sh s.sh", "3 jobs left"), bash("sh s.sh", "2 jobs left")},
+			[]drawnStep{bash("sh s.sh", "3 jobs left"), bash("sh s.sh", "2 jobs left")},
 			nil,
 		},
 		{
 			"polling",
-			[]did{
+			[]drawnStep{
 				bash("sleep 5 && cat state", "waiting"), bash("sleep 5 && cat state", "waiting"),
 				bash("sleep 5 && cat state", "waiting"),
 			},
@@ -236,7 +236,7 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"pending",
-			[]did{
+			[]drawnStep{
 				bash("./serve", "Command running in background with ID: 1"),
 				bash("./serve", "Command running in background with ID: 2"),
 			},
@@ -244,21 +244,21 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"refused twice",
-			[]did{
+			[]drawnStep{
 				bash("rm x", "The user rejected permission to use this specific tool call."),
 				bash("rm x", "The user rejected permission to use this specific tool call."),
 			},
 			nil,
 		},
-		{"twice in one answer", []did{fails("make"), with(fails("make"))}, nil},
+		{"twice in one answer", []drawnStep{fails("make"), with(fails("make"))}, nil},
 		{
 			"parallel: the failing one only",
-			[]did{fails("make"), with(read("a")), fails("make"), with(read("a"))},
+			[]drawnStep{fails("make"), with(read("a")), fails("make"), with(read("a"))},
 			[]int{2},
 		},
 		{
 			"the same exit code right after, another output",
-			[]did{
+			[]drawnStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"),
 				bash("t", "(no output)\n\nCommand exited with code 3"),
 			},
@@ -266,70 +266,70 @@ func TestLoops(t *testing.T) {
 		},
 		{
 			"another failure later",
-			[]did{
+			[]drawnStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"), read("a"),
 				bash("t", "at 7: y\n\nCommand exited with code 3"),
 			},
 			nil,
 		},
 		{"as often, in two answers", rounds(2, read("a"), with(read("a")), with(read("a"))), nil},
-		{"goes on between", []did{fails("make"), bash("make", goesOn), fails("make")}, []int{2}},
-		{"refused between", []did{fails("make"), bash("make", refused), fails("make")}, []int{2}},
+		{"goes on between", []drawnStep{fails("make"), bash("make", goesOn), fails("make")}, []int{2}},
+		{"refused between", []drawnStep{fails("make"), bash("make", refused), fails("make")}, []int{2}},
 		{"goes on, and on", rounds(6, bash("make", goesOn)), nil},
 		{"refused, and refused", rounds(6, bash("make", refused)), nil},
 		{"A, edited, A, edited", rounds(2, read("a"), edit(true)), nil},
 		{"A, planned, A, planned", rounds(2, read("a"), call("todowrite", `{"todos":[]}`, "ok")), nil},
 		{"A, goes on, A, goes on", rounds(2, read("a"), bash("make", goesOn)), nil},
 		{"A, refused, A, refused", rounds(2, read("a"), bash("make", refused)), nil},
-		{"B A B", []did{read("b"), read("a"), read("b")}, nil},
-		{"A B C B, alike to read", []did{alike("a"), alike("b"), alike("c"), alike("b")}, nil},
+		{"B A B", []drawnStep{read("b"), read("a"), read("b")}, nil},
+		{"A B C B, alike to read", []drawnStep{alike("a"), alike("b"), alike("c"), alike("b")}, nil},
 		{
 			"A B A B, of which A is another one",
-			[]did{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
+			[]drawnStep{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
 			nil,
 		},
 		{"waits", rounds(6, call("wait", `{"seconds":3}`, "waited")), nil},
 		{"plans", rounds(6, call("todowrite", `{"todos":[]}`, "ok")), nil},
 		{
 			"a test that writes fixes is a reason",
-			[]did{fails("npm test"), bash("prettier --write . && npm test", done), fails("npm test")},
+			[]drawnStep{fails("npm test"), bash("prettier --write . && npm test", done), fails("npm test")},
 			nil,
 		},
 		{
 			"a build beside a test is a reason",
-			[]did{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")},
+			[]drawnStep{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")},
 			nil,
 		},
-		{"no such room, a person between", []did{status(404), say("and now?"), status(404)}, []int{2}},
-		{"too long, a person between", []did{status(408), say("and now?"), status(408)}, nil},
-		{"too early, a person between", []did{status(425), say("and now?"), status(425)}, nil},
-		{"too many, a person between", []did{status(429), say("and now?"), status(429)}, nil},
-		{"it is down, a person between", []did{status(500), say("and now?"), status(500)}, nil},
-		{"works, then fails", []did{bash("t", "ok\n<exit code 0>"), fails("t")}, nil},
-		{"fails, works, fails", []did{fails("t"), bash("t", "all well"), fails("t")}, nil},
+		{"no such room, a person between", []drawnStep{status(404), userStep("and now?"), status(404)}, []int{2}},
+		{"too long, a person between", []drawnStep{status(408), userStep("and now?"), status(408)}, nil},
+		{"too early, a person between", []drawnStep{status(425), userStep("and now?"), status(425)}, nil},
+		{"too many, a person between", []drawnStep{status(429), userStep("and now?"), status(429)}, nil},
+		{"it is down, a person between", []drawnStep{status(500), userStep("and now?"), status(500)}, nil},
+		{"works, then fails", []drawnStep{bash("t", "ok\n<exit code 0>"), fails("t")}, nil},
+		{"fails, works, fails", []drawnStep{fails("t"), bash("t", "all well"), fails("t")}, nil},
 		{
 			"an API's rule stands, whatever was said",
-			[]did{taken, say("yes, please go on with it"), taken},
+			[]drawnStep{taken, userStep("yes, please go on with it"), taken},
 			[]int{2},
 		},
 		{
 			"the person says it was repaired",
-			[]did{taken, say("I've updated the booking, try again"), taken},
+			[]drawnStep{taken, userStep("I've updated the booking, try again"), taken},
 			nil,
 		},
 		{
 			"a failure that passes",
-			[]did{book("Error: request timed out"), say("hm"), book("Error: request timed out")},
+			[]drawnStep{book("Error: request timed out"), userStep("hm"), book("Error: request timed out")},
 			nil,
 		},
 		{
 			"an API's change between",
-			[]did{taken, call("cancel_booking", `{"room":12}`, `{"status":"cancelled"}`), taken},
+			[]drawnStep{taken, call("cancel_booking", `{"room":12}`, `{"status":"cancelled"}`), taken},
 			nil,
 		},
 		{
 			"an API's look-up between",
-			[]did{taken, call("get_rooms", `{}`, `[12]`), taken},
+			[]drawnStep{taken, call("get_rooms", `{}`, `[12]`), taken},
 			[]int{2},
 		},
 	} {
@@ -357,10 +357,10 @@ func TestLoopsAndLegitimateRepetitions(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
-		var story []did
+		var story []drawnStep
 		for _, s := range c.Steps {
 			if s.Tool == "user" {
-				story = append(story, say(s.Result))
+				story = append(story, userStep(s.Result))
 				continue
 			}
 			story = append(story, call(s.Tool, string(s.Args), s.Result))

@@ -16,8 +16,8 @@ const (
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// hears returns the reading of the case of a class.
-func hears(p *phrases, class, phrase, text string) string {
+// readingOf returns the reading of the case of a class.
+func readingOf(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
 	case "refusal":
@@ -101,14 +101,14 @@ func hears(p *phrases, class, phrase, text string) string {
 
 // knows returns the reading of the call, the command, the fields or the arguments of a case.
 func knows(p *phrases, class, phrase, text string) string {
-	tell := func(name, args, result string) string {
+	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
 		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
 			c.mayChange(), c.pressesKey(), p.classify(&c, result, 0))
 	}
 	switch kind, _, _ := strings.Cut(class, " "); {
 	case class == "program shell":
-		return tell("run_command", `{"command":`+text+`}`, "")
+		return describeCall("run_command", `{"command":`+text+`}`, "")
 	case class == "program wordy":
 		spelled, _ := p.spelling(text)
 		return spelled
@@ -118,7 +118,7 @@ func knows(p *phrases, class, phrase, text string) string {
 			_, result, _ = strings.Cut(phrase+"boom", " ")
 		}
 		args, _ := json.Marshal(map[string]string{"command": text})
-		return tell("bash", string(args), result)
+		return describeCall("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
 		if class == "key budget" {
@@ -128,15 +128,15 @@ func knows(p *phrases, class, phrase, text string) string {
 			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
 		}
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
-		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
-			tell("read_it", `{"path":"a.go"}`, text))
+		return fmt.Sprint(canon, words, p.signatureText(text), describeCall("read_it", text, text), describeCall("run_command", text, text),
+			describeCall("read_it", `{"path":"a.go"}`, text))
 	}
 	name, args, _ := strings.Cut(text, " ")
 	args, result, ok := strings.Cut(args, "} ")
 	if ok {
 		args += "}"
 	}
-	return tell(name, args, result)
+	return describeCall(name, args, result)
 }
 
 // Each phrase is needed: without its line its case is read in another way.
@@ -145,18 +145,18 @@ func TestEachPhraseChangesItsCase(t *testing.T) {
 	if err != nil || len(list) < 2000 {
 		t.Fatalf("%d phrases, %v", len(list), err)
 	}
-	for _, fault := range needless(t, list) {
+	for _, fault := range unneededPhrases(t, list) {
 		t.Errorf("got %s, want no needless phrase", fault)
 	}
 }
 
-// needless returns the phrases that no case needs.
-func needless(t *testing.T, list []listLine) (faults []string) {
+// unneededPhrases returns the phrases that no case needs.
+func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
 	for i, l := range list {
 		less := without(all, list, i)
-		if got := hears(all, l.class, l.phrase, l.text); got == hears(less, l.class, l.phrase, l.text) {
+		if got := readingOf(all, l.class, l.phrase, l.text); got == readingOf(less, l.class, l.phrase, l.text) {
 			faults = append(faults, fmt.Sprintf("%s: without %s %q its case %q is read as before (%s): "+
 				"give it a case that needs it, or delete it", l.line, l.class, l.phrase, l.text, got))
 		}
@@ -194,7 +194,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := needless(t, list)
+	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
 		t.Errorf(`got %q, want three entries in got and got[2] with "tsv:3"`, got)
 	}

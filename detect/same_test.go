@@ -88,7 +88,7 @@ func TestSameCall(t *testing.T) {
 // The form of the API does not matter, nor the keeper of the history.
 func TestLoopIsFoundInEveryAPIForm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := stories(rt)
+		story := drawSessions(rt)
 		want := play(t, wire.Chat, story)
 		if got := play(t, wire.Messages, story); !slices.Equal(got, want) {
 			rt.Fatalf("messages warned of %v, chat of %v", got, want)
@@ -156,7 +156,7 @@ func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 // a file.
 func history200(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
-	var story []did
+	var story []drawnStep
 	for i := range 200 {
 		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), strings.Repeat("some source text of a file\n", 40)))
 	}

@@ -12,24 +12,26 @@ import (
 	"precept/internal/wire"
 )
 
-// did is an answered call or, with "user: ...", a turn of the user. also marks a call of the same
+// drawnStep is an answered call or, with "user: ...", a turn of the user. also marks a call of the same
 // answer as the previous call.
-type did struct {
+type drawnStep struct {
 	user               string
 	tool, args, result string
 	also               bool // in the same answer as the call before
 }
 
-func say(words string) did               { return did{user: words} }
-func call(tool, args, result string) did { return did{tool: tool, args: args, result: result} }
-func bash(cmd, result string) did        { return call("bash", jsonArgs("command", cmd), result) }
-func with(d did) did                     { d.also = true; return d }
+func userStep(words string) drawnStep { return drawnStep{user: words} }
+func call(tool, args, result string) drawnStep {
+	return drawnStep{tool: tool, args: args, result: result}
+}
+func bash(cmd, result string) drawnStep { return call("bash", jsonArgs("command", cmd), result) }
+func with(d drawnStep) drawnStep        { d.also = true; return d }
 func jsonArgs(key, value string) string {
 	b, _ := json.Marshal(map[string]string{key: value})
 	return string(b)
 }
-func fails(cmd string) did { return bash(cmd, "boom\n\nCommand exited with code 2") }
-func rounds(n int, story ...did) (all []did) {
+func fails(cmd string) drawnStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
+func rounds(n int, story ...drawnStep) (all []drawnStep) {
 	for range n {
 		all = append(all, story...)
 	}
@@ -52,7 +54,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 type obj = map[string]any
 
 // chat returns a story in the chat form.
-func chat(story []did) []any {
+func chat(story []drawnStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
 		if d.user != "" {
@@ -77,7 +79,7 @@ func chat(story []did) []any {
 }
 
 // messages returns a story in the messages form.
-func messages(story []did) []any {
+func messages(story []drawnStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
 		if d.user != "" {
@@ -98,7 +100,7 @@ func messages(story []did) []any {
 }
 
 // responses returns a story in the responses form.
-func responses(story []did) []any {
+func responses(story []drawnStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
 	for i, d := range story {
@@ -123,7 +125,7 @@ func responses(story []did) []any {
 
 // play replays a story turn by turn, as a proxy sees the story, and returns the indices of the
 // calls with a warning.
-func play(tb testing.TB, d wire.Dialect, story []did) []int {
+func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
 	var out []int
@@ -163,16 +165,16 @@ func play(tb testing.TB, d wire.Dialect, story []did) []int {
 	return out
 }
 
-// stories draws sessions with repetitions.
-func stories(t *rapid.T) []did {
+// drawSessions draws sessions with repetitions.
+func drawSessions(t *rapid.T) []drawnStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
-	var story []did
+	var story []drawnStep
 	for i := range n {
 		cmd := rapid.SampledFrom(cmds).Draw(t, fmt.Sprint("cmd", i))
 		switch rapid.IntRange(0, 7).Draw(t, fmt.Sprint("kind", i)) {
 		case 0:
-			story = append(story, say(rapid.SampledFrom([]string{"go on", "try again"}).Draw(t, "words")))
+			story = append(story, userStep(rapid.SampledFrom([]string{"go on", "try again"}).Draw(t, "words")))
 		case 1:
 			story = append(story, call("edit", `{"path":"a","oldText":"x"}`, "Successfully replaced text in a."))
 		case 2:
@@ -189,7 +191,7 @@ func stories(t *rapid.T) []did {
 }
 
 // playSince replays a list of calls whose history the provider keeps: requests hold only new items.
-func playSince(tb testing.TB, story []did) []int {
+func playSince(tb testing.TB, story []drawnStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
 	recall := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }

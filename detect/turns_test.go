@@ -131,22 +131,22 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	msgs := chat([]did{bash("make", "x"), bash("npm test", "npm error code 1")})
+	msgs := chat([]drawnStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
 		t.Errorf(`got %+v, want two entries in got, got[0].Rule = "verify:test", got[0].Tier = 2, got[0].Feeling = %q, got[1].Sentiment = true, got[1].Tier = 3 and got[1].Feeling = %q`, got, detect.Rejection, detect.Rejection)
 	}
-	refused := chat([]did{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
+	refused := chat([]drawnStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
 		t.Errorf("a person's refusal: %+v", got)
 	}
-	headless := chat([]did{bash("rm -r build", "This command requires approval")})
+	headless := chat([]drawnStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
 		t.Errorf("a headless refusal is no feedback: got %+v", got)
 	}
-	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
+	thanks := append(chat([]drawnStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
 		t.Errorf("a new task is not feedback: %+v", got)
 	}

@@ -11,7 +11,7 @@ const callRefusal = "curl: (7) Failed to connect to localhost port 3000: Connect
 // A wait between two equal failures, or inside of the command, is no loop.
 func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
-	for name, between := range map[string]did{
+	for name, between := range map[string]drawnStep{
 		"sleep":                      bash("sleep 2", "(no output)"),
 		"sleep with an echo":         bash("sleep 2; echo done", "done"),
 		"sleep in a subshell":        bash("(sleep 2)", ""),
@@ -39,7 +39,7 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 			t.Errorf("%s between two failures: %d warnings, want none", name, got)
 		}
 	}
-	for name, between := range map[string]did{
+	for name, between := range map[string]drawnStep{
 		"a blocked sleep":     bash("sleep 30", "The user doesn't want to proceed with this tool use. The tool use was rejected."),
 		"sleep in a text":     bash("echo 'sleep 5'", "sleep 5"),
 		"a missing program":   bash("kubectl wait pod/x", "bash: kubectl: command not found\n\nCommand exited with code 127"),
@@ -126,7 +126,7 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 		"Error acquiring the state lock", "deadlock detected", "Resource temporarily unavailable", "Text file busy",
 		"Blocking waiting for file lock on package cache", "Another git process seems to be running in this repository",
 	} {
-		for form, d := range map[string]did{
+		for form, d := range map[string]drawnStep{
 			"command": bash("./deploy", "starting\nError: "+why+"\n\nCommand exited with code 1"),
 			"API":     call("get_quote", `{"id":7}`, fmt.Sprintf(`{"error":%q}`, why)),
 		} {

@@ -100,7 +100,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 	lessons := 0
 	for chunk := range slices.Chunk(all, 10) { // the cost of a proposal grows with the lessons of the bank
 		b := newBench(t, bank.Limits{TenantHour: 1000})
-		answers := spoken{}
+		answers := judgeByWords{}
 		for i, a := range chunk {
 			d := advised(a.title, a.advice...)
 			d.Slug, d.Errors = fmt.Sprintf("attempt%d", i), []string{fmt.Sprintf("deployment %d has failed", i)}

@@ -25,7 +25,7 @@ func ran(command, output string, code int) event {
 // Workarounds that must not become lessons: a skipped check, an assumed permission, discarded work,
 // the rights of another. A lesson from such a session repairs the cause.
 func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"a hook passed by", "mend-what-a-commit-hook-reports", []event{
 			ran("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), ran("git commit --no-verify -m x", "[main 1a2b3c] x", 0),
 		}},
@@ -94,7 +94,7 @@ func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
 
 // Errors in other languages than English teach as English ones do.
 func TestErrorsInOtherLanguages(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"Spanish, a form", "give-piso-as-a-number-to-reservar-sala", []event{
 			refused("reservar_sala", `{"piso":"segundo"}`, "el piso debe ser un número entero"), took("reservar_sala", `{"piso":2}`),
 		}},
@@ -116,14 +116,14 @@ func TestErrorsInOtherLanguages(t *testing.T) {
 	})
 }
 
-// taught holds the events of two sessions and the slug of the expected lesson; "" if no lesson is expected.
-type taught struct {
+// lessonCase holds the events of two sessions and the slug of the expected lesson; "" if no lesson is expected.
+type lessonCase struct {
 	what, slug string
 	events     []event
 }
 
 // learned distils all cases at once, each as two tasks of different people.
-func learned(t *testing.T, cases []taught) {
+func learned(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	b := newBench(t)
 	var want []string

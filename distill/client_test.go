@@ -42,8 +42,8 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// asks lets a model judge a run without content.
-func (s *server) asks(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
+// judgeEmptyRun lets a model judge a run without content.
+func (s *server) judgeEmptyRun(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
 	if err != nil {
@@ -60,12 +60,12 @@ func (s *server) asks(ctx context.Context, t *testing.T, change func(o *distill.
 	return got, waits, err
 }
 
-var skip = reply{200, "", says(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
+var skip = reply{200, "", completionOf(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
 // Transient errors of a server are retried after the requested wait, within limits; permanent
 // errors are returned at once.
 func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
-	after := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
+	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
 		replies []reply
 		waits   string
@@ -78,17 +78,17 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		"not there":                      {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
 		"forbidden":                      {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
 		"a success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
-		"seconds":                        {[]reply{after(429, "7"), skip}, "[7s]", ""},
-		"half a second":                  {[]reply{after(503, "0.5"), skip}, "[500ms]", ""},
-		"a date":                         {[]reply{after(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
-		"a date that is over":            {[]reply{after(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
-		"hours":                          {[]reply{after(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
-		"years":                          {[]reply{after(429, "1e9"), skip}, "[1s]", ""},
-		"less than nothing":              {[]reply{after(429, "-7"), skip}, "[1s]", ""},
-		"no number":                      {[]reply{after(429, "soon"), skip}, "[1s]", ""},
-		"nothing that can be used":       {[]reply{{200, "", says("hm")}}, "[1s]", "no JSON object"},
-		"braces the wrong way":           {[]reply{{200, "", says("} {")}}, "[1s]", "no JSON object"},
-		"another type":                   {[]reply{{200, "", says(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
+		"seconds":                        {[]reply{retryAfterReply(429, "7"), skip}, "[7s]", ""},
+		"half a second":                  {[]reply{retryAfterReply(503, "0.5"), skip}, "[500ms]", ""},
+		"a date":                         {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
+		"a date that is over":            {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
+		"hours":                          {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
+		"years":                          {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
+		"less than nothing":              {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
+		"no number":                      {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
+		"nothing that can be used":       {[]reply{{200, "", completionOf("hm")}}, "[1s]", "no JSON object"},
+		"braces the wrong way":           {[]reply{{200, "", completionOf("} {")}}, "[1s]", "no JSON object"},
+		"another type":                   {[]reply{{200, "", completionOf(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
 		"a redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
 		"a redirect to nowhere":          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
 		"a place where something is":     {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
@@ -102,7 +102,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		"a long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
 		s := &server{replies: c.replies}
-		_, waits, err := s.asks(t.Context(), t, nil)
+		_, waits, err := s.judgeEmptyRun(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: got %v, want (err != nil) = %v and (no error or err.Error() with %q)", name, err, (c.fails != ""), c.fails)
 		}
@@ -115,8 +115,8 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 // The request is JSON to the configured URL, with the key if there is one. If the server has no
 // structured output, later prompts include the schema.
 func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
-	s := &server{replies: []reply{{400, "", "bad"}, {200, "", says(`{"outcome":"success","reason":"r"}`)}, {200, "", says(noLessons)}}}
-	if _, _, err := s.asks(t.Context(), t, nil); err != nil {
+	s := &server{replies: []reply{{400, "", "bad"}, {200, "", completionOf(`{"outcome":"success","reason":"r"}`)}, {200, "", completionOf(noLessons)}}}
+	if _, _, err := s.judgeEmptyRun(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, structured := range []bool{true, false, false} {
@@ -132,7 +132,7 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 		}
 	}
 	s = &server{replies: []reply{skip}}
-	if _, _, err := s.asks(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
+	if _, _, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
 		t.Errorf(`got s.headers %v, error %v, want no error and s.headers[0].Get("Authorization") = "Bearer k-1"`, s.headers, err)
 	}
 }
@@ -142,7 +142,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
 		s := &server{replies: []reply{{400, "", ""}, {500, "", ""}, skip}}
-		_, waits, err := s.asks(t.Context(), t, func(o *distill.ClientOptions) {
+		_, waits, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
@@ -179,7 +179,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		"without a choice":      {`{"choices":[]}`, "no choices", 0, 0},
 	} {
 		s := &server{replies: []reply{{200, "", c.body}}}
-		got, _, err := s.asks(t.Context(), t, nil)
+		got, _, err := s.judgeEmptyRun(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
 				t.Errorf("%s: got error %v, got.Usage %+v, want error distill.ErrUnusable, err.Error() with %q and got.Usage.Input other than 0", name, err, got.Usage, c.fails)
@@ -201,7 +201,7 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}
-	if _, waits, err := s.asks(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
+	if _, waits, err := s.judgeEmptyRun(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
 		t.Errorf("%v, asked %d times, waits %v", err, len(s.bodies), waits)
 	}
 }

@@ -91,7 +91,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 // Coincidences give no lesson: an edit before a program that then works, an unrelated tool, and a
 // person's words about other programs.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{
 			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), took("edit", `{"file":"W77812.py"}`), took("python", `{"file":"W77812.py"}`),
 		}},

@@ -24,7 +24,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		return b
 	}
 	scene := func(b *bench) (results []any) {
-		put(t, b, "old-advice")
+		writeLesson(t, b, "old-advice")
 		answer := routine("success", goodLesson)
 		for _, part := range []string{"first", "second"} {
 			for _, tenant := range []string{"default", "red"} {
@@ -32,11 +32,11 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 			}
 			b.of("default", "goes on", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
 			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
-			s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}
+			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
 				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
 				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
-				results = append(results, string(raw(sum)), err, opinions, failed, len(s.asked))
+				results = append(results, string(raw(sum)), err, opinions, failed, len(s.judgeRequest))
 			}
 		}
 		for _, l := range b.lessons() {

@@ -31,7 +31,7 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	b = newBench(t, bank.Limits{TenantHour: 3})
 	fill(b)
 	n := 0
-	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		n++
 		title := []string{"Warm the cache", "Pin the page", "Close the dialog", "Name the region"}[n/2%4]
 		return 200, nil, routine("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a run begins","advice":["Do so."],"error_patterns":[],"keywords":["run %d of it"]}]}`, title, n))(a)

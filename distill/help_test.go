@@ -105,14 +105,14 @@ func raw(v any) json.RawMessage {
 // distil runs once and must succeed.
 func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 	b.Helper()
-	sum, err := b.try(b.Context(), change...)
+	sum, err := b.tryDistil(b.Context(), change...)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return sum
 }
 
-func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
+func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
 	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
 			b.Errorf("reading %s: %v", name, err)

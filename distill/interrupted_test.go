@@ -14,12 +14,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken is a judge whose answer depends on the first words of the user.
-type spoken map[string]distill.Judgement
+// judgeByWords is a judge whose answer depends on the first words of the user.
+type judgeByWords map[string]distill.Judgement
 
-func (spoken) Name() string { return "spoken" }
+func (judgeByWords) Name() string { return "spoken" }
 
-func (j spoken) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
+func (j judgeByWords) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
 	for _, e := range s.Content.Events() {
 		if answer, ok := j[e.Text]; ok {
 			return answer, nil
@@ -35,27 +35,27 @@ func drafted(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// mortal is a bank whose process may die before any of its writes.
-type mortal struct {
+// crashingBank is a bank whose process may die before any of its writes.
+type crashingBank struct {
 	distill.Bank
 	before func(step string) error
 }
 
-func (m mortal) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+func (m crashingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
 	if err := m.before("propose"); err != nil {
 		return bank.Result{}, err
 	}
 	return m.Bank.Propose(ctx, p)
 }
 
-func (m mortal) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
+func (m crashingBank) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
 	if err := m.before("act"); err != nil {
 		return bank.Result{}, err
 	}
 	return m.Bank.Act(ctx, slug, d)
 }
 
-func (m mortal) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
+func (m crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
 	if err := m.before("cite"); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ var errDead = errors.New("the process is dead")
 // After a kill at any step of a run, the next run completes the work: the same lessons in the same
 // states with the same evidence, and no session is read a third time.
 func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
-	judge := spoken{
+	judge := judgeByWords{
 		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
 		"Sleep here, two.":    {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
 		"Whence I am, three.": {Drafts: []distill.Draft{drafted("name-the-region", "which region")}},
@@ -85,14 +85,14 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				store.before = step
 				defer func() { store.before = func(string) error { return nil } }()
-				_, err = b.try(t.Context(), func(o *distill.Options) {
-					o.Judge, o.Auto, o.Owner, o.Bank = of, true, owner, mortal{b.bank, step}
+				_, err = b.tryDistil(t.Context(), func(o *distill.Options) {
+					o.Judge, o.Auto, o.Owner, o.Bank = of, true, owner, crashingBank{b.bank, step}
 				})
 				return steps, err
 			}
 			scene := func() *bench {
 				b := newBench(t)
-				put(t, b, "old-advice")
+				writeLesson(t, b, "old-advice")
 				for i, task := range []string{"Find hotels, one.", "Sleep here, two.", "Whence I am, three."} {
 					events := []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
 					if i == 2 {
@@ -158,7 +158,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := b.try(t.Context())
+	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
 		t.Errorf("%v, %v, %d marks, claimed by %s", err, b.slugs(), len(store.marks), store.claimant)
 	}

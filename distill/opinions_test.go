@@ -13,15 +13,15 @@ import (
 // counts once, and a dry run counts nothing.
 func TestOpinionsAreSummedByText(t *testing.T) {
 	b := newBench(t)
-	put(t, b, "old-advice")
+	writeLesson(t, b, "old-advice")
 	inForce := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
-	say := func(name string, turns int) {
+	addSession := func(name string, turns int) {
 		b.of("default", name, inForce, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
 	}
-	says := func(opinion string, change ...func(*distill.Options)) {
+	judgeOpinion := func(opinion string, change ...func(*distill.Options)) {
 		t.Helper()
 		answer := routine("success", noLessons)
-		s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.ReplaceAll(answer(a), `\"followed\"`, `\"`+opinion+`\"`)
 		}}
 		if _, _, err := judged(t, b, s, change...); err != nil {
@@ -36,14 +36,14 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 		}
 		equal(t, "opinions", got, want)
 	}
-	say("one", 2)
-	says("ignored", func(o *distill.Options) { o.DryRun = true })
+	addSession("one", 2)
+	judgeOpinion("ignored", func(o *distill.Options) { o.DryRun = true })
 	are(map[string]report.Opinions{})
-	say("two", 2)
-	says("ignored")
-	says("followed") // no new evidence
+	addSession("two", 2)
+	judgeOpinion("ignored")
+	judgeOpinion("followed") // no new evidence
 	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
-	say("one", 4)
-	says("contradicted")
+	addSession("one", 4)
+	judgeOpinion("contradicted")
 	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
 }

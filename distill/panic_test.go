@@ -9,12 +9,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// clumsy is a judge that panics with the text of the session as the value.
-type clumsy struct{}
+// panickingJudge is a judge that panics with the text of the session as the value.
+type panickingJudge struct{}
 
-func (clumsy) Name() string { return "clumsy" }
+func (panickingJudge) Name() string { return "clumsy" }
 
-func (clumsy) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
 	panic("The secret of this session.")
 }
 
@@ -25,7 +25,7 @@ func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
 	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
 	errors := map[string]string{}
 	sum := b.distil(func(o *distill.Options) {
-		o.Judge = clumsy{}
+		o.Judge = panickingJudge{}
 		o.Failed = func(session string, err error) { errors[session] = err.Error() }
 	})
 	equal(t, "failed", sum.Failed, 2)

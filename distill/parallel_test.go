@@ -23,7 +23,7 @@ func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 		open, most := 0, 0
 		all, second := make(chan struct{}), make(chan struct{})
 		answered := sync.OnceFunc(func() { close(second) })
-		answer := func(_ int, a asked) (int, map[string]string, string) {
+		answer := func(_ int, a judgeRequest) (int, map[string]string, string) {
 			mu.Lock()
 			open++
 			if most = max(most, open); open == parallel && most == parallel {
@@ -75,16 +75,16 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	for i := range 20 {
 		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
-	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		return 200, nil, routine("success", noLessons)(a)
 	}}
 	four := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := judged(t, b, s, four)
-	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.asked) != 2*sum.Judged {
+	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.judgeRequest) != 2*sum.Judged {
 		t.Errorf("got sum %+v, error %v, want no error, a non-empty sum.Stopped, sum.Tokens <= 20_000 + 4*2000, int64(sum.Judged) * 2000 = %d and %d entries in s.asked", sum, err, sum.Tokens, 2*sum.Judged)
 	}
 	before := sum.Judged
-	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.asked) != 40 {
+	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.judgeRequest) != 40 {
 		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = %d and 40 entries in s.asked", sum, err, 20-before)
 	}
 
@@ -92,7 +92,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	for i := range 20 {
 		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
-	s = &scripted{answer: func(n int, a asked) (int, map[string]string, string) {
+	s = &scripted{answer: func(n int, a judgeRequest) (int, map[string]string, string) {
 		if n > 10 {
 			return 401, nil, "no"
 		}
@@ -115,7 +115,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		for i := range 9 {
 			b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 		}
-		s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.Replace(answer(a), `{"completion_tokens":100,"prompt_tokens":900}`, usage, 1)
 		}}
 		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })

@@ -10,7 +10,7 @@ func declined(command string) event {
 // Refusals and conventions of people become lessons if the words are public, and no lessons if the
 // words belong to the project.
 func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"a program for another one", "use-pnpm-instead-of-npm", []event{
 			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),
 		}},

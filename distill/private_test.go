@@ -19,7 +19,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 			ran("git log -1", "commit 9f2c1ab\nAuthor: Marlo Zuberi <m@x.example>\n\n    Ship it", 0),
 			refused("change_order", `{"order":"W"}`, "the order is sealed"))
 	}
-	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		i := 0
 		_, after, _ := strings.Cut(a.User, "Task ")
 		if _, err := fmt.Sscanf(after, "%d", &i); err != nil {
@@ -109,7 +109,7 @@ func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	b := newBench(t)
 	oneRun(b)
 	answer := routine("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
-	sum, _, err := judged(t, b, &scripted{answer: func(_ int, a asked) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
+	sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
 		t.Fatalf("got the summary %+v and error %v, want one proposal", sum, err)
 	}

@@ -19,13 +19,13 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// learns lets a judge propose drafts, each in a separate session, one run after the other.
-func learns(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
+// proposeDrafts lets a judge propose drafts, each in a separate session, one run after the other.
+func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	b.Helper()
 	for i, d := range drafts {
 		task := fmt.Sprint("Task number ", i)
 		b.session(fmt.Sprint("draft ", i), user(task))
-		sums = append(sums, b.distil(append(change, func(o *distill.Options) { o.Judge = spoken{task: {Drafts: []distill.Draft{d}}} })...))
+		sums = append(sums, b.distil(append(change, func(o *distill.Options) { o.Judge = judgeByWords{task: {Drafts: []distill.Draft{d}}} })...))
 	}
 	return sums
 }
@@ -56,7 +56,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	} {
 		b := newBench(t)
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
-		sum := learns(b, []distill.Draft{one, c.second})[1]
+		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
 			t.Errorf("%s: got sum %+v, b.slugs() %v, want merged = %v and sum.Merged + sum.Proposed = 1", c.name, sum, b.slugs(), c.merged)
 		}
@@ -112,7 +112,7 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 		b := newBench(t)
 		one, two := drafted("warm-the-cache", "cold cache"), drafted("never-touch-it", "cold cache")
 		one.Outcome, two.Outcome = "success", "failure"
-		sum := learns(b, []distill.Draft{one})[0]
+		sum := proposeDrafts(b, []distill.Draft{one})[0]
 		equal(t, "of the first", sum.Contradictions, 0)
 		if inForce {
 			if _, err := b.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
@@ -120,7 +120,7 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 			}
 		}
 		b.session("two", user("The second."))
-		sum = b.distil(func(o *distill.Options) { o.Judge = spoken{"The second.": {Drafts: []distill.Draft{two}}} })
+		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
 			t.Errorf("first lesson active = %t: %+v", inForce, sum)
 		}
@@ -151,13 +151,13 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	} {
 		b := newBench(t)
 		d := drafted("warm-the-cache", "cold cache")
-		learns(b, []distill.Draft{d})
+		proposeDrafts(b, []distill.Draft{d})
 		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
 			t.Fatalf("got name %q, error %v, want no error", name, err)
 		}
 		log := b.log()
 		b.session("again", user("Once more."))
-		sum := b.distil(func(o *distill.Options) { o.Judge = spoken{"Once more.": {Drafts: []distill.Draft{d}}} })
+		sum := b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
 			if equal(t, name, []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: got %v, want empty Refused", name, sum.Refused)
@@ -170,7 +170,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}
 		b.of("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
-			o.Judge, o.Select.Tenant = spoken{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
+			o.Judge, o.Select.Tenant = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
 		equal(t, name+", by another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}
@@ -207,14 +207,14 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 	b := newBench(t)
 	pair := []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache")}
 	auto := func(o *distill.Options) { o.Auto = true }
-	learns(b, pair[:1], auto)
+	proposeDrafts(b, pair[:1], auto)
 	for _, a := range []lesson.Action{lesson.Approve, lesson.Pause} {
 		if _, err := b.bank.Act(t.Context(), "warm-the-cache", bank.Decision{Action: a, By: "me", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	paused := b.lesson("warm-the-cache").State
-	learns(b, pair, auto)
+	proposeDrafts(b, pair, auto)
 	equal(t, "what a person paused", b.lesson("warm-the-cache").State, paused)
 }
 
@@ -239,7 +239,7 @@ func TestTriggerThatFiresOnManyErrorsIsDropped(t *testing.T) {
 // the length of a summary is bounded.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
-	learns(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
+	proposeDrafts(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
 	b.session("many", user("All of it."))
 	store := b.store.(*memory)
 	marks, log := len(store.marks), b.log()
@@ -248,7 +248,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 		answers.Drafts = append(answers.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
-	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, spoken{"All of it.": answers} })
+	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "summary", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
 		t.Errorf("a dry run wrote %v", b.slugs())

@@ -97,7 +97,7 @@ func TestTransientErrorsTeachNothing(t *testing.T) {
 
 // Borderline repairs: two repairs that differ in one property give different lessons, or one of them gives none.
 func TestBorderlineRepairsDifferInOneThing(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"another look-up of the same things", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), took("find_order_by_name", `{"name":"Ada"}`),
 		}},
@@ -159,7 +159,7 @@ func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 		if c.form != "" {
 			slug = "give-field-" + c.form + "-to-set-order"
 		}
-		learned(t, []taught{{c.what, slug, []event{
+		learned(t, []lessonCase{{c.what, slug, []event{
 			refused("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
 			took("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
 		}}})
@@ -169,7 +169,7 @@ func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 // Pairs of calls that look like a repair and show nothing.
 func TestUnrelatedCallsAreNoRepair(t *testing.T) {
 	const missing = "the order was not found for this customer"
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"fewer values in a text, and others", "", []event{
 			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), took("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},

@@ -19,7 +19,7 @@ func wordList(output string, code int, words ...string) event {
 // A command line in any notation is reduced to its command, without wrappers, output options and
 // changes of directory.
 func TestCommandLineIsReducedToItsCommand(t *testing.T) {
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"an option more", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
 		{"an option less", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
 		{"a folder before it", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
@@ -49,7 +49,7 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	lacks := func(what string) string { return "error: the " + what + " was not found for this command" }
-	learned(t, []taught{
+	learned(t, []lessonCase{
 		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", lacks("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
 		{"kept going", "run-yarn-build-with-offline", []event{ran("nohup yarn build", lacks("base image"), 101), ran("yarn build --offline", "ok", 0)}},
 		{"as another group", "run-docker-build-with-offline", []event{ran("sudo -g W77812 docker build", lacks("chart version"), 101), ran("docker build --offline", "ok", 0)}},

@@ -35,7 +35,7 @@ func unhex(s string) (out []byte) {
 // changed.
 func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b := newBench(t)
-	put(t, b, "old-advice")
+	writeLesson(t, b, "old-advice")
 	b.agent = "writer"
 	b.of("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
 	b.session("two", user("Task two."))
@@ -117,11 +117,11 @@ func TestRunOverSomeTenantsLeavesTheOthers(t *testing.T) {
 	for _, tenant := range []string{"blue", "green", "red"} {
 		b.of(tenant, tenant, nil, user("Task of "+tenant))
 	}
-	some := func(names ...string) distill.Summary {
+	distilTenants := func(names ...string) distill.Summary {
 		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &counting{}, append([]string{}, names...) })
 	}
-	equal(t, "no tenant", some().Judged, 0)
-	equal(t, "one tenant", some("red").Judged, 1)
+	equal(t, "no tenant", distilTenants().Judged, 0)
+	equal(t, "one tenant", distilTenants("red").Judged, 1)
 	equal(t, "all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
 }
 
@@ -144,10 +144,10 @@ func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {
 	}
 }
 
-// frail is a bank that panics at one lesson.
-type frail struct{ distill.Bank }
+// panickingBank is a bank that panics at one lesson.
+type panickingBank struct{ distill.Bank }
 
-func (f frail) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
 	if p.Lesson.Slug == "break-the-bank" {
 		panic("a defect")
 	}
@@ -158,13 +158,13 @@ func (f frail) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error
 // run continues.
 func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	b := newBench(t)
-	judge := spoken{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
+	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
 	for i := range 4 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}
 	var texts []string
 	sum := b.distil(func(o *distill.Options) {
-		o.Judge, o.Bank, o.Failed = judge, frail{b.bank}, func(_ string, err error) { texts = append(texts, err.Error()) }
+		o.Judge, o.Bank, o.Failed = judge, panickingBank{b.bank}, func(_ string, err error) { texts = append(texts, err.Error()) }
 	})
 	equal(t, "failed, judged", []int{sum.Failed, sum.Proposed, len(texts)}, []int{1, 1, 1})
 	equal(t, "lessons", b.slugs(), []string{"warm-the-cache"})
@@ -174,22 +174,22 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		for i := range len(pattern) {
 			b.session(fmt.Sprint("s", i), user("Task "+fmt.Sprint(i)))
 		}
-		sum, err := b.try(t.Context(), func(o *distill.Options) { o.Judge = &moody{pattern: pattern} })
+		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
 			t.Errorf("%s: got sum %+v, error %v, want (err != nil) = %v and (fails = true or Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }
 
-// moody is a judge that exceeds the time limit for questions that match its pattern.
-type moody struct {
+// slowJudge is a judge that exceeds the time limit for questions that match its pattern.
+type slowJudge struct {
 	pattern string
 	asked   int
 }
 
-func (*moody) Name() string { return "moody" }
+func (*slowJudge) Name() string { return "moody" }
 
-func (m *moody) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+func (m *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
 	m.asked++
 	if m.pattern[m.asked-1] == '!' {
 		return distill.Judgement{}, errors.Join(errors.New("too slow"), context.DeadlineExceeded)

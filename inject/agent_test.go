@@ -61,7 +61,7 @@ func (a *agent) user(words string, reminds bool) {
 	a.history = append(a.history, entry{kind: "user", text: words, number: a.users, reminds: reminds})
 }
 
-func (a *agent) says(text string) {
+func (a *agent) addAnswer(text string) {
 	a.items++
 	a.history = append(a.history, entry{kind: "said", text: text, id: fmt.Sprintf("msg_%d", a.items)})
 }
@@ -382,8 +382,8 @@ func (r *run) upstream() string { return strings.Join(r.sent, "\n") }
 
 func book(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 
-// teach returns an active lesson with one keyword.
-func teach(slug, keyword, advice string) *lesson.Lesson {
+// activeLesson returns an active lesson with one keyword.
+func activeLesson(slug, keyword, advice string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "About " + slug + ".", Advice: advice, State: lesson.Active, Confidence: 0.5,
 		ContentHash: fmt.Sprintf("%x", slug+advice+"0123456789abcdef"),
@@ -391,7 +391,7 @@ func teach(slug, keyword, advice string) *lesson.Lesson {
 	}
 }
 
-// certain returns a configuration that injects each matching lesson.
-func certain() Config {
+// injectAll returns a configuration that injects each matching lesson.
+func injectAll() Config {
 	return Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}
 }

@@ -38,20 +38,20 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		h := newHop("s", inject.Advice)
 		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		words, result := turnsOf(d)
-		first := h.pass(t, lesson.NewBook(nil), d, words)
+		first := h.sendThrough(t, lesson.NewBook(nil), d, words)
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
 			t.Errorf("%s: the list of commands is not before the user's words:\n%s", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
-		again := h.pass(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
+		again := h.sendThrough(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
 			t.Errorf("%s: a repeated turn is\n%s\nand was\n%s", d, again, first)
 		}
-		second := h.pass(t, lesson.NewBook(nil), d, result)
+		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the answers are not before the result:\n%s", d, second)
 		}
-		if third := h.pass(t, lesson.NewBook(nil), d, result); third != second {
+		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {
 			t.Errorf("%s: the repeated turn is\n%s\nwant\n%s", d, third, second)
 		}
 	}
@@ -64,7 +64,7 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
 		h := newHop("s", inject.Advice)
 		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
-		got := h.pass(t, chainBook("ask-first"), wire.Chat, body)
+		got := h.sendThrough(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
 			t.Errorf("%q: got %s, want searched = %v and a text with `begin\"}]}`", pattern, got, strings.Contains(got, `"content":"Lessons from past experience:`))
 		}

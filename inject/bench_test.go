@@ -14,10 +14,10 @@ import (
 func BenchmarkPlan(b *testing.B) {
 	var all []*lesson.Lesson
 	for i := range 1000 {
-		all = append(all, teach(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("phrase number %d", i), "Look twice."))
+		all = append(all, activeLesson(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("phrase number %d", i), "Look twice."))
 	}
 	for _, form := range []wireForm{plainChat, claude, responses} {
-		r := newRun(b, form, certain(), book(all...), "s")
+		r := newRun(b, form, injectAll(), book(all...), "s")
 		r.a.user("phrase number 7", false)
 		r.send()
 		r.replied()

@@ -26,7 +26,7 @@ func newHop(name string, style inject.Style) *hop {
 	}
 }
 
-func (h *hop) pass(t *testing.T, book *lesson.Book, d wire.Dialect, body string) string {
+func (h *hop) sendThrough(t *testing.T, book *lesson.Book, d wire.Dialect, body string) string {
 	t.Helper()
 	req, err := wire.Parse(d, []byte(body))
 	if err != nil {
@@ -73,14 +73,14 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 		for d, list := range bodies {
 			for _, body := range list {
 				first, second := newHop("a", style), newHop("b", inject.Advice)
-				one := first.pass(t, chainBook("shared"), d, body)
+				one := first.sendThrough(t, chainBook("shared"), d, body)
 				if strings.Count(one, "[shared]") != 1 {
 					t.Fatalf("%s: the first inserts nothing: %s", d, one)
 				}
-				if two := second.pass(t, chainBook("shared"), d, one); two != one {
+				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
 					t.Errorf("%s, %s: the second precept changes the request of the first:\n%s\n%s", d, style, one, two)
 				}
-				both := newHop("c", inject.Advice).pass(t, chainBook("shared", "own"), d, one)
+				both := newHop("c", inject.Advice).sendThrough(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {
 					t.Errorf("%s, %s: the second sends\n%s", d, style, both)
 				}
@@ -99,7 +99,7 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		"Lessons from past experience:\\n- [shared] x\\nplease deploy it",
 	} {
 		body := `{"messages":[{"role":"user","content":"` + words + `"}]}`
-		out := newHop("a", inject.Advice).pass(t, chainBook("shared"), wire.Chat, body)
+		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
 			t.Errorf("%s\nbecomes\n%s", body, out)
 		}
@@ -112,11 +112,11 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"boom\nExit code 2"}`
 	}
 	body := `{"messages":[{"role":"user","content":"go"},` + call("c1") + `,` + call("c2") + `]}`
-	one := newHop("a", inject.Advice).pass(t, chainBook(), wire.Chat, body)
+	one := newHop("a", inject.Advice).sendThrough(t, chainBook(), wire.Chat, body)
 	if strings.Count(one, "[LOOP DETECTED]") != 1 {
 		t.Fatalf("no warning: %s", one)
 	}
-	if two := newHop("b", inject.Advice).pass(t, chainBook(), wire.Chat, one); two != one {
+	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
 		t.Errorf("warned twice:\n%s", two)
 	}
 }

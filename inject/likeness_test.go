@@ -16,13 +16,13 @@ func similarBook(asks bool) *lesson.Book {
 	for i := range lesson.LikeSessions {
 		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question %d about our products", i)}}})
 	}
-	l := teach("caches", "cache entries are stale", "Name who invalidates a cache.")
+	l := activeLesson("caches", "cache entries are stale", "Name who invalidates a cache.")
 	l.Trigger.Like = asks
 	return book(l).WithLikeness(traffic, 0.005)
 }
 
 func similar() Config {
-	c := certain()
+	c := injectAll()
 	c.Like = true
 	return c
 }
@@ -33,16 +33,16 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 	r := newRun(t, plainChat, similar(), similarBook(true), "s")
 	r.a.user(similarWords, false)
 	p := r.send()
-	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(present(&p), []string{"caches"}) {
-		t.Fatalf("injected %q, in the request %q", p.Injected, present(&p))
+	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
+		t.Fatalf("injected %q, in the request %q", p.Injected, insertedSlugs(&p))
 	}
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
 		t.Errorf("arm %q, lessons %+v", arm, p.Lessons)
 	}
 	r.replied()
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("some cache entries are stale", false)
-	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(present(&p), []string{"caches"}) {
+	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Errorf("after a match by likeness the exact words match again: %+v", p)
 	}
 }
@@ -59,7 +59,7 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config
 		asks bool
-	}{"match.like is not on": {certain(), true}, "the lesson does not ask": {similar(), false}} {
+	}{"match.like is not on": {injectAll(), true}, "the lesson does not ask": {similar(), false}} {
 		r := newRun(t, plainChat, c.cfg, similarBook(c.asks), "s")
 		r.a.user(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {

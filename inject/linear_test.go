@@ -128,7 +128,7 @@ type turns struct {
 }
 
 func newTurns() turns {
-	teach := func(slug string, tools []string, words ...string) *lesson.Lesson {
+	addLesson := func(slug string, tools []string, words ...string) *lesson.Lesson {
 		return &lesson.Lesson{
 			Slug: slug, Title: "About " + slug, Advice: "Look twice.", State: lesson.Active, Confidence: 0.5, ContentHash: strings.Repeat("0", 64),
 			Trigger: lesson.Trigger{Keywords: words, Tools: tools},
@@ -136,7 +136,7 @@ func newTurns() turns {
 	}
 	return turns{
 		injector: inject.New(inject.Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}),
-		book:     lesson.NewBook([]*lesson.Lesson{teach("one", nil, "alpha"), teach("two", nil, "boom"), teach("three", []string{"nothing*"}, "beta")}),
+		book:     lesson.NewBook([]*lesson.Lesson{addLesson("one", nil, "alpha"), addLesson("two", nil, "boom"), addLesson("three", []string{"nothing*"}, "beta")}),
 	}
 }
 

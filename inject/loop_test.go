@@ -16,7 +16,7 @@ const loopMark = "[LOOP DETECTED]"
 func TestLoopHasTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newRun(t, form, certain(), book(), "s")
+			r := newRun(t, form, injectAll(), book(), "s")
 			r.a.user("build", false)
 			r.send()
 			for i := range 5 {
@@ -39,7 +39,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 }
 
 func TestLoopRetryCountsOnce(t *testing.T) {
-	r := newRun(t, claude, certain(), book(), "s")
+	r := newRun(t, claude, injectAll(), book(), "s")
 	r.a.user("build", false)
 	r.send()
 	for range 2 {
@@ -56,14 +56,14 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
-		r := newRun(t, form, certain(), book(), "s")
+		r := newRun(t, form, injectAll(), book(), "s")
 		r.a.user("build", false)
 		r.send()
 		r.replied()
 		r.callOnce("make", "omega", true)
 		r.send()
 		r.replied()
-		r.book = book(teach("fix", "omega", "Look.")) // a new lesson
+		r.book = book(activeLesson("fix", "omega", "Look.")) // a new lesson
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
@@ -87,7 +87,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 		state            string
 	}{{"withheld", 1, 0, "withheld"}, {"control", 0, 1, "control"}} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := certain()
+			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = c.epsilon, c.control
 			r := newRun(t, plainChat, cfg, book(), "s")
 			r.a.user("build", false)
@@ -108,7 +108,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 }
 
 func TestLoopIsFoundInProviderHistory(t *testing.T) {
-	r := newRun(t, responses, certain(), book(), "s")
+	r := newRun(t, responses, injectAll(), book(), "s")
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
 		id := fmt.Sprint("call_", i)
@@ -126,7 +126,7 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 }
 
 func TestParallelLoopNamesTheFailingCall(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(), "s")
+	r := newRun(t, plainChat, injectAll(), book(), "s")
 	r.a.user("build", false)
 	r.send()
 	for range 2 {

@@ -11,13 +11,13 @@ import (
 
 // aboutErrors teaches a lesson with an error trigger.
 func aboutErrors(slug, pattern string) *lesson.Lesson {
-	l := teach(slug, "", "Look.")
+	l := activeLesson(slug, "", "Look.")
 	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
 	return l
 }
 
-// after returns the outcomes of the pick of a slug as the closing of the session would find them.
-func (r *run) after(t *testing.T, slug string) trial.Watch {
+// outcomesAtClosing returns the outcomes of the pick of a slug as the closing of the session would find them.
+func (r *run) outcomesAtClosing(t *testing.T, slug string) trial.Watch {
 	t.Helper()
 	a := r.rec.Assignment.Clone()
 	a.Observe(r.rec.Thread.Tally)
@@ -40,9 +40,9 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Watch
 		for arm, epsilon := range []float64{0, 1} {
-			cfg := certain()
+			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
-			r := newRun(t, form, cfg, book(aboutErrors("wait", "omega lock"), teach("other", "nothing", "Look.")), "s")
+			r := newRun(t, form, cfg, book(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
 			r.a.user("build", false)
 			r.send()
 			r.answered(100, 10)
@@ -55,19 +55,19 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 				r.answered(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
-			if w := r.after(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
+			if w := r.outcomesAtClosing(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
 				t.Errorf("%s: at the pick %+v", form, w)
 			}
 			step("make x", "the sky is blue", true)
-			if w := r.after(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
+			if w := r.outcomesAtClosing(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
 				t.Errorf("%s: after another error %+v", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
-			r.a.says("done")
+			r.a.addAnswer("done")
 			r.a.user("No, that is wrong. Undo it.", false)
 			r.send()
-			seen[arm] = r.after(t, "wait")
+			seen[arm] = r.outcomesAtClosing(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{1, 2, 0, 1, 4, 880, 12_000}; got != want {
 				t.Errorf("%s, arm %d: %v, want %v", form, arm, got, want)
 			}
@@ -80,19 +80,19 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 
 // A session that the upstream refuses is observed to its end. Otherwise the treated arm would look better.
 func TestRefusedSessionsAreObserved(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(aboutErrors("wait", "omega lock")), "s")
+	r := newRun(t, plainChat, injectAll(), book(aboutErrors("wait", "omega lock")), "s")
 	r.a.user("build", false)
 	r.send()
 	r.replied()
 	r.callOnce("make", "omega lock", true)
 	r.send()
-	New(certain()).Refused(r.rec)
+	New(injectAll()).Refused(r.rec)
 	for range 2 {
 		r.replied()
 		r.callOnce("make", "omega lock", true)
 		r.plan(r.a.body())
 	}
-	if w := r.after(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
+	if w := r.outcomesAtClosing(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
 		t.Errorf("got %+v, want Recurred = true, After[trial.Errors] = 2 and After[trial.Loops] other than 0", w)
 	}
 }
@@ -100,18 +100,18 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 // Only lessons about an error have a recurrence: lessons with an error trigger or a list of prevented
 // errors, and distilled lessons.
 func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
-	distilled := teach("distilled", "omega", "Look.")
+	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
-	r := newRun(t, plainChat, certain(), book(teach("plain", "omega", "Look."), distilled), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("plain", "omega", "Look."), distilled), "s")
 	r.a.user("omega", false)
 	r.send()
 	r.replied()
 	r.callOnce("make", "error: omega", true)
 	r.send()
-	if w := r.after(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
+	if w := r.outcomesAtClosing(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("a lesson about words: %+v", w)
 	}
-	if w := r.after(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
+	if w := r.outcomesAtClosing(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
 		t.Errorf("a distilled lesson: %+v", w)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"precept/internal/wire"
 )
 
-// present returns the lessons that a plan inserts, old and new, in order.
-func present(p *Plan) (slugs []string) {
+// insertedSlugs returns the lessons that a plan inserts, old and new, in order.
+func insertedSlugs(p *Plan) (slugs []string) {
 	for _, e := range p.Edits {
 		for line := range strings.Lines(e.Text) {
 			if rest, ok := strings.CutPrefix(line, "- ["); ok {
@@ -31,10 +31,10 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newRun(t, form, certain(), book(teach("deploy", "deploy", "Ask first.")), "s")
+			r := newRun(t, form, injectAll(), book(activeLesson("deploy", "deploy", "Ask first.")), "s")
 			r.a.user("please deploy it", false)
 			p := r.send()
-			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(present(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
+			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
 				t.Fatalf(`got %+v, want Injected = []string{"deploy"}, present(&p) = %q, empty Skip and one entry in Edits`, p, p.Injected)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
@@ -48,19 +48,19 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 }
 
 func TestLessonFiresOncePerSession(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("deploy", "deploy", "x")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("deploy again", false)
-	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"deploy"}) {
+	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
 		t.Errorf(`got %+v, want empty Matched, one entry in Edits and present(&p) = []string{"deploy"}`, p)
 	}
 }
 
 func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool results only
-	r := newRun(t, claude, certain(), book(teach("deploy", "deploy", "x")), "s")
+	r := newRun(t, claude, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	for i := range 10 {
@@ -73,8 +73,8 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 }
 
 func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
-	b := book(teach("on-words", "alpha", "x"), teach("on-error", "omega", "y"))
-	r := newRun(t, claude, certain(), b, "s")
+	b := book(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
+	r := newRun(t, claude, injectAll(), b, "s")
 	r.a.user("go", false)
 	r.send()
 	r.replied()
@@ -92,7 +92,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 }
 
 func TestParallelResultsKeepTheirPlaces(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("on-error", "omega", "y")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("on-error", "omega", "y")), "s")
 	r.a.user("go", false)
 	r.send()
 	r.replied()
@@ -109,10 +109,10 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 }
 
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
-	b := book(teach("old", "alpha", "x"), teach("new", "beta", "y"))
-	r := newRun(t, plainChat, certain(), b, "s")
+	b := book(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
+	r := newRun(t, plainChat, injectAll(), b, "s")
 	r.a.user("alpha", false)
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("beta", false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
@@ -121,12 +121,12 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 }
 
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(), "s")
+	r := newRun(t, plainChat, injectAll(), book(), "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("skip %q", p.Skip)
 	}
-	r.book = book(teach("deploy", "deploy", "x")) // a new lesson
+	r.book = book(activeLesson("deploy", "deploy", "x")) // a new lesson
 	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
 		t.Errorf("retry: %+v", p)
 	}
@@ -143,15 +143,15 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 	var all []*lesson.Lesson
 	for i := range 50 {
-		all = append(all, teach(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
+		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
 	}
-	r := newRun(t, plainChat, certain(), book(all...), "s")
+	r := newRun(t, plainChat, injectAll(), book(all...), "s")
 	for range 4 {
 		r.a.user("deploy", false)
 		r.send()
-		r.withinBounds(certain())
+		r.withinBounds(injectAll())
 		r.replied()
-		r.a.says("ok")
+		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Assignment.Picks); n != 3 {
 		t.Errorf("%d picks: a pick that was skipped once is inserted later", n)
@@ -167,14 +167,14 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
-		all = append(all, teach(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
+		all = append(all, activeLesson(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
 	}
-	r := newRun(t, plainChat, certain(), book(all...), "s")
+	r := newRun(t, plainChat, injectAll(), book(all...), "s")
 	for i := range 9 {
 		r.a.user(fmt.Sprint("word", i), false)
 		r.send()
 		r.replied()
-		r.a.says("ok")
+		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Lessons.Blocks); n != 6 {
 		t.Errorf("%d blocks, want 2K", n)
@@ -182,49 +182,49 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 }
 
 func TestSkipReasonIsReported(t *testing.T) {
-	withheld, control, tight := certain(), certain(), certain()
+	withheld, control, tight := injectAll(), injectAll(), injectAll()
 	withheld.Bandit.Epsilon, control.Bandit.Control, tight.BudgetBytes = 1, 1, 100
 	for _, c := range []struct {
-		name, said, want string
-		cfg              Config
+		name, storedTurnBody, want string
+		cfg                        Config
 	}{
-		{"nothing matches", "hello", SkipNoMatch, certain()},
+		{"nothing matches", "hello", SkipNoMatch, injectAll()},
 		{"a coin withheld it", "deploy", SkipWithheld, withheld},
 		{"the session is control", "deploy", SkipControl, control},
 		{"it matched and does not fit", "deploy", SkipNotPicked, tight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, plainChat, c.cfg, book(teach("a", "deploy", "x")), "s")
+			r := newRun(t, plainChat, c.cfg, book(activeLesson("a", "deploy", "x")), "s")
 			for range 2 { // the description of the first turn also holds in the next turn
-				r.a.user(c.said, false)
+				r.a.user(c.storedTurnBody, false)
 				if p := r.send(); p.Skip != c.want {
 					t.Errorf("%q, want %q", p.Skip, c.want)
 				}
 				r.replied()
-				r.a.says("ok")
-				c.said = "go on"
+				r.a.addAnswer("ok")
+				c.storedTurnBody = "go on"
 			}
 		})
 	}
 	t.Run("the provider has it", func(t *testing.T) {
-		r := newRun(t, responses, certain(), book(teach("a", "deploy", "x")), "s")
-		said := func(words string) []byte {
+		r := newRun(t, responses, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+		storedTurnBody := func(words string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
 		}
-		if p := r.plan(said("deploy")); p.Skip != "" {
+		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
 			t.Fatalf("the warning is not inserted: %q", p.Skip)
 		}
 		r.replied()
-		if p := r.plan(said("go on")); p.Skip != SkipEarlier {
+		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
 			t.Errorf("%q, want %q", p.Skip, SkipEarlier)
 		}
 	})
 }
 
 func TestWithheldKeepsItsSlot(t *testing.T) {
-	cfg := certain()
+	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
-	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x"), teach("b", "deploy", "y")), "s")
+	r := newRun(t, plainChat, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
@@ -236,9 +236,9 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 }
 
 func TestControlSessionGetsNoLesson(t *testing.T) {
-	cfg := certain()
+	cfg := injectAll()
 	cfg.Bandit.Control = 1
-	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x")), "s")
+	r := newRun(t, plainChat, cfg, book(activeLesson("a", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
@@ -247,7 +247,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 }
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(), "s")
+	r := newRun(t, plainChat, injectAll(), book(), "s")
 	r.a.user("short", false)
 	r.send()
 	got := r.rec.Assignment
@@ -255,7 +255,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 		t.Errorf(`got %+v, want Category = "coder|some-model|s" and Day = %d`, got, trial.Day(noon))
 	}
 	r.replied()
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user(strings.Repeat("long ", 1000), false)
 	r.send()
 	if r.rec.Assignment.Category != got.Category {
@@ -275,7 +275,7 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 }
 
 func TestInjectOff(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.claim.InjectOff = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
@@ -283,7 +283,7 @@ func TestInjectOff(t *testing.T) {
 	}
 	r.claim.InjectOff = false
 	r.replied()
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
 		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 3", p)
@@ -291,13 +291,13 @@ func TestInjectOff(t *testing.T) {
 }
 
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.in.Refused(r.rec)
 	r.restart()
 	r.sent = nil // the upstream received the turn without the block
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
 		t.Errorf("got %+v, want p.Skip = %q, an empty p.Edits, r.rec.Assignment.Excluded = false, r.rec.Assignment.Refused = true and one entry in r.rec.Assignment.Picks", p, SkipRefused)
@@ -305,7 +305,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 }
 
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.rec.Assignment.Excluded = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
@@ -315,12 +315,12 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 
 // A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
 	r.rec.Assignment.Excluded = true
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
 		t.Errorf("%+v, %d blocks", p, len(r.rec.Lessons.Blocks))
@@ -328,22 +328,22 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 }
 
 func TestCompactionBringsLessonsBack(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "omega", "y")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
 	r.callOnce("make", "omega", true)
-	if p := r.send(); !slices.Equal(present(&p), []string{"a", "b"}) {
+	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}`, p)
 	}
 	r.replied()
-	r.book = book(teach("a", "deploy", "another text"))
+	r.book = book(activeLesson("a", "deploy", "another text"))
 	r.a.history, r.sent = nil, nil
 	r.a.user("What was done so far?", false)
-	r.a.says("A summary.")
+	r.a.addAnswer("A summary.")
 	r.a.user("Go on.", false)
 	p := r.send()
-	if !slices.Equal(present(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
+	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, two entries in Edits and empty Picks`, p)
 	}
 	for _, e := range p.Edits {
@@ -359,11 +359,11 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	if p := r.send(); len(p.Edits) != 2 {
 		t.Errorf("got %+v, want two entries in Edits", p)
 	}
-	r.withinBounds(certain())
+	r.withinBounds(injectAll())
 }
 
 func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
-	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
@@ -376,7 +376,7 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 		r.callOnce(fmt.Sprint(i), "x", false)
 	}
 	r.a, r.sent = main, seenMain
-	r.a.says("ok")
+	r.a.addAnswer("ok")
 	r.a.user("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
 		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 1", p.Edits)
@@ -384,8 +384,8 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 }
 
 func TestDeltaInsertsOnce(t *testing.T) {
-	cfg := certain()
-	r := newRun(t, responses, cfg, book(teach("a", "deploy", "x"), teach("b", "omega", "y")), "s")
+	cfg := injectAll()
+	r := newRun(t, responses, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	delta := func(list string) []byte {
 		return []byte(`{"model":"m","previous_response_id":"resp_1","input":` + list + `}`)
 	}
@@ -396,7 +396,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
-		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(present(&p), []string{"b"}) {
+		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
 			t.Fatalf(`got %+v, want Kind = %v, one entry in Edits and present(&p) = []string{"b"}`, p, want)
 		}
 		r.restart()
@@ -415,19 +415,19 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
-	if !slices.Equal(present(&p), []string{"a", "b"}) {
+	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}`, p)
 	}
 }
 
 func TestPublishedHarmMakesALessonACaution(t *testing.T) {
-	l := teach("a", "deploy", "x")
+	l := activeLesson("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // of the file: not believed
 	for _, c := range []struct {
 		better, worse float64
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
-		r := newRun(t, plainChat, certain(), book(l), "s")
+		r := newRun(t, plainChat, injectAll(), book(l), "s")
 		r.beliefs = published{bandit.New(), c.better, c.worse}
 		r.a.user("deploy", false)
 		r.send()
@@ -449,9 +449,9 @@ type published struct {
 func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
 func TestTrialLessonNamesItsParentArm(t *testing.T) {
-	old, l := teach("old", "unused", "x"), teach("new", "deploy", "y")
+	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
-	r := newRun(t, plainChat, certain(), book(old, l), "s")
+	r := newRun(t, plainChat, injectAll(), book(old, l), "s")
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
@@ -460,7 +460,7 @@ func TestTrialLessonNamesItsParentArm(t *testing.T) {
 }
 
 func TestNoBookNoLessons(t *testing.T) {
-	r := newRun(t, plainChat, certain(), nil, "s")
+	r := newRun(t, plainChat, injectAll(), nil, "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("got %+v, want Skip = %q", p, SkipNoMatch)

@@ -15,7 +15,7 @@ import (
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
-		l := teach(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("word%d", i), "")
+		l := activeLesson(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("word%d", i), "")
 		for range i {
 			l.Advice += "Take another way in edition " + edition + ", and look twice before the next step is made. "
 		}
@@ -59,7 +59,7 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 				r.a.result(b, "ok", false)
 			case "user":
 				r.replied()
-				r.a.says("Done.")
+				r.a.addAnswer("Done.")
 				r.a.user(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // no reply, and more words of the user
 				if form == claude {

@@ -33,12 +33,12 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 	for n := range 9 {
 		var list []*lesson.Lesson
 		for i := range n + 1 {
-			l := teach(fmt.Sprint("lesson-", i), "deploy", "x")
+			l := activeLesson(fmt.Sprint("lesson-", i), "deploy", "x")
 			l.Title = "About " + l.Slug + ", which has a title as long as some have them that people write when they are in a hurry."
 			l.Advice = fmt.Sprint("Number ", i, ". ") + long[:600+40*i]
 			list = append(list, l)
 		}
-		r := newRun(t, plainChat, certain(), book(list...), fmt.Sprint("s", n))
+		r := newRun(t, plainChat, injectAll(), book(list...), fmt.Sprint("s", n))
 		r.a.user("deploy", false)
 		p := r.send()
 		for _, e := range p.Edits {
@@ -56,7 +56,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 				injected++
 			}
 		}
-		if len(p.Injected) < min(n+1, certain().Bandit.K) {
+		if len(p.Injected) < min(n+1, injectAll().Bandit.K) {
 			missing++
 		}
 	}
@@ -67,10 +67,10 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 
 // A change of the presented text of a lesson changes its arm, and no other change does.
 func TestAnotherPresentationIsAnotherArm(t *testing.T) {
-	l := teach("a", "deploy", "x")
+	l := activeLesson("a", "deploy", "x")
 	l.ContentHash = "0123456789abcdef"
 	l.Advice = strings.Repeat("Look before you leap. ", 40)
-	failed := teach("a", "deploy", "x")
+	failed := activeLesson("a", "deploy", "x")
 	*failed = *l
 	failed.Outcome = "failure"
 	worse := published{better: 1, worse: 2}
@@ -104,7 +104,7 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 // session that has the lesson as advice keeps the advice.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
-	l := teach("a", "deploy", "x")
+	l := activeLesson("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
 	for i := range 300 { // with the lesson the sessions fail, without the lesson they succeed

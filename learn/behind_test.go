@@ -13,7 +13,7 @@ import (
 
 // calls counts the calls of one operation of the backend since the previous count.
 func (r *rig) calls(op string) (n int) {
-	for _, asked := range r.be.asked() {
+	for _, asked := range r.be.takeCalls() {
 		if asked == op {
 			n++
 		}
@@ -46,11 +46,11 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 // A panic of a step in the last correction is recorded, too.
 func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
-	p := &poison{step: "correct", id: sessionOf("s")}
+	p := &panickingStep{step: "correct", id: sessionOf("s")}
 	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
 	id := r.played("s", picked(true))
 	r.age()
-	r.tell(us, id, score("late", 1, 1))
+	r.postFeedback(us, id, score("late", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,12 @@ func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 	for i, fitted := range []bool{false, true, false} {
 		id := r.begin(us, fmt.Sprint("s", i), picked(true))
 		r.Deliver(r.ctx())
-		r.tell(us, id, score("a", 1, 1))
+		r.postFeedback(us, id, score("a", 1, 1))
 		r.clk.add(closeAge + time.Second)
 		r.Deliver(r.ctx())
-		r.be.asked()
+		r.be.takeCalls()
 		r.closeDue(r.ctx())
 		same(t, "closed", r.applied(id).Rewarded, true)
-		same(t, "priors are written", slices.Contains(r.be.asked(), "priors"), fitted)
+		same(t, "priors are written", slices.Contains(r.be.takeCalls(), "priors"), fitted)
 	}
 }

@@ -78,7 +78,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			}
 			r.Deliver(b.Context())
 			if n%2 == 0 {
-				r.tell(us, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
+				r.postFeedback(us, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
 			}
 		}
 		r.record()

@@ -24,7 +24,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	r := newRig(t, nil)
 	told := r.played("told", picked(true))
 	silent := r.played("silent", picked(false))
-	r.tell(us, told, score("f1", 1, 1))
+	r.postFeedback(us, told, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
 		r.record()
@@ -65,18 +65,18 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("a", picked(true))
-	r.tell(us, id, score("f1", 1, 1))
-	r.be.asked()
+	r.postFeedback(us, id, score("f1", 1, 1))
+	r.be.takeCalls()
 	r.be.failNext("samples", 1, errDown)
 	r.age()
-	if calls := r.be.asked(); slices.Contains(calls, "settle") {
+	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
 		t.Errorf("the counters moved without the samples: %v", calls)
 	}
 	same(t, "counters", r.counters(us), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
 	r.be.failNext("settle", 1, errDown)
 	r.closeDue(r.ctx())
-	calls := r.be.asked()
+	calls := r.be.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
 		t.Errorf("order: %v", calls)
 	}
@@ -115,7 +115,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			r.Release(ses, store.Decided)
 			r.record()
 			if crash {
-				r = r.again(nil)
+				r = r.reopen(nil)
 			}
 			same(t, step+" failed: version", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
@@ -154,14 +154,14 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 			early := newRig(t, nil)
 			id := early.played("s", picked(true))
 			for _, e := range c.entries {
-				early.tell(us, id, e)
+				early.postFeedback(us, id, e)
 			}
 			early.age()
 			late := newRig(t, nil)
 			late.played("s", picked(true))
 			late.age()
 			for _, e := range c.entries {
-				late.tell(us, id, e)
+				late.postFeedback(us, id, e)
 				late.record()
 			}
 			same(t, "counters", late.sums(us), early.sums(us))
@@ -185,7 +185,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	r.age()
 	if a := r.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
@@ -199,9 +199,9 @@ func TestExcludedContributesNothing(t *testing.T) {
 	a := picked(true)
 	a.Excluded = true
 	id := r.played("s", a)
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	r.age()
-	r.tell(us, id, score("b", 2, 0))
+	r.postFeedback(us, id, score("b", 2, 0))
 	r.record()
 	same(t, "counters", r.counters(us), none)
 	same(t, "reward", r.applied(id).Reward, 0)
@@ -225,7 +225,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	ses.Record.Mutex.Unlock()
 	r.Release(ses, store.Decided)
 	r.record()
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	r.record()
 	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
@@ -242,7 +242,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
 			r.age()
-			r.tell(us, id, score("a", 1, 1))
+			r.postFeedback(us, id, score("a", 1, 1))
 			r.be.failNext(op, 3, errDown)
 			for range 3 {
 				r.record()
@@ -293,7 +293,7 @@ func TestRunCloses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)
 	ctx, cancel := context.WithCancel(r.ctx())
 	defer cancel()
@@ -326,7 +326,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	a := picked(false)
 	a.Reward = r.Definition()
 	frozen, _ := json.Marshal(a)
@@ -357,12 +357,12 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("a", 1, 1))
+	r.postFeedback(us, id, score("a", 1, 1))
 	r.age()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
-	r.tell(us, id, e) // no later run reads the old definition
-	r = r.again(nil)
+	r.postFeedback(us, id, e) // no later run reads the old definition
+	r = r.reopen(nil)
 	same(t, "before anybody looks", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
 	r.record()
@@ -382,10 +382,10 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 			}
 		}
 	}
-	r.tell(us, id, e)
+	r.postFeedback(us, id, e)
 	r.resettle(r.ctx())
 	same(t, "as heard", r.applied(id).Reward, .5)
-	r = r.again(nil)
+	r = r.reopen(nil)
 	r.closeDue(r.ctx())
 	r.record()
 	same(t, "the one after", r.applied(id).Reward, .75)
@@ -402,8 +402,8 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
-	r.tell(us, id, score("a", 1, 1))
-	r = r.again(nil)
+	r.postFeedback(us, id, score("a", 1, 1))
+	r = r.reopen(nil)
 	r.be.failNext("unsettled", 1, errDown)
 	r.closeDue(r.ctx())
 	r.record()
@@ -412,9 +412,9 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.record()
 	same(t, "then", r.applied(id).Rewarded, true)
 	sameList(t, "failures", r.failed(), []string{"pick_up"})
-	r.be.asked()
+	r.be.takeCalls()
 	r.closeDue(r.ctx())
-	for _, op := range r.be.asked() {
+	for _, op := range r.be.takeCalls() {
 		if op == "unsettled" {
 			t.Error("the only writer looks for writes of other replicas")
 		}

@@ -62,7 +62,7 @@ func TestADayOfAFleet(t *testing.T) {
 	for step := range daySteps + int(3*time.Hour/dayStep) {
 		d.step(step)
 	}
-	d.settle()
+	d.finishWork()
 	for i := range dayTenants {
 		tenant := fmt.Sprint("tenant-", i)
 		if have, want := d.fleet[0].counters(tenant), d.single.counters(tenant); have != want {
@@ -100,7 +100,7 @@ func (d *day) open(i int) *rig {
 			d.t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = elsewhere{f, db}, elsewhere{f, db}, filepath.Join(d.dirs[i], "outbox.db"), 4<<20
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, filepath.Join(d.dirs[i], "outbox.db"), 4<<20
 	})
 }
 
@@ -188,7 +188,7 @@ func (d *day) reward(step int, tenant, name string, i int, y float64) {
 		d.rewards++
 		e := feedback.Entry{ID: fmt.Sprint("f", i), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
 		for _, r := range []*rig{d.fleet[to], d.single} {
-			r.tell(tenant, session.KeyOf(tenant, session.SpaceName, name), e)
+			r.postFeedback(tenant, session.KeyOf(tenant, session.SpaceName, name), e)
 		}
 	})
 }
@@ -238,8 +238,8 @@ func (d *day) reconnect(r *rig) {
 	}
 }
 
-// settle makes the remaining work.
-func (d *day) settle() {
+// finishWork makes the remaining work.
+func (d *day) finishWork() {
 	for range 4 {
 		d.clk.add(closeAge)
 		for _, r := range append(slices.Clone(d.fleet), d.single) {

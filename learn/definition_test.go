@@ -29,7 +29,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			open := func(tiers ...int) *rig {
 				return openRig(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
 			}
-			heard := func(r *rig) (told int64) {
+			rewardedSessions := func(r *rig) (told int64) {
 				t.Helper()
 				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
 				if err != nil {
@@ -37,7 +37,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 				}
 				return rep.Global.NTreated
 			}
-			elsewhere := func(r *rig, want ...report.Counted) {
+			checkOtherDefinitions := func(r *rig, want ...report.Counted) {
 				t.Helper()
 				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
 				if err != nil {
@@ -50,37 +50,37 @@ func TestCountersBelongToADefinition(t *testing.T) {
 
 			users := open(feedback.TierUser)
 			a := users.played("a", picked(true))
-			users.tell(us, a, score("f", 1, 1))
-			users.tell(us, a, verified)
+			users.postFeedback(us, a, score("f", 1, 1))
+			users.postFeedback(us, a, verified)
 			users.age()
-			same(t, "told by users", heard(users), 1)
+			same(t, "told by users", rewardedSessions(users), 1)
 			same(t, "their reward", users.counter("", "sumy"), 1)
-			elsewhere(users)
+			checkOtherDefinitions(users)
 			before := users.Beliefs(us).Posterior(looked)
 			users.stop()
 
 			tests := open(feedback.TierVerifier)
-			same(t, "told by tests", heard(tests), 0)
-			elsewhere(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
+			same(t, "told by tests", rewardedSessions(tests), 0)
+			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
 			same(t, "belief", tests.Beliefs(us).Posterior(looked), bandit.New().Posterior(looked))
 			b := tests.played("b", picked(true))
-			tests.tell(us, b, verified)
-			tests.tell(us, b, score("f", 1, 0))
+			tests.postFeedback(us, b, verified)
+			tests.postFeedback(us, b, score("f", 1, 0))
 			tests.age()
-			same(t, "told by tests", heard(tests), 1)
+			same(t, "told by tests", rewardedSessions(tests), 1)
 			mine := tests.Beliefs(us).Posterior(looked)
-			tests.tell(us, a, score("f", 2, 0)) // the user of the first session changes the score
+			tests.postFeedback(us, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.resettle(tests.ctx())
 			same(t, "belief, after a correction elsewhere", tests.Beliefs(us).Posterior(looked), mine)
-			same(t, "told by tests, after a correction elsewhere", heard(tests), 1)
+			same(t, "told by tests, after a correction elsewhere", rewardedSessions(tests), 1)
 			same(t, "their reward", tests.counter("", "sumy"), 1)
 			sameList(t, "failures", tests.failed(), nil)
 			tests.stop()
 
 			users = open(feedback.TierUser)
-			same(t, "told by users", heard(users), 1)
+			same(t, "told by users", rewardedSessions(users), 1)
 			same(t, "their reward, corrected meanwhile", users.counter("", "sumy"), 0)
-			elsewhere(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
+			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(us).Posterior(looked); after.Mean >= before.Mean {
 				t.Errorf("believed %v, was %v", after, before)
 			}
@@ -94,7 +94,7 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("f", 1, 1))
+	r.postFeedback(us, id, score("f", 1, 1))
 	r.clk.add(25 * time.Hour)
 	r.record()
 	r.closeDue(r.ctx())

@@ -60,15 +60,15 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withCache(t, 1<<20))
 	r.work(1, 6)
-	r.be.asked()
+	r.be.takeCalls()
 	r.age()
-	if asked := r.be.asked(); slices.Contains(asked, "read exchanges") || !slices.Contains(asked, "samples") {
+	if asked := r.be.takeCalls(); slices.Contains(asked, "read exchanges") || !slices.Contains(asked, "samples") {
 		t.Errorf("closing asked the backend for %q", asked)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
-	r.tell(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
+	r.postFeedback(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
 	r.record()
-	same(t, "read back after closing", slices.Contains(r.be.asked(), "read exchanges"), true)
+	same(t, "read back after closing", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
 }
 
 // The samples do not depend on the place from which closing takes the exchanges.

@@ -16,41 +16,41 @@ import (
 	"precept/store/storetest"
 )
 
-// elsewhere is a Redis backend with the faults of a rig.
-type elsewhere struct {
+// remoteBackend is a Redis backend with the faults of a rig.
+type remoteBackend struct {
 	*faulty
 	redis *redis.Store
 }
 
-func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+func (e remoteBackend) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
 
-func (e elsewhere) Announce(ctx context.Context, x session.Erasure) (string, error) {
+func (e remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
 	return e.redis.Announce(ctx, x)
 }
 
-func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+func (e remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
 	return e.redis.Erasures(ctx, after)
 }
 
-func (e elsewhere) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+func (e remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	return e.redis.KeepOptOuts(ctx, marks)
 }
 
-func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+func (e remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
 	return e.redis.OptOutOf(ctx, id)
 }
 
-func (e elsewhere) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+func (e remoteBackend) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	return e.redis.Moved(ctx, follow)
 }
 
-func (e elsewhere) Changes(tenant string) ([]trial.Delta, bool) { return e.redis.Changes(tenant) }
+func (e remoteBackend) Changes(tenant string) ([]trial.Delta, bool) { return e.redis.Changes(tenant) }
 
-func (e elsewhere) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
+func (e remoteBackend) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
 	return e.redis.OpenFeedback(ctx, tenant, after, limit)
 }
 
-func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+func (e remoteBackend) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	return e.redis.Settled(ctx, tenant, ids)
 }
 
@@ -67,13 +67,13 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 			t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = elsewhere{f, db}, elsewhere{f, db}, outbox, 200<<10
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, outbox, 200<<10
 	}
 }
 
 // mined is a shared backend that panics where a test sets a panic.
 type mined struct {
-	elsewhere
+	remoteBackend
 	moved    atomic.Bool
 	counters atomic.Pointer[string] // of this tenant
 }
@@ -82,14 +82,14 @@ func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.
 	if m.moved.Load() {
 		panic("moved")
 	}
-	return m.elsewhere.Moved(ctx, follow)
+	return m.remoteBackend.Moved(ctx, follow)
 }
 
 func (m *mined) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	if of := m.counters.Load(); of != nil && *of == tenant {
 		panic("counters")
 	}
-	return m.elsewhere.Counters(ctx, tenant)
+	return m.remoteBackend.Counters(ctx, tenant)
 }
 
 // A replica panics while following: at a session of another replica, at the counters of a tenant,
@@ -99,7 +99,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	const them = "them"
 	server := storetest.StartRedis(t)
 	bad := sessionOf("bad")
-	p := &poison{step: "follow", id: bad}
+	p := &panickingStep{step: "follow", id: bad}
 	var m *mined
 	open := func(change func(o *options)) *rig {
 		dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	}
 	a := open(func(*options) {})
 	b := open(func(o *options) {
-		m = &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
+		m = &mined{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		o.Backend, o.Fleet, o.Hooks.Before = m, m, p.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,14 +123,14 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		}
 	}()
 	mean := func(tenant string) float64 { return b.Beliefs(tenant).Posterior(looked).Mean }
-	tell := func(tenant, name string, y float64) {
+	playRewarded := func(tenant, name string, y float64) {
 		t.Helper()
 		id := a.begin(tenant, name, picked(true))
 		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
 			t.Fatal("the turn was refused")
 		}
 		a.record()
-		a.tell(tenant, id, score("f"+name, 1, y))
+		a.postFeedback(tenant, id, score("f"+name, 1, y))
 		a.resettle(a.ctx())
 	}
 	rises := func(what, tenant string, from float64) {
@@ -139,8 +139,8 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	}
 	prior, theirs := mean(us), mean(them)
 
-	tell(us, "bad", 1)
-	tell(us, "good", 1)
+	playRewarded(us, "bad", 1)
+	playRewarded(us, "good", 1)
 	rises("the good session beside the bad one", us, prior)
 	same(t, "tried", p.met.Load(), 1)
 	same(t, "counted", b.Store.Tally.SetAside.Load(), 1)
@@ -154,7 +154,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	m.counters.Store(&of)
 	a.age() // our counters move, and cannot be read
 	eventually(t, "the panic", func() bool { return slices.Contains(b.failed(), "panic follow") })
-	tell(them, "other", 1)
+	playRewarded(them, "other", 1)
 	rises("another tenant", them, theirs)
 
 	m.moved.Store(true)
@@ -162,7 +162,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	m.moved.Store(false)
 	m.counters.Store(nil)
 	before := mean(them)
-	tell(them, "third", 1)
+	playRewarded(them, "third", 1)
 	rises("what comes later", them, before)
 }
 
@@ -173,7 +173,7 @@ func TestPanicAtTheStartUsesThePriors(t *testing.T) {
 	dir := t.TempDir()
 	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
-		m := &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
+		m := &mined{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
 		o.Backend, o.Fleet = m, m
 	})

@@ -20,15 +20,15 @@ import (
 	"precept/store"
 )
 
-// poison panics at every step of one kind on one session or exchange.
-type poison struct {
+// panickingStep panics at every step of one kind on one session or exchange.
+type panickingStep struct {
 	step     label.Step
 	id       session.ID
 	exchange string
 	met      atomic.Int64
 }
 
-func (p *poison) before(step label.Step, id session.ID, exchange string) {
+func (p *panickingStep) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
 	}
@@ -120,7 +120,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 		t.Run(string(c.step), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &poison{step: c.step, id: bad, exchange: c.of}
+				p := &panickingStep{step: c.step, id: bad, exchange: c.of}
 				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := r.running()
 				for _, name := range []string{"bad", "good"} {
@@ -132,7 +132,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
-					r.tell(us, id, score("f"+name, 1, 1))
+					r.postFeedback(us, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
 				eventually(t, "the good one is closed", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
@@ -165,7 +165,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *options) {
-				o.Backend.(*faulty).backend = &explosive{backend: o.Backend.(*faulty).backend, what: what, id: bad}
+				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, what: what, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
 				id := r.begin(us, name, picked(true))
@@ -192,23 +192,23 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	}
 }
 
-func (r *rig) inside() *explosive { return r.be.backend.(*explosive) }
+func (r *rig) inside() *panickingBackend { return r.be.backend.(*panickingBackend) }
 
-// explosive is a backend that panics at the data of one session.
-type explosive struct {
+// panickingBackend is a backend that panics at the data of one session.
+type panickingBackend struct {
 	backend
 	what  string
 	id    session.ID
 	marks []session.DeadLetter
 }
 
-func (e *explosive) at(what string, id session.ID) {
+func (e *panickingBackend) at(what string, id session.ID) {
 	if e.what == what && id == e.id {
 		panic("the backend: " + what)
 	}
 }
 
-func (e *explosive) Write(ctx context.Context, b session.Batch) error {
+func (e *panickingBackend) Write(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		e.at("row", b.Rows[i].ID)
 	}
@@ -225,36 +225,36 @@ func (e *explosive) Write(ctx context.Context, b session.Batch) error {
 	return e.backend.Write(ctx, b)
 }
 
-func (e *explosive) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (e *panickingBackend) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	for id := range m {
 		e.at("signal", id)
 	}
 	return e.backend.AddFeedback(ctx, tenant, m)
 }
 
-func (e *explosive) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
+func (e *panickingBackend) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	for i := range steps {
 		e.at("settle", steps[i].ID)
 	}
 	return e.backend.Settle(ctx, steps)
 }
 
-func (e *explosive) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+func (e *panickingBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	e.at("heard", id)
 	return e.backend.SessionFeedback(ctx, tenant, id)
 }
 
-func (e *explosive) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+func (e *panickingBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
 	e.at("applied", id)
 	return e.backend.Applied(ctx, tenant, id)
 }
 
-func (e *explosive) SetAside(ctx context.Context, list []session.DeadLetter) error {
+func (e *panickingBackend) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	e.marks = append(e.marks, list...)
 	return e.backend.SetAside(ctx, list)
 }
 
-func (e *explosive) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return e.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	}).EachSample(ctx, tenant, since, until, fn)
@@ -265,7 +265,7 @@ func (e *explosive) EachSample(ctx context.Context, tenant string, since, until 
 func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
-	p := &poison{step: "close", id: bad}
+	p := &panickingStep{step: "close", id: bad}
 	hook := func(o *options) { o.Hooks.Before = p.before }
 	r := newRig(t, hook)
 	r.played("bad", picked(true))
@@ -278,7 +278,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 		}
 		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, guard.Tries)))
 		same(t, "not in a sample", r.unsampled(), 1)
-		r = r.again(hook)
+		r = r.reopen(hook)
 	}
 	m := r.marks()
 	if len(m) != 1 || m[0].Tries != guard.Tries {

@@ -93,8 +93,8 @@ func (f *faulty) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// asked returns the calls since the previous call of asked.
-func (f *faulty) asked() []string {
+// takeCalls returns the calls since the previous call of asked.
+func (f *faulty) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
@@ -245,8 +245,8 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 30},
 		Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { r.told(step) },
-			Panicked: func(step label.Step, _ any) { r.told("panic " + step) },
+			Failed:   func(step label.Step, _ error) { r.recordFailure(step) },
+			Panicked: func(step label.Step, _ any) { r.recordFailure("panic " + step) },
 		},
 	}}
 	if change != nil {
@@ -270,7 +270,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	return r
 }
 
-func (r *rig) told(step label.Step) {
+func (r *rig) recordFailure(step label.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, string(step))
@@ -297,8 +297,8 @@ func (r *rig) stop() {
 	r.Store = nil
 }
 
-// again closes the store and opens its directory again.
-func (r *rig) again(change func(o *options)) *rig {
+// reopen closes the store and opens its directory again.
+func (r *rig) reopen(change func(o *options)) *rig {
 	r.t.Helper()
 	r.stop()
 	return openRig(r.t, r.dir, r.clk, change)
@@ -365,8 +365,8 @@ func (r *rig) drain() error {
 	return errors.Join(r.Store.Run(ctx), <-learned)
 }
 
-// tell posts feedback on a stored session.
-func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
+// postFeedback posts feedback on a stored session.
+func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {

@@ -28,7 +28,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("f1", 1, 1))
+	r.postFeedback(us, id, score("f1", 1, 1))
 	r.age()
 	first := r.samplesOf(id)
 	same(t, "samples of the first day", len(first), 1)
@@ -57,20 +57,20 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
-	say := func(turn int, f detect.Feeling) {
+	offerSignal := func(turn int, f detect.Feeling) {
 		r.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
 		r.record()
 	}
-	say(1, detect.Approval)
+	offerSignal(1, detect.Approval)
 	r.age()
 	same(t, "closed with", r.applied(id).Reward, 1)
 	r.clk.add(time.Hour)
-	say(2, detect.Rejection)
+	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.resettle(r.ctx())
 	same(t, "a day later", r.applied(id).Reward, 1)
 	same(t, "in a sample", r.unsampled(), 0)
-	r.tell(us, id, score("f1", 1, 0.25))
+	r.postFeedback(us, id, score("f1", 1, 0.25))
 	r.resettle(r.ctx())
 	same(t, "what a person says", r.applied(id).Reward, 0.25)
 }
@@ -103,7 +103,7 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	r := newRig(t, nil)
 	r.offer("lost", 1)
 	r.record()
-	r = r.again(nil)
+	r = r.reopen(nil)
 	r.age()
 	same(t, "samples", len(r.samplesOf(sessionOf("lost"))), 1)
 	same(t, "unsampled", r.unsampled(), 0)
@@ -153,7 +153,7 @@ func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
 	event := func(name string, minute int, y float64) {
 		e := score(name, minute, y)
 		e.Stage, e.Rater = feedback.StageEnd, "github"
-		r.tell(us, id, e)
+		r.postFeedback(us, id, e)
 		r.resettle(r.ctx())
 	}
 	same(t, "rewarded at the close", r.applied(id).Rewarded, false)

@@ -13,20 +13,20 @@ import (
 	"precept/internal/session"
 )
 
-// say is one line of a feedback log: an entry and its session.
-type say struct {
+// feedbackLine is one line of a feedback log: an entry and its session.
+type feedbackLine struct {
 	session int
 	entry   feedback.Entry
 }
 
 // drawSay draws from few ids, times and raters, so that lines collide in all ways.
-func drawSay(sessions int) *rapid.Generator[say] {
-	return rapid.Custom(func(rt *rapid.T) say {
+func drawSay(sessions int) *rapid.Generator[feedbackLine] {
+	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
 			rapid.SampledFrom([]float64{0, .1, 1.0 / 3, .5, 1}).Draw(rt, "score"))
 		e.Tier = rapid.IntRange(1, 3).Draw(rt, "tier")
 		e.Rater = rapid.SampledFrom([]string{"", "kim", "lee"}).Draw(rt, "rater")
-		return say{rapid.IntRange(0, sessions-1).Draw(rt, "session"), e}
+		return feedbackLine{rapid.IntRange(0, sessions-1).Draw(rt, "session"), e}
 	})
 }
 
@@ -65,7 +65,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 
 		straight, mixed := fmt.Sprint("straight", n), fmt.Sprint("mixed", n)
 		play(r, straight, sessions, log, len(log))
-		other := append([]say(nil), log...)
+		other := append([]feedbackLine(nil), log...)
 		for _, i := range again {
 			if len(log) > 0 {
 				other = append(other, log[i])
@@ -87,7 +87,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 }
 
 // play creates the sessions, posts the log, and closes each session after a given number of lines.
-func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing int) {
+func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]
@@ -102,7 +102,7 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing
 			break
 		}
 		r.Store.Touch(tenant, ids[log[i].session]) // looked at more often than needed
-		r.tell(tenant, ids[log[i].session], log[i].entry)
+		r.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			r.resettle(r.ctx())
 		}

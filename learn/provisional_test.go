@@ -21,14 +21,14 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	mean := func() float64 { return r.Beliefs(us).Posterior(looked).Mean }
 	id := r.played("s", picked(true))
 	prior := mean()
-	r.tell(us, id, score("f1", 1, 1))
+	r.postFeedback(us, id, score("f1", 1, 1))
 	r.resettle(r.ctx())
 	up := mean()
 	if up <= prior {
 		t.Fatalf("after a success: %v, was %v", up, prior)
 	}
 	same(t, "counters of an open session", r.counters(us), none)
-	r.tell(us, id, score("f2", 2, 0))
+	r.postFeedback(us, id, score("f2", 2, 0))
 	r.resettle(r.ctx())
 	if down := mean(); down >= prior {
 		t.Fatalf("after a failure: %v, was %v", down, prior)
@@ -48,7 +48,7 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("f1", 1, 1))
+	r.postFeedback(us, id, score("f1", 1, 1))
 	r.resettle(r.ctx())
 	want := r.Beliefs(us).Posterior(looked)
 	r.clk.add(time.Minute)
@@ -91,8 +91,8 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := a.played("s", picked(true))
 	prior := beliefs(b)
-	beliefs(a)                        // a replica follows the tenants that its requests use
-	b.tell(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
+	beliefs(a)                                // a replica follows the tenants that its requests use
+	b.postFeedback(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.resettle(b.ctx())
 	told := beliefs(b)
 	if told.Mean <= prior.Mean {
@@ -100,7 +100,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	follow(a)
 	alike("when the other follows")
-	a.tell(us, id, score("f2", 2, 0))
+	a.postFeedback(us, id, score("f2", 2, 0))
 	a.resettle(a.ctx())
 	var both sync.WaitGroup
 	for range 2 { // a reader of the report also follows, and counts no session twice

@@ -14,8 +14,8 @@ import (
 	"precept/learn"
 )
 
-// season plays and closes sessions, most of them with a reward; injected sessions have higher rewards.
-func (r *rig) season(from, n int) {
+// playSessions plays and closes sessions, most of them with a reward; injected sessions have higher rewards.
+func (r *rig) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
 		injected := i%5 > 0
@@ -24,7 +24,7 @@ func (r *rig) season(from, n int) {
 		if injected && i%3 == 0 {
 			y = 1
 		}
-		r.tell(us, id, score("a", 1, y))
+		r.postFeedback(us, id, score("a", 1, y))
 	}
 	r.age()
 }
@@ -34,7 +34,7 @@ func (r *rig) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(us)
 	r.RefitAfter(us, n)
-	r.season(from, n)
+	r.playSessions(from, n)
 }
 
 func (r *rig) reported(q learn.ReportQuery) report.Report {
@@ -70,7 +70,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	}
 	counted := r.Beliefs(us).Counted(looked)
 	for range 2 {
-		r = r.again(unlearned)
+		r = r.reopen(unlearned)
 		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
@@ -86,13 +86,13 @@ func TestRestartKeepsTheReport(t *testing.T) {
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
-	r.season(0, 100)
+	r.playSessions(0, 100)
 	top := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
-		r.tell(us, session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
+		r.postFeedback(us, session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
 	}
 	r.record()
-	r = r.again(nil)
+	r = r.reopen(nil)
 	got := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	if got.Proof.LogUp < top.Proof.LogUp || got.Proof.LogDown < top.Proof.LogDown || top.Proof.LogUp <= 0 {
 		t.Errorf("the maxima sank: %v %v, were %v %v", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
@@ -142,8 +142,8 @@ func TestProvisionalReport(t *testing.T) {
 	open := r.played("open", picked(true))
 	r.played("silent", picked(false))
 	other := r.begin("other", "s", picked(true))
-	r.tell(us, open, score("a", 1, 1))
-	r.tell("other", other, score("a", 1, 1))
+	r.postFeedback(us, open, score("a", 1, 1))
+	r.postFeedback("other", other, score("a", 1, 1))
 	r.clk.add(time.Minute)
 	r.record()
 	row := func(rep report.Report) report.Row {

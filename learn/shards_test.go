@@ -42,7 +42,7 @@ func trafficStart() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UT
 // send sends the traffic to a store. A call that fails because the store is unavailable is repeated.
 func (x shardedTraffic) send(s *redis.Store) {
 	x.t.Helper()
-	again := func(what string, call func() error) {
+	retry := func(what string, call func() error) {
 		x.t.Helper()
 		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			err := call()
@@ -82,11 +82,11 @@ func (x shardedTraffic) send(s *redis.Store) {
 			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")}, Deltas: deltas})
 			counters.Add(deltas)
 		}
-		again("write", func() error { return s.Write(ctx, b) })
-		again("feedback", func() error { _, err := s.AddFeedback(ctx, "default", said); return err })
-		again("settle", func() error { _, err := s.Settle(ctx, steps); return err })
+		retry("write", func() error { return s.Write(ctx, b) })
+		retry("feedback", func() error { _, err := s.AddFeedback(ctx, "default", said); return err })
+		retry("settle", func() error { _, err := s.Settle(ctx, steps); return err })
 		if up := counters.Maxima(trafficStart()); len(up) > 0 {
-			again("raise", func() error { return s.Raise(ctx, "default", up) })
+			retry("raise", func() error { return s.Raise(ctx, "default", up) })
 		}
 	}
 }

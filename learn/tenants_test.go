@@ -14,7 +14,7 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.tell(us, id, score("f1", 1, 1))
+	r.postFeedback(us, id, score("f1", 1, 1))
 	r.age()
 	learned := func() string { n, _ := r.Beliefs(us).Baseline("coder"); return fmt.Sprint(n) }
 	before := learned()
@@ -44,10 +44,10 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	closed := r.played("closed", picked(true))
-	r.tell(us, closed, score("f1", 1, 1))
+	r.postFeedback(us, closed, score("f1", 1, 1))
 	r.age()
 	open := r.played("open", picked(true))
-	r.tell(us, open, score("f2", 1, 1))
+	r.postFeedback(us, open, score("f2", 1, 1))
 	r.resettle(r.ctx())
 	before := r.Beliefs(us).Posterior(looked)
 	r.clk.add(learn.TenantIdle / 2)
@@ -93,7 +93,7 @@ func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 	for range tenants/learn.TenantStep + 1 {
 		r.Tidy(r.ctx())
 	}
-	r.be.asked()
+	r.be.takeCalls()
 	r.clk.add(time.Second)
 	begin := r.clk.now()
 	for range 100 {
@@ -102,7 +102,7 @@ func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 		r.resettle(r.ctx())
 	}
 	same(t, "checked tenants", r.CheckedSince(begin), 0)
-	sameList(t, "calls of the backend", r.be.asked(), nil)
+	sameList(t, "calls of the backend", r.be.takeCalls(), nil)
 	r.Beliefs("tenant0")
 	r.clk.add(learn.TenantIdle - 3*time.Second)
 	r.Tidy(r.ctx())

@@ -68,7 +68,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 				t.Run(fmt.Sprint(path, " ", limit, " named ", len(header) > 0), func(t *testing.T) {
 					n := 0
 					up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(path, n)) })
-					all := certain()
+					all := injectAll()
 					maps.Copy(all, flags)
 					var log lockedBuffer
 					r := newRig(t, up, "", bookOf(t, "one: alpha", "two: beta"), all)
@@ -111,7 +111,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 // A long request of an unknown conversation is forwarded unchanged, begins no session, and is counted.
 func TestLongRequestOfAnUnknownConversation(t *testing.T) {
 	up := newUpstream(t, nil)
-	flags := certain()
+	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnsOf(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
@@ -131,7 +131,7 @@ func TestLongRequestOfAnUnknownConversation(t *testing.T) {
 func TestCompressedConversationBeyondTheLimit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
-	flags := certain()
+	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	list := `{"role":"user","content":"do alpha"}`

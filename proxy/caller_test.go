@@ -33,7 +33,7 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 			h = http.Header{}
 		}
 		h.Set("Authorization", "Bearer k")
-		k := &talk{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": words}}}
+		k := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": words}}}
 		res, _ := r.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {

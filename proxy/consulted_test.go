@@ -10,13 +10,13 @@ import (
 	"precept/inject/bank"
 )
 
-// deafTally counts each batch once, and may lose its answer.
-type deafTally struct {
+// lossyTally counts each batch once, and may lose its answer.
+type lossyTally struct {
 	deaf    bool
 	batches map[string]map[string]bank.Consultation
 }
 
-func (d *deafTally) Consult(_ context.Context, batch string, met map[string]bank.Consultation) error {
+func (d *lossyTally) Consult(_ context.Context, batch string, met map[string]bank.Consultation) error {
 	if d.batches[batch] == nil {
 		d.batches[batch] = maps.Clone(met)
 	}
@@ -26,7 +26,7 @@ func (d *deafTally) Consult(_ context.Context, batch string, met map[string]bank
 	return nil
 }
 
-func (d *deafTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
+func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := map[string]bank.Consultation{}
 	for _, met := range d.batches {
 		for _, slug := range slugs {
@@ -40,7 +40,7 @@ func (d *deafTally) Consultations(_ context.Context, slugs []string) (map[string
 // or added twice. Batches of another replica have other names.
 func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
-	tally := &deafTally{batches: map[string]map[string]bank.Consultation{}}
+	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}
 	open := func(begun time.Time) *Consulted {
 		c, err := NewConsulted("", tally, func() time.Time { return begun })
 		if err != nil {

@@ -17,7 +17,7 @@ const block = `Lessons from past experience:\n(Advice from earlier runs, not a r
 // with the error. All other bytes are the client's. ^ marks the place.
 func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
 	input := strings.Replace(part, "text", "input_text", 1)
 	for _, c := range []struct{ name, path, body string }{
@@ -66,7 +66,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	up := newUpstream(t, model(t))
 	book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
 	dir := t.TempDir()
-	r := newRig(t, up, dir, book, certain())
+	r := newRig(t, up, dir, book, injectAll())
 	h := bearer("k", "User-Agent", "test/1")
 	if named {
 		h.Set("X-Claude-Code-Session-Id", "twelve")
@@ -75,12 +75,12 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	for turn := range 12 {
 		if turn == 6 || turn == 9 {
 			r.stop()
-			r = newRig(t, up, dir, book, certain())
+			r = newRig(t, up, dir, book, injectAll())
 		}
 		if turn == 8 {
 			s.user("Now deploy it.")
 		}
-		res, call, list := s.say(t, r, h)
+		res, call, list := s.sendNext(t, r, h)
 		if session == "" {
 			session = res.Header.Get("Precept-Session")
 		}
@@ -94,9 +94,9 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			t.Fatalf("turn %d: %s", turn, list)
 		}
 		if turn == 2 || turn == 3 || turn == 4 {
-			s.did(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+			s.addCall(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 		} else {
-			s.did(call, fmt.Sprint("cat f", turn), fmt.Sprint("line ", turn), false)
+			s.addCall(call, fmt.Sprint("cat f", turn), fmt.Sprint("line ", turn), false)
 		}
 	}
 	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
@@ -109,7 +109,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 // exchangesOf returns the stored exchanges of a named session of the default tenant; the rig has stopped.
 func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 	t.Helper()
-	return kept(t, r, name)["default"]
+	return storedExchanges(t, r, name)["default"]
 }
 
 // The client gets the bytes of the upstream's stream on each API, and the stored reply has the text of the stream.
@@ -147,10 +147,10 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 // loops are detected from the calls of the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), injectAll())
 	s := newSpeaker("responses", "do alpha")
 	h := bearer("k")
-	first, call, list := s.say(t, r, h)
+	first, call, list := s.sendNext(t, r, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
 		t.Errorf("the first request: %s", list)
@@ -158,12 +158,12 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
 		s.more = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
-		s.past = []said{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
+		s.past = []pastItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
 		if turn == 4 { // the user comes in between
-			s.past = append(s.past, said{kind: "user", text: "alpha, I said"})
+			s.past = append(s.past, pastItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
-		res, call, list = s.say(t, r, h)
+		res, call, list = s.sendNext(t, r, h)
 		if got := res.Header.Get("Precept-Session"); got != session {
 			t.Errorf("turn %d is in session %s, not %s", turn, got, session)
 		}
@@ -206,7 +206,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	}
 	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: no rule to make"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: no rule to make"), injectAll())
 	list := []obj{{"role": "user", "content": "go"}}
 	for i := range 3 {
 		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
@@ -236,7 +236,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 // its block keeps its place in each turn.
 func TestToolsInTheListMakeNoSideCall(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
 	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`

@@ -84,24 +84,24 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	}
 	first, one := at("127.0.0.1")
 	_, two := at("127.0.0.2")
-	r := newRig(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", bookOf(t, "one: alpha"), certain())
-	ask := func(what string, status int, want string) {
+	r := newRig(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", bookOf(t, "one: alpha"), injectAll())
+	checkReply := func(what string, status int, want string) {
 		t.Helper()
 		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
 		if res.StatusCode != status || !strings.Contains(string(body), want) {
 			t.Errorf("%s: got status %d, body %s, want status %d and string(body) with %q", what, res.StatusCode, body, status, want)
 		}
 	}
-	ask("no such name", http.StatusBadGateway, "precept_error")
+	checkReply("no such name", http.StatusBadGateway, "precept_error")
 	names.at.Store(&one)
 	for i := range 3 {
-		ask(fmt.Sprint("at the first, ", i), http.StatusOK, "127.0.0.1")
+		checkReply(fmt.Sprint("at the first, ", i), http.StatusOK, "127.0.0.1")
 	}
 	first.CloseClientConnections()
 	first.Close()
-	ask("the first is down", http.StatusBadGateway, "precept_error")
+	checkReply("the first is down", http.StatusBadGateway, "precept_error")
 	names.at.Store(&two)
 	for i := range 3 {
-		ask(fmt.Sprint("at the second, ", i), http.StatusOK, "127.0.0.2")
+		checkReply(fmt.Sprint("at the second, ", i), http.StatusOK, "127.0.0.2")
 	}
 }

@@ -50,7 +50,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 					return false
 				})
 				defer close(over)
-				c := dial(t, face(t, u.url))
+				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
 					t.Errorf(`got %+v, want s.status = 413, s.body = "big" and s.header with "X-Own"`, s)
@@ -78,7 +78,7 @@ func TestRefusalsComeBeforeTheBody(t *testing.T) {
 		"expects a 100": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := dial(t, face(t, up.URL, "limits.body_bytes=1MiB"))
+			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, k.head)
 			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
 				t.Errorf(`got %+v, want s.status = %d, an empty s.interim and s.body with "precept_error"`, s, k.status)
@@ -96,7 +96,7 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 			fmt.Fprintf(c, "data: %d\n\n", len(b))
 			return false
 		})
-		c := dial(t, face(t, u.url))
+		c := dial(t, startProxy(t, u.url))
 		_, _ = io.WriteString(c, "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat("x", 1000))
 		res, err := http.ReadResponse(c.Reader, nil)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
 			return true
 		})
-		c := dial(t, face(t, u.url))
+		c := dial(t, startProxy(t, u.url))
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
 			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
@@ -180,7 +180,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 	// The body is forwarded while it arrives.
 	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer up.Close()
-	c := dial(t, face(t, up.URL, "limits.client_write_timeout=300ms"))
+	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
 		t.Errorf("got %+v, want s.status = 408", s)
@@ -216,7 +216,7 @@ func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 		return false
 	})
-	base := face(t, u.url, "limits.body_bytes=100KiB")
+	base := startProxy(t, u.url, "limits.body_bytes=100KiB")
 	for range 20 {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)

@@ -114,7 +114,7 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				t.Errorf("the reply was counted %v times under %q", n, c.reason)
 			}
 			eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 1 })
-			if x := kept(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
+			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
 				t.Errorf("exchanges: %+v", x)
 			}
 		})
@@ -133,7 +133,7 @@ func zipped(text string) string {
 // loop, and the warning is the beginning of the result in this turn and in later turns.
 func TestLoopOverResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, certain())
+	r := newRig(t, up, "", nil, injectAll())
 	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {
 		list := `{"role":"user","content":"build it"}`
 		for n := range 3 {

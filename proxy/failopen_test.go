@@ -20,13 +20,13 @@ import (
 
 const alpha = `{"messages":[{"role":"user","content":"alpha"}]}`
 
-// shut is a backend that blocks writes until its gate opens.
-type shut struct {
+// blockedBackend is a backend that blocks writes until its gate opens.
+type blockedBackend struct {
 	backend
 	gate chan struct{}
 }
 
-func (s shut) Write(ctx context.Context, b session.Batch) error {
+func (s blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	select {
 	case <-s.gate:
 		return s.backend.Write(ctx, b)
@@ -42,7 +42,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := make(chan struct{})
-	r := newRigOn(t, newUpstream(t, nil), shut{db, gate}, bookOf(t, "one: alpha"), certain())
+	r := newRigOn(t, newUpstream(t, nil), blockedBackend{db, gate}, bookOf(t, "one: alpha"), injectAll())
 	for i := range 20 {
 		h := http.Header{"Precept-Session": {fmt.Sprint("hangs-", i/2)}}
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
@@ -73,7 +73,7 @@ func (failing) Exchanges(context.Context, string, session.ID) ([]sample.Exchange
 
 func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRigOn(t, up, failing{}, bookOf(t, "one: alpha"), certain())
+	r := newRigOn(t, up, failing{}, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, nil, alpha)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
@@ -91,7 +91,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 // Without a writable directory, precept chooses and replays from memory, and reports that in its metrics.
 func TestVolatileStoreWorksFromMemory(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), certain())
+	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
@@ -103,7 +103,7 @@ func TestVolatileStoreWorksFromMemory(t *testing.T) {
 // A panic in a step of precept is counted, and the client's bytes are forwarded.
 func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	r.BreakDeciding()
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	if got := string(up.last(t).body); got != alpha {

@@ -94,7 +94,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, alpha)
@@ -119,7 +119,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 // the id.
 func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
 	var log bytes.Buffer
-	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), injectAll())
 	r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))
 	r.BreakDeciding()
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)

@@ -121,8 +121,8 @@ type rig struct {
 	learned *learn.Tally
 }
 
-// certain returns settings under which every matching lesson is injected.
-func certain() map[string]string {
+// injectAll returns settings under which every matching lesson is injected.
+func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
@@ -270,7 +270,7 @@ func bookOf(t testing.TB, lessons ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// underWay returns the number of requests in flight.
-func (r *rig) underWay() int64 { n, _, _ := r.UnderWay(); return n }
-func (r *rig) held() int64     { _, n, _ := r.UnderWay(); return n }
-func (r *rig) copied() int64   { _, _, n := r.UnderWay(); return n }
+// inFlightCount returns the number of requests in flight.
+func (r *rig) inFlightCount() int64 { n, _, _ := r.UnderWay(); return n }
+func (r *rig) held() int64          { _, n, _ := r.UnderWay(); return n }
+func (r *rig) copied() int64        { _, _, n := r.UnderWay(); return n }

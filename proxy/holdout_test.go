@@ -31,7 +31,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 	})
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
 	t.Cleanup(c.CloseIdleConnections)
-	ask := func(session int, body string) bool {
+	sendTurn := func(session int, body string) bool {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(body))
 		req.Header.Set("Precept-Session", fmt.Sprint("s", session))
 		res, err := c.Do(req)
@@ -52,8 +52,8 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		all.Go(func() {
 			for i := worker; i < sessions; i += workers {
 				const first = `{"messages":[{"role":"user","content":"do alpha"}`
-				injected[i] = ask(i, first+`]}`)
-				if i < again && injected[i] != ask(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
+				injected[i] = sendTurn(i, first+`]}`)
+				if i < again && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
 					t.Errorf("session %d is treated otherwise in its second turn", i)
 				}
 			}

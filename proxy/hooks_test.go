@@ -47,7 +47,7 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 
 // A check, then a merge rate the session; a repetition, an unknown pull request and a wrong secret do not.
 func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
-	flags := certain()
+	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
 	r.commits(t, named("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
@@ -78,7 +78,7 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 
 // GitLab's token opens GitLab's path only, and paths without a configured secret answer with the remedy.
 func TestWebhookOfGitLab(t *testing.T) {
-	flags := certain()
+	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
 	r.commits(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")

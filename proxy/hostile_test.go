@@ -28,7 +28,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				lessons, attacks[l.Slug] = append(lessons, l), a
 			}
 			up := newUpstream(t, nil)
-			flags := certain()
+			flags := injectAll()
 			flags["inject.style"] = style
 			r := newRig(t, up, "", lesson.NewBook(lessons), flags)
 			shown := 0

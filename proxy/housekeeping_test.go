@@ -66,7 +66,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 		}
 		return n
 	}
-	aside := func() (n float64) {
+	sideCount := func() (n float64) {
 		for _, reason := range label.SideReasons() {
 			n += testutil.ToFloat64(m.Series("side").WithLabelValues(string(reason)))
 		}
@@ -84,15 +84,15 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 			"/v1/chat/completions?session": {"messages": []obj{asked}, "metadata": obj{"session_id": name}},
 		} {
 			sent, _ := json.Marshal(body)
-			sessions, before := begun(), aside()
+			sessions, before := begun(), sideCount()
 			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
 				t.Fatalf("%s: got status %d, reply %s, want status 200", path, res.StatusCode, reply)
 			}
 			if got := string(up.last(t).body); got != string(sent) {
 				t.Errorf("%s at %s became %s", name, path, got)
 			}
-			if begun() != sessions || aside() != before+1 {
-				t.Errorf("%s at %s: %v sessions began, %v side requests", name, path, begun()-sessions, aside()-before)
+			if begun() != sessions || sideCount() != before+1 {
+				t.Errorf("%s at %s: %v sessions began, %v side requests", name, path, begun()-sessions, sideCount()-before)
 			}
 		}
 	}

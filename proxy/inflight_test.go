@@ -32,12 +32,12 @@ func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
 // Bodies beyond the total limit are forwarded unchanged, and lessons are back when there is room.
 func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 	up, came, answer := waiting(t)
-	flags := certain()
+	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 	var all sync.WaitGroup
-	ask := func(body io.Reader) string {
+	sendBody := func(body io.Reader) string {
 		all.Go(func() {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, body)
 			res, err := client(t).Do(req)
@@ -53,12 +53,12 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 		return <-came
 	}
 	for i := range 2 {
-		if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
+		if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
 			t.Errorf("request %d has no lesson, and there was room", i)
 		}
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known length, and not
-		if got := ask(body); got != long {
+		if got := sendBody(body); got != long {
 			t.Errorf("beyond the bound %d bytes became %d", len(long), len(got))
 		}
 	}
@@ -70,7 +70,7 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 	if n := r.held(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
-	if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
+	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
 		t.Error("there is room again, and no lesson")
 	}
 	all.Wait()
@@ -80,7 +80,7 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 // megabytes.
 func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	up, came, answer := waiting(t)
-	flags := certain()
+	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	packed := func(n int) string {
@@ -92,7 +92,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	}
 	bomb, beyond := packed(3<<19), packed(3<<20)
 	var all sync.WaitGroup
-	ask := func(body string) string {
+	sendBody := func(body string) string {
 		all.Go(func() {
 			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
 				t.Errorf("answered %d", res.StatusCode)
@@ -101,14 +101,14 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		return <-came
 	}
 	for i := range 2 {
-		if got := ask(bomb); !strings.Contains(got, "- [one]") {
+		if got := sendBody(bomb); !strings.Contains(got, "- [one]") {
 			t.Errorf("request %d has no lesson, and there was room", i)
 		}
 	}
-	if got := ask(beyond); got != beyond {
+	if got := sendBody(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
-	if got := ask(bomb); got != bomb {
+	if got := sendBody(bomb); got != bomb {
 		t.Error("a body for which there is no room was changed")
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
@@ -121,7 +121,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	if n := r.held(); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
-	if got := ask(beyond); got != beyond {
+	if got := sendBody(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
 	all.Wait()
@@ -153,5 +153,5 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	answer()
 	all.Wait()
 	r.chat(t, nil, body)
-	eventually(t, func() bool { return r.underWay() == 0 })
+	eventually(t, func() bool { return r.inFlightCount() == 0 })
 }

@@ -12,7 +12,7 @@ import (
 // within the limit gets its lesson.
 func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 	up := newUpstream(t, nil)
-	flags := certain()
+	flags := injectAll()
 	flags["limits.items"] = "50"
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)

@@ -19,7 +19,7 @@ func sum(key string) string {
 // keysOf returns a configuration with three of precept's own keys.
 func keysOf(t *testing.T) map[string]string {
 	t.Helper()
-	flags := certain()
+	flags := injectAll()
 	flags["tenancy"] = "keys"
 	flags["keys"] = fmt.Sprintf(`[{name: a, key_sha256: %s, tenant: team-a, agent: coder, upstream_key: sk-up-a},
 		{name: b, key_sha256: %s, tenant: team-b, upstream_key: sk-up-b, roles: [reviewer]}, {name: q, key_sha256: %s, tenant: team-q, learn: off}]`, sum("pk-a"), sum("pk-b"), sum("pk-q"))
@@ -95,7 +95,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	}
 	r.chat(t, bearer("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
 	r.chat(t, bearer("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
-	got := kept(t, r, "s")
+	got := storedExchanges(t, r, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
 			t.Errorf("%s keeps %v", tenant, xs)
@@ -112,7 +112,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	if !strings.Contains(string(up.last(t).body), "[one]") {
 		t.Error("no lesson was given")
 	}
-	for tenant, xs := range kept(t, r, "quiet-name") {
+	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {
 			t.Errorf("%s keeps %v", tenant, xs)
 		}
@@ -135,7 +135,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 			t.Errorf("%s: got status %d, body %s, want status 200", path, res.StatusCode, b)
 		}
 	}
-	got := kept(t, r, "s")
+	got := storedExchanges(t, r, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
 		t.Errorf("kept %v", got)
 	}

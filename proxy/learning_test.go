@@ -41,7 +41,7 @@ func (a *agent) next(callID, command, result string) {
 		obj{"role": "tool", "tool_call_id": callID, "content": result})
 }
 
-func (a *agent) say(text string) { a.list = append(a.list, obj{"role": "user", "content": text}) }
+func (a *agent) addUser(text string) { a.list = append(a.list, obj{"role": "user", "content": text}) }
 
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
@@ -90,7 +90,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 			up := newUpstream(t, caller())
 			book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
 			dir := t.TempDir()
-			r := newRig(t, up, dir, book, certain())
+			r := newRig(t, up, dir, book, injectAll())
 			header := http.Header{"Authorization": {"Bearer k"}, "User-Agent": {"test/1"}}
 			if named {
 				header.Set("Precept-Session", "twenty")
@@ -100,10 +100,10 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 			for turn := range 20 {
 				if turn == 9 || turn == 15 {
 					r.stop()
-					r = newRig(t, up, dir, book, certain())
+					r = newRig(t, up, dir, book, injectAll())
 				}
 				if turn == 12 {
-					a.say("Now deploy it.")
+					a.addUser("Now deploy it.")
 				}
 				res, reply := r.send(t, "POST", chatPath, header, a.body())
 				if session == "" {
@@ -142,19 +142,19 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
 	r := newRig(t, up, "", nil, nil)
-	ask := func(words string) string {
+	sendWords := func(words string) string {
 		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, words))
 		return res.Header.Get("Precept-Session")
 	}
-	if a, b := ask("hi"), ask("hi"); a == b || !strings.HasPrefix(a, "s_") {
+	if a, b := sendWords("hi"), sendWords("hi"); a == b || !strings.HasPrefix(a, "s_") {
 		t.Errorf("sessions %s and %s", a, b)
 	}
 	for i := range 100 { // a client may retry when it has read the status
 		words := fmt.Sprint("hi ", i)
 		fail.Store(true)
-		a := ask(words)
+		a := sendWords(words)
 		fail.Store(false)
-		if b := ask(words); a != b {
+		if b := sendWords(words); a != b {
 			t.Fatalf("attempt %d: a retry of a first request that failed is %s, not %s", i, b, a)
 		}
 	}
@@ -175,7 +175,7 @@ func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "ok"))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	header := http.Header{"Precept-Session": {"s"}}
 	r.chat(t, header, body)
@@ -190,7 +190,7 @@ func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 
 func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -212,7 +212,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 // stored redacted.
 func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	up := newUpstream(t, nil)
-	flags := certain()
+	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	post := func(body string) (int, map[string]any) {
@@ -262,7 +262,7 @@ func eventually(t *testing.T, ok func() bool) {
 func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	up := newUpstream(t, caller())
 	dir := t.TempDir()
-	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Error("opting out of learning is not opting out of lessons")
@@ -274,7 +274,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 // With inject.placement: system, the lessons are at the end of the system prompt, at the same place in each turn.
 func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 	up := newUpstream(t, nil)
-	flags := certain()
+	flags := injectAll()
 	flags["inject.placement"] = "system"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	header := http.Header{"Precept-Session": {"s"}}
@@ -292,7 +292,7 @@ func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 
 func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
 	up := newUpstream(t, caller())
-	flags := certain()
+	flags := injectAll()
 	flags["detect.loops"] = "false"
 	r := newRig(t, up, "", nil, flags)
 	a := newAgent("Fix it.")

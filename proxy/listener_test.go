@@ -45,11 +45,11 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	}
 	_, busy := dial("/wait", "Connection: close\r\n")
 	_, first := dial("", "") // a connection that sends no request
-	eventually(t, func() bool { return quietIn(listener) == 1 })
+	eventually(t, func() bool { return idleConnections(listener) == 1 })
 	_, second := dial("/once", "")
-	eventually(t, func() bool { return quietIn(listener) == 2 })
+	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
-	eventually(t, func() bool { return quietIn(listener) == 3 })
+	eventually(t, func() bool { return idleConnections(listener) == 3 })
 	dial("/once", "") // the fifth
 	if b, err := first.ReadByte(); err == nil {
 		t.Errorf("the quietest stays and says %q", b)
@@ -65,7 +65,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
 
-func quietIn(d *LimitListener) int {
+func idleConnections(d *LimitListener) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.idle.Len()
@@ -86,7 +86,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	srv.Listener, srv.Config.ConnState = listener, listener.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
-	ask := func(request string) *bufio.Reader {
+	sendRaw := func(request string) *bufio.Reader {
 		c, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -101,10 +101,10 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 			t.Fatalf(`got line %q, error %v, want no error and line with the prefix "HTTP/1.1 200"`, line, err)
 		}
 	}
-	one, two := ask("/wait"), ask("/wait")
+	one, two := sendRaw("/wait"), sendRaw("/wait")
 	status(one)
 	status(two)
-	third := ask("/once")
+	third := sendRaw("/once")
 	close(finish)
 	status(third)
 	if n := len(listener.slots); n != 2 {

@@ -66,7 +66,7 @@ func total(c prometheus.Collector) (sum float64) {
 
 // With debug headers, the response names the reason why a body was not inspected.
 func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
 	r := newRig(t, newUpstream(t, model(t)), "", bookOf(t, "one: alpha"), flags)
 	for body, want := range map[string]string{

@@ -97,7 +97,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
 	})
-	r := newRig(t, up, "", bookOf(t, "try-again: flaky", "read-first: flaky"), certain())
+	r := newRig(t, up, "", bookOf(t, "try-again: flaky", "read-first: flaky"), injectAll())
 	spans := traced(t, r, 0)
 	header := http.Header{
 		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
@@ -136,7 +136,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 // The span of an opted-out turn has metering facts only, and no trace is forwarded for a client without a trace.
 func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, certain())
+	r := newRig(t, up, "", nil, injectAll())
 	spans := traced(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
@@ -193,7 +193,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 
 // The usage that the upstream reports is counted, and a sampled trace is the exemplar of the overhead of precept.
 func TestOperationMetricsWithExemplars(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
 	r.Parts().Metrics = proxy.NewMetrics(reg)
 	spans := traced(t, r, 0)

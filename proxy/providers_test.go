@@ -72,7 +72,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 				body, _ = io.ReadAll(r.Body)
 				_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 			})
-			flags := certain()
+			flags := injectAll()
 			flags["upstream"] = up.URL + p.upstream
 			r := newRig(t, up, t.TempDir(), bookOf(t, "one: mend the build"), flags)
 			for ask, want := range p.asks {

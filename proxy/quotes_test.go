@@ -56,7 +56,7 @@ func sideCalls() map[string][]obj {
 func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
-	say := func() string {
+	sendList := func() string {
 		body := obj{"messages": list}
 		if tools {
 			body["tools"] = []obj{{"type": "function", "function": obj{"name": "bash"}}}
@@ -68,10 +68,10 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 		}
 		return res.Header.Get("Precept-Session")
 	}
-	first := say()
+	first := sendList()
 	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
-	if second := say(); tools && second != first {
+	if second := sendList(); tools && second != first {
 		t.Fatalf("%s went on as %s", first, second)
 	}
 	return first
@@ -97,7 +97,7 @@ func answering(t *testing.T) *upstream {
 func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
 	for name, call := range sideCalls() {
 		t.Run(name, func(t *testing.T) {
-			flags := certain()
+			flags := injectAll()
 			flags["debug_headers"] = "true"
 			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
 			playedBeside(t, r, bearer("k"), true)
@@ -141,7 +141,7 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flags := certain()
+			flags := injectAll()
 			flags["debug_headers"] = "true"
 			up := answering(t)
 			r := newRig(t, up, "", bookOf(t, "one: parser test"), flags)
@@ -163,7 +163,7 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 
 // The side call of a memory keeper for a chat without tools is recognised by the dialogue in the call.
 func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
 	playedBeside(t, r, bearer("k"), false)
@@ -177,7 +177,7 @@ func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
 // A session continues from the summary that a framework made of it, without any other message.
 func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	up := answering(t)
-	r := newRig(t, up, "", bookOf(t, "one: parser test"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: parser test"), injectAll())
 	first := playedBeside(t, r, bearer("k"), true)
 	session := func(body obj) string {
 		b, _ := json.Marshal(body)
@@ -204,7 +204,7 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 
 // After a restart, side calls of a session are recognised from its next turn on, by earlier texts too.
 func TestSideCallIsFoundAfterARestart(t *testing.T) {
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"] = "true"
 	up, dir, book := answering(t), t.TempDir(), bookOf(t, "one: parser test")
 	r := newRig(t, up, dir, book, flags)
@@ -252,7 +252,7 @@ func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 		"another person of an application":  {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flags := certain()
+			flags := injectAll()
 			flags["debug_headers"] = "true"
 			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
 			playedBeside(t, r, bearer("k"), !c.chat)

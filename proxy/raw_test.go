@@ -71,8 +71,8 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	return p.Handler()
 }
 
-// face starts handler and returns its URL.
-func face(t *testing.T, upstream string, flags ...string) string {
+// startProxy starts handler and returns its URL.
+func startProxy(t *testing.T, upstream string, flags ...string) string {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(handler(t, upstream, flags...))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -183,8 +183,8 @@ type clientSaw struct {
 	end     string // whole, cut, none
 }
 
-// ask sends one request on its own connection and reads the whole response.
-func ask(t *testing.T, base, head, body string) clientSaw {
+// sendRaw sends one request on its own connection and reads the whole response.
+func sendRaw(t *testing.T, base, head, body string) clientSaw {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {

@@ -98,11 +98,11 @@ func (p *player) play(t *testing.T, all []recorded) {
 	})
 	book, dir := bookOf(t, "build: repair the build"), t.TempDir()
 	p.dir = dir
-	r := newRig(t, up, dir, book, certain())
+	r := newRig(t, up, dir, book, injectAll())
 	for i := range all {
 		if i == p.at {
 			r.stop()
-			r = newRig(t, up, dir, book, certain())
+			r = newRig(t, up, dir, book, injectAll())
 		}
 		rec := &all[i]
 		h := bearer("k")

@@ -100,7 +100,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 
 // The text of an answer does not identify a session: the model of another user may have given the same answer.
 func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
-	talk := func(list ...string) string {
+	sendMessages := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
 			messages = append(messages, obj{"role": [...]string{"user", "assistant"}[i%2], "content": text})
@@ -115,7 +115,7 @@ func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 	})
 	r := newRig(t, up, "", nil, nil)
 	open := func(token string, list ...string) string {
-		res, _ := r.send(t, "POST", chatPath, bearer(token), talk(list...))
+		res, _ := r.send(t, "POST", chatPath, bearer(token), sendMessages(list...))
 		return res.Header.Get("Precept-Session")
 	}
 	opaque := open("one", "Why does the parser fail?")
@@ -218,7 +218,7 @@ func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 		r.chat(t, bearer(token, "Precept-Session", "shared"), newAgent("Fix it.").body())
 	}
 	sizes := map[int]int{}
-	for _, exchanges := range kept(t, r, "shared") {
+	for _, exchanges := range storedExchanges(t, r, "shared") {
 		sizes[len(exchanges)]++
 	}
 	if sizes[2] != 1 || sizes[1] != 7 {

@@ -34,8 +34,8 @@ func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]strin
 	return newRig(t, one, "", nil, all)
 }
 
-// reached returns the name of the upstream that got the newest request, by a comparison of the counts.
-func reached(ups map[string]*upstream, before map[string]int) string {
+// upstreamOf returns the name of the upstream that got the newest request, by a comparison of the counts.
+func upstreamOf(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
 		for range up.count() - before[name] {
@@ -54,7 +54,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {"k"}}
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
 		r.send(t, "GET", path, anthropic, "")
-		if got := reached(ups, before); got != "anthropic" {
+		if got := upstreamOf(ups, before); got != "anthropic" {
 			t.Errorf("GET %s of a client of the Messages API went to %q", path, got)
 		}
 	}
@@ -79,7 +79,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 		{"POST", "/v1/embeddings", "openai"},
 	} {
 		r.send(t, c.method, c.path, nil, hi)
-		if got := reached(ups, before); got != c.want {
+		if got := upstreamOf(ups, before); got != c.want {
 			t.Errorf("%s %s went to %q, not %s", c.method, c.path, got, c.want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestConfiguredRoutes(t *testing.T) {
 		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
 	} {
 		res, b := r.send(t, "POST", c.path, nil, hi)
-		got := reached(ups, before)
+		got := upstreamOf(ups, before)
 		if got != c.want {
 			t.Errorf("%s went to %q, not %q", c.path, got, c.want)
 		}

@@ -21,14 +21,14 @@ func counting(n *int) http.HandlerFunc {
 	}
 }
 
-// talk is the conversation of an agent.
-type talk struct {
+// agentConversation is the conversation of an agent.
+type agentConversation struct {
 	system string
 	tools  []string
 	list   []obj
 }
 
-func (k *talk) body() string {
+func (k *agentConversation) body() string {
 	var tools []obj
 	for _, n := range k.tools {
 		tools = append(tools, obj{"type": "function", "function": obj{"name": n}})
@@ -38,7 +38,7 @@ func (k *talk) body() string {
 }
 
 // ran adds the last call of the model and its result.
-func (k *talk) ran(n int, args, output string) {
+func (k *agentConversation) ran(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", n*7919)
 	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
@@ -66,7 +66,7 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
-	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), certain()
+	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, dir, book, flags)
 	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
@@ -78,8 +78,8 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		}
 		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
 	}
-	main := &talk{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
-	sub := &talk{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
+	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
+	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
 		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
 	}
@@ -95,7 +95,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
 	}
 	main.ran(n, `{"command":"cat README.md"}`, "text")
-	keeper := &talk{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
+	keeper := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
 	if skip, _ := send(keeper.body()); skip != "side:other_tools" {
 		t.Errorf("a memory keeper: skip %q", skip)
 	}
@@ -126,7 +126,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 // upstream.
 func TestHostileRunNamesNameOneRun(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
 	for i, c := range []struct{ header, path, name string }{
 		{long, "", long},
@@ -190,7 +190,7 @@ func TestRunsAreSeparate(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", n)))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	send := func(run, name, body string) string {
 		t.Helper()
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
@@ -231,7 +231,7 @@ func TestRunsAreSeparate(t *testing.T) {
 func TestOptOutOfARunMember(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
-	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	send := func(run, learn, words string) {
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if learn != "" {
@@ -247,7 +247,7 @@ func TestOptOutOfARunMember(t *testing.T) {
 	send("mixed", "", "open")
 	send("silent-canary-1", "off", "y")
 	r.stop()
-	r = newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	r = newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	row := func(run string) *session.Record {
 		ses, _ := r.Parts().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
@@ -276,7 +276,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {"ci-1"}}
 	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
 	strict = false
@@ -311,7 +311,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 			if g%3 > 0 { // sub-agents of one named session, and the session
 				h.Set("Precept-Session", "lead")
 			}
-			k := &talk{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
+			k := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
 			for turn := range 6 {
 				k.list = append(k.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
 				res, answer := r.send(t, "POST", chatPath, h, k.body())

@@ -12,7 +12,7 @@ import (
 func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir, book := t.TempDir(), bookOf(t, "one: mend the build")
-	r := newRig(t, up, dir, book, certain())
+	r := newRig(t, up, dir, book, injectAll())
 	names := func(from int) map[string]bool {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -33,7 +33,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		t.Fatalf("%d sessions: %v", len(got), got)
 	}
 	r.stop()
-	r = newRig(t, up, dir, book, certain())
+	r = newRig(t, up, dir, book, injectAll())
 	if got := names(100); len(got) != 20 || got["my-app"] {
 		t.Errorf("after a restart %d sessions: %v", len(got), got)
 	}
@@ -45,7 +45,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		t.Errorf("the same words again are %s, and were %s", second, first)
 	}
 	r.stop()
-	r = newRig(t, up, dir, book, certain())
+	r = newRig(t, up, dir, book, injectAll())
 	if again := one(); again == "another" {
 		t.Error("after a restart the same words are the conversation that was answered")
 	}

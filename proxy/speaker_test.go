@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// said is one item of a conversation, independent of the dialect.
-type said struct {
+// pastItem is one item of a conversation, independent of the dialect.
+type pastItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
@@ -21,12 +21,12 @@ type speaker struct {
 	claude bool   // messages: cache_control moves to the newest block, and a list of one part becomes a string in the next turn
 	stream bool
 	more   obj // further members of the body
-	past   []said
+	past   []pastItem
 }
 
 func newSpeaker(api, task string) *speaker {
 	s := &speaker{api: api}
-	s.past = []said{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
+	s.past = []pastItem{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
 	return s
 }
 
@@ -34,15 +34,15 @@ func (s *speaker) path() string {
 	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[s.api]
 }
 
-func (s *speaker) user(text string) { s.past = append(s.past, said{kind: "user", text: text}) }
+func (s *speaker) user(text string) { s.past = append(s.past, pastItem{kind: "user", text: text}) }
 
-// did appends a call and its result.
-func (s *speaker) did(id, command, result string, failed bool) {
-	s.past = append(s.past, said{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, said{kind: "result", text: result, id: id, failed: failed})
+// addCall appends a call and its result.
+func (s *speaker) addCall(id, command, result string, failed bool) {
+	s.past = append(s.past, pastItem{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, pastItem{kind: "result", text: result, id: id, failed: failed})
 }
 
 // item returns an item in the form of the API.
-func (s *speaker) item(e said) obj {
+func (s *speaker) item(e pastItem) obj {
 	switch s.api + " " + e.kind {
 	case "chat call":
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": e.id, "type": "function", "function": obj{"name": "bash", "arguments": e.text}}}}
@@ -115,8 +115,8 @@ func asClaude(list []obj) {
 	}
 }
 
-// say sends the next request and returns the id of the call in the reply, and the list that the upstream received.
-func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
+// sendNext sends the next request and returns the id of the call in the reply, and the list that the upstream received.
+func (s *speaker) sendNext(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {

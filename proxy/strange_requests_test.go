@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// told is an upstream that answers with the received request: request line, headers, body and trailers.
-func told(_ int, c net.Conn, r *http.Request) bool {
+// echoRequest is an upstream that answers with the received request: request line, headers, body and trailers.
+func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false
@@ -43,8 +43,8 @@ func exchange(t *testing.T, base, method, bytes string) clientSaw {
 // For any request of a client, the upstream gets the request of Go's own reverse proxy, or the client's bytes where
 // Go's proxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
-	up := newRaw(t, false, told)
-	ours, theirs := face(t, up.url), plain(t, up.url)
+	up := newRaw(t, false, echoRequest)
+	ours, theirs := startProxy(t, up.url), plain(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, k := range map[string]struct {

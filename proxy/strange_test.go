@@ -89,7 +89,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 			t.Parallel()
 			for _, secure := range []bool{false, true} {
 				up := newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus")))
-				ours := face(t, up.url)
+				ours := startProxy(t, up.url)
 				theirs := plain(t, newRaw(t, secure, reply(k.wire, false)).url)
 				for what, head := range heads {
 					body := ""
@@ -98,7 +98,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 					}
 					for range 2 {
 						up.settled(t)
-						compare(t, fmt.Sprint(what, " secure=", secure), k.want, ask(t, ours, head, body), func() clientSaw { return ask(t, theirs, head, body) })
+						compare(t, fmt.Sprint(what, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
 					}
 				}
 			}
@@ -176,13 +176,13 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 			srv.StartTLS()
 			defer srv.Close()
-			ours, theirs := face(t, srv.URL), plain(t, srv.URL)
+			ours, theirs := startProxy(t, srv.URL), plain(t, srv.URL)
 			for _, head := range []string{"POST /v1/chat/completions HTTP/1.1", "GET /v1/models HTTP/1.1"} {
 				body := strings.Repeat(" ", 1<<20) + fmt.Sprintf(conversation, 1)
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
-				compare(t, head, "", ask(t, ours, head, body), func() clientSaw { return ask(t, theirs, head, body) })
+				compare(t, head, "", sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
 				t.Errorf("asked over %v", proto.Load())
@@ -200,7 +200,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 			_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen", len(b), b)
 			return err == nil
 		})
-		base := face(t, u.url)
+		base := startProxy(t, u.url)
 		var wrong, failed atomic.Int64
 		var all sync.WaitGroup
 		const clients, each = 12, 40
@@ -208,7 +208,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 			all.Go(func() {
 				for i := range each {
 					body := fmt.Sprintf(conversation, client*1000+i)
-					if s := ask(t, base, "POST /v1/chat/completions HTTP/1.1", body); s.status == http.StatusBadGateway {
+					if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", body); s.status == http.StatusBadGateway {
 						failed.Add(1)
 					} else if s.body != body {
 						wrong.Add(1)
@@ -234,11 +234,11 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 			return true
 		})
-		base := face(t, u.url)
+		base := startProxy(t, u.url)
 		failed := 0
 		const n = 40
 		for i := range n {
-			if s := ask(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
+			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
 				t.Errorf(`got %+v, want s.body = "ok"`, s)

@@ -25,8 +25,8 @@ func bearer(key string, more ...string) http.Header {
 	return h
 }
 
-// kept returns the exchanges of a named session by tenant; the rig has stopped.
-func kept(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
+// storedExchanges returns the exchanges of a named session by tenant; the rig has stopped.
+func storedExchanges(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
 	t.Helper()
 	return keptIn(t, r, session.SpaceName, name)
 }
@@ -83,7 +83,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	if got := other.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
 		t.Errorf("another key's echo led into session %s", got)
 	}
-	got := kept(t, r, "shared")
+	got := storedExchanges(t, r, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
 		t.Errorf("kept of %d tenants, %d of the default one", len(got), len(got["default"]))
 	}
@@ -125,7 +125,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	if status := postAs(t, r, bearer("k-two"), `"request_id":"`+mine+`"`); status != "parked" {
 		t.Errorf("feedback by another key's request id is %s", status)
 	}
-	got := kept(t, r, "build")
+	got := storedExchanges(t, r, "build")
 	if len(got) != 3 && len(got) != 2 {
 		t.Errorf("%d tenants", len(got))
 	}
@@ -186,7 +186,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 			t.Errorf("a request of key %s holds %d canaries, %d of them its own", key, all, own)
 		}
 	}
-	got := kept(t, r, "build")
+	got := storedExchanges(t, r, "build")
 	if len(got) != tenants {
 		t.Errorf("%d tenants are known", len(got))
 	}

@@ -45,7 +45,9 @@ func textAgents() []textAgent {
 				}
 				return fmt.Sprintf(came, "Error: no such module: shop")
 			},
-			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+			turn: func(_ int, said, came string) []obj {
+				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			},
 		}
 	}
 	return []textAgent{
@@ -84,7 +86,9 @@ func textAgents() []textAgent {
 				}
 				return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
 			},
-			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+			turn: func(_ int, said, came string) []obj {
+				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			},
 		},
 		{
 			name: "ReAct", task: "Please mend the build",
@@ -100,7 +104,9 @@ func textAgents() []textAgent {
 				}
 				return "Observation: Error: no such module: shop"
 			},
-			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+			turn: func(_ int, said, came string) []obj {
+				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			},
 		},
 		{
 			name: "aider", task: "Please mend the build",
@@ -119,13 +125,13 @@ func textAgents() []textAgent {
 				return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
 			},
 			list: func(task string, answers, came []string) []obj {
-				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{says("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), says("assistant", "Ok, any changes I propose will be to those files.")}
-				list := []obj{says("user", task)}
+				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{messageOf("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), messageOf("assistant", "Ok, any changes I propose will be to those files.")}
+				list := []obj{messageOf("user", task)}
 				for i, a := range answers {
-					list = append(list, says("assistant", a), says("user", "I updated the files."), says("assistant", "Ok."), says("user", came[i]))
+					list = append(list, messageOf("assistant", a), messageOf("user", "I updated the files."), messageOf("assistant", "Ok."), messageOf("user", came[i]))
 				}
 				last := list[len(list)-1]
-				last = says("user", fmt.Sprint(last["content"], rules))
+				last = messageOf("user", fmt.Sprint(last["content"], rules))
 				return append(append(list[:len(list)-1:len(list)-1], files...), last)
 			},
 		},
@@ -138,7 +144,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
-			list := []obj{says("system", "S"), says("user", a.task)}
+			list := []obj{messageOf("system", "S"), messageOf("user", a.task)}
 			var before, answers, came []string
 			name := ""
 			for i := range 5 {
@@ -183,7 +189,7 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 			tool, args, came = "look", `{"path": "Makefile"}`, "shop: shop.c"
 		}
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
-		got := p.ask(chatReply("c", reply), []obj{says("system", "S"), says("user", head+done+tail)})[1]
+		got := p.ask(chatReply("c", reply), []obj{messageOf("system", "S"), messageOf("user", head+done+tail)})[1]
 		if name != "" && p.session != name {
 			t.Errorf("step %d is of another session", i)
 		}
@@ -235,7 +241,7 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 					command, came = "cat Makefile", "shop: shop.c"
 				}
 				answer := fmt.Sprintf(answers[name], i, command)
-				got := p.ask(chatReply("c", answer), []obj{says("system", "S"), says("user", write(steps))})[1]
+				got := p.ask(chatReply("c", answer), []obj{messageOf("system", "S"), messageOf("user", write(steps))})[1]
 				if session != "" && p.session != session {
 					t.Errorf("step %d is of another session", i)
 				}
@@ -263,15 +269,15 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 func TestTextsSimilarToTextAgentsAreForwarded(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
-		"a person tells of it":          {says("user", "Please mend the build"), says("assistant", shown), says("user", "make: no such module: shop"), says("assistant", shown), says("user", "make: no such module: shop")},
-		"a person shows a result's tag": {says("user", "Please mend the build"), says("assistant", shown), says("user", "It says <returncode>2</returncode>"), says("assistant", shown), says("user", "It says <returncode>2</returncode>")},
-		"aider runs the test twice":     {says("user", "Please mend the build"), says("assistant", "Done."), says("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), says("assistant", "Ok."), says("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+		"a person tells of it":          {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop")},
+		"a person shows a result's tag": {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice":     {messageOf("user", "Please mend the build"), messageOf("assistant", "Done."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), messageOf("assistant", "Ok."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newScene(t, nil, nil)
 			for i := range list {
 				if i%2 == 0 {
-					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), says("", "The end."))[i+1]["content"])), list[:i+1])
+					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), messageOf("", "The end."))[i+1]["content"])), list[:i+1])
 					p.holds(name, got, "[LOOP DETECTED]")
 				}
 			}

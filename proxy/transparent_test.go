@@ -35,7 +35,7 @@ func TestUninspectedBodiesPassByteForByte(t *testing.T) {
 		"not json":      "hello",
 	}
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
 			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
@@ -186,7 +186,7 @@ func TestGzipResponsePassesUnchanged(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(zipped.Bytes())
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
 		t.Errorf("a gzip answer was changed: %v", res.Header)
@@ -355,7 +355,7 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 
 func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
@@ -382,7 +382,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 // precept.
 func TestUnsendableTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	for _, trailer := range []string{"Transfer-Encoding: chunked", "Content-Length: 3", "Trailer: X-Sum", "Precept-Session: evil"} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

@@ -57,8 +57,8 @@ func (u *connected) conns() int {
 	return len(u.open)
 }
 
-// until waits for so many open connections.
-func (u *connected) until(t *testing.T, want int) {
+// waitForOpen waits for so many open connections.
+func (u *connected) waitForOpen(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func() bool { return u.conns() == want })
 }
@@ -95,7 +95,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 				r.transport().IdleConnTimeout = 500 * time.Millisecond
 			}
 			use(r)
-			old.until(t, 1)
+			old.waitForOpen(t, 1)
 			if err := r.Configure(settingsFor(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
 				t.Fatal(err)
 			}
@@ -117,18 +117,18 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			use(r)
-			next.until(t, 1)
-			old.until(t, 1) // the request in flight has its connection
+			next.waitForOpen(t, 1)
+			old.waitForOpen(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
 				t.Errorf("the request that was under way ended with %q, %v", rest, err)
 			}
-			old.until(t, 0)
+			old.waitForOpen(t, 0)
 
 			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while the transport has no request
 				t.Fatal(err)
 			}
-			next.until(t, 0)
+			next.waitForOpen(t, 0)
 			use(r)
 		})
 	}

@@ -22,27 +22,27 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			up := newUpstream(t, model(t))
-			r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+			r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
 			s := newSpeaker(api, "do alpha")
 			for i := range 3 {
-				_, call, _ := s.say(t, r, h)
-				s.did(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
+				_, call, _ := s.sendNext(t, r, h)
+				s.addCall(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
 			}
 			side := *s
 			side.more = obj{"tools": []any{}}
-			side.past = append(slices.Clip(side.past), said{kind: "user", text: "Summarize the conversation so far for a hand-over."})
+			side.past = append(slices.Clip(side.past), pastItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
 			body := side.body()
 			if r.send(t, "POST", s.path(), h, body); string(up.last(t).body) != body {
 				t.Errorf("the summary's request was changed: %s", up.last(t).body)
 			}
-			s.past = []said{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
-			_, call, list := s.say(t, r, h)
+			s.past = []pastItem{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
+			_, call, list := s.sendNext(t, r, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
 				t.Errorf("after the compaction: %s", list)
 			}
-			s.did(call, "ls", "x", false)
-			_, _, next := s.say(t, r, h)
+			s.addCall(call, "ls", "x", false)
+			_, _, next := s.sendNext(t, r, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("the turn after it:\n%s\n%s", list, next)
 			}
@@ -65,7 +65,7 @@ func TestSideRequestsPassUnchanged(t *testing.T) {
 		return all
 	}
 	up := newUpstream(t, model(t))
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	h := http.Header{"X-Session-Id": {"ses_side"}, "User-Agent": {"opencode/1.18.33 ai-sdk/x"}}
@@ -107,7 +107,7 @@ func TestSideRequestsPassUnchanged(t *testing.T) {
 // A request for a title or a commit message without a session name begins no session.
 func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 	up := newUpstream(t, model(t))
-	flags := certain()
+	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
@@ -124,7 +124,7 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 		t.Errorf("%v steps failed", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
-	if _, _, list := s.say(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
+	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("the first turn: %s", list)
 	}
 	if n := total(r.Parts().Metrics.Series("sessions")); n != 1 {
@@ -196,7 +196,7 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 				t.Errorf("turn %d, try %d is in session %s, not %s", turn, try, got, session)
 			}
 			if try == 2 {
-				s.did(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+				s.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
@@ -237,16 +237,16 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 					r.Body = io.NopCloser(bytes.NewReader(b))
 					good(w, r)
 				})
-				r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+				r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
 				s := newSpeaker(api, "do alpha")
-				_, call, _ := s.say(t, r, h)
+				_, call, _ := s.sendNext(t, r, h)
 				if n := up.count(); n != 2 || string(up.last(t).body) != s.body() {
 					t.Errorf("%d requests, the last one %s", n, up.last(t).body)
 				}
-				s.did(call, "ls", "x", false)
+				s.addCall(call, "ls", "x", false)
 				s.user("alpha again")
-				s.say(t, r, h)
+				s.sendNext(t, r, h)
 				if n := up.count(); n != 3 {
 					t.Errorf("the session is injected into again: %d requests", n)
 				}

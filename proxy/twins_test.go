@@ -77,7 +77,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
-			r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
+			r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
 			for i, turns := range r.play(t, n, c.result) {
 				for _, name := range turns {
@@ -117,7 +117,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, caller())
-	r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
+	r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
 	root := newAgent("Please mend the build")
 	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
 	name, call := res.Header.Get("Precept-Session"), callOf(t, body)
@@ -127,7 +127,7 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.say(fmt.Sprintf("Please mend the build, way %d", i)) // a branch with its own words
+				a.addUser(fmt.Sprintf("Please mend the build, way %d", i)) // a branch with its own words
 			}
 			for turn := range 4 {
 				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())

@@ -27,7 +27,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, p.reply)
 	})
-	flags := certain()
+	flags := injectAll()
 	maps.Copy(flags, more)
 	p.rig = newRig(t, up, "", bookOf(t, lessons...), flags)
 	return p
@@ -78,7 +78,7 @@ func called(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": args}}}}
 }
 
-func says(role, text string) obj { return obj{"role": role, "content": text} }
+func messageOf(role, text string) obj { return obj{"role": role, "content": text} }
 
 func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 
@@ -120,14 +120,14 @@ func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
-			first := []obj{says("user", "Please mend the build"), says("assistant", `{"plan": `)}
+			first := []obj{messageOf("user", "Please mend the build"), messageOf("assistant", `{"plan": `)}
 			a := p.ask(chatReply("c1", `"look at the log"}`), first)
 			p.holds("the first turn", a, "[one]", 0)
 			name, answer := p.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
 			}
-			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], says("assistant", answer), says("user", "Now the parser"), says("assistant", `{"plan": `)})
+			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], messageOf("assistant", answer), messageOf("user", "Now the parser"), messageOf("assistant", `{"plan": `)})
 			if p.session != name {
 				t.Error("the second turn is of another session")
 			}
@@ -142,7 +142,7 @@ func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 // inserted in the new items.
 func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
-	list := []obj{says("system", "S"), says("user", "Shown before."), says("assistant", "Yes."), says("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
+	list := []obj{messageOf("system", "S"), messageOf("user", "Shown before."), messageOf("assistant", "Yes."), messageOf("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
 	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 	p.holds("the first turn", a, "[one]", 5)
 	p.holds("the first turn", a, "[two]")
@@ -155,7 +155,7 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	}
 
 	// Examples before a person's own words are no task.
-	c := p.ask(chatReply("c3", "Fine."), []obj{says("user", "Please mend the build"), says("assistant", "I did."), says("user", "Which day is it?")})
+	c := p.ask(chatReply("c3", "Fine."), []obj{messageOf("user", "Please mend the build"), messageOf("assistant", "I did."), messageOf("user", "Which day is it?")})
 	p.holds("examples", c, "[one]")
 }
 
@@ -179,10 +179,10 @@ func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
 
 // The task is in the system prompt only; the prompt is matched where the configuration says so.
 func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
-	list := []obj{says("system", "You are a builder. Your task: mend the build of the shop."), says("user", "Begin!")}
-	for said, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
-		t.Run(said, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": said})
+	list := []obj{messageOf("system", "You are a builder. Your task: mend the build of the shop."), messageOf("user", "Begin!")}
+	for answerText, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
+		t.Run(answerText, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": answerText})
 			p.path = "/p/agent=crew-a/v1/chat/completions"
 			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 			p.holds("the first turn", a, "[one]", want...)
@@ -193,7 +193,7 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
 	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
 	p.holds("nothing but a system prompt", a, "[one]", 0)
-	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], says("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), says("user", "Go on.")))
+	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], messageOf("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), messageOf("user", "Go on.")))
 	p.extends("nothing but a system prompt", a, b)
 }
 
@@ -202,7 +202,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or makes its own
 		t.Run("ids "+kept, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
-			list := []obj{says("system", "S"), says("user", "Please mend the build")}
+			list := []obj{messageOf("system", "S"), messageOf("user", "Please mend the build")}
 			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
 			var before []string
 			name := ""
@@ -229,7 +229,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 // A program that puts retrieved texts into its first message rewrites the message in every turn.
 // The later items identify the session, and the block keeps its place.
 func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
-	said := func(i int) string {
+	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
 	}
 	for _, way := range []string{"text", "calls"} {
@@ -238,12 +238,12 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 			var rest []obj
 			name := ""
 			for i := range 5 {
-				first := says("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
-				reply := chatReply("c", said(i))
+				first := messageOf("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
+				reply := chatReply("c", answerText(i))
 				if way == "calls" {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
 				}
-				got := p.ask(reply, append([]obj{says("system", "S"), first}, rest...))
+				got := p.ask(reply, append([]obj{messageOf("system", "S"), first}, rest...))
 				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
 					t.Errorf("turn %d: the block is not before the words: %s", i, got[1])
@@ -255,7 +255,7 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 				if way == "calls" {
 					rest = append(rest, called(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
 				} else {
-					rest = append(rest, says("assistant", said(i)), says("user", fmt.Sprint("Then question ", i+1)))
+					rest = append(rest, messageOf("assistant", answerText(i)), messageOf("user", fmt.Sprint("Then question ", i+1)))
 				}
 			}
 			if way == "text" {

@@ -49,7 +49,7 @@ const lessonLine = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // A session is found by each spelling of its commit, branch and pull request.
 func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.commits(t, named("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
@@ -75,7 +75,7 @@ func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
 
 // A short hash of two commits names neither; more digits do.
 func TestAmbiguousCommitIsRefused(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.commits(t, named("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	r.commits(t, named("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
@@ -92,7 +92,7 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 
 // The newest twenty sessions get the feedback, and a run gets it once.
 func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
 		r.commits(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
@@ -122,7 +122,7 @@ func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 
 // A session that opted out shows no work.
 func TestOptedOutSessionShowsNoWork(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.commits(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("without learning: %+v", p)
@@ -133,10 +133,10 @@ func TestOptedOutSessionShowsNoWork(t *testing.T) {
 func TestWorkSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
-	r := newRig(t, up, dir, nil, certain())
+	r := newRig(t, up, dir, nil, injectAll())
 	r.commits(t, named("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	r.stop()
-	r = newRig(t, up, dir, nil, certain())
+	r = newRig(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
 		t.Errorf("got %+v after a restart, want the session a", p)
 	}

@@ -20,15 +20,15 @@ import (
 func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.begin(us, "s", picked(true))
-	x1, b1 := r.under("s", 1)
-	r.under("s", 2)
+	r.beginSession(us, "s", picked(true))
+	x1, b1 := r.startTurn("s", 1)
+	r.startTurn("s", 2)
 	r.deliver()
-	r.over(x1, b1)
-	_, b3 := r.under("s", 3)
+	r.endTurn(x1, b1)
+	_, b3 := r.startTurn("s", 3)
 	r.deliver()
 	r.store.Abandon(b3)
-	r.under("s", 4)
+	r.startTurn("s", 4)
 	r.deliver()
 	same(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
 	same(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
@@ -38,8 +38,8 @@ func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 		sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
 		same(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
-	x5, b5 := r.under("s", 5)
-	r.over(x5, b5)
+	x5, b5 := r.startTurn("s", 5)
+	r.endTurn(x5, b5)
 	r.deliver()
 	same(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
 	list, err := r.backend.Exchanges(t.Context(), us, idOf("s"))
@@ -61,10 +61,10 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 		end  func(r *rig, x *sample.Exchange, b *store.TurnStart)
 		want string
 	}{
-		"kept":      {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.over(x, b) }, "1 = 1 + 0 + 0"},
+		"kept":      {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
 		"abandoned": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
 		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
-			r.over(x, b)
+			r.endTurn(x, b)
 			r.store.Abandon(b)
 		}, "1 = 1 + 0 + 0"},
 		"no room": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
@@ -76,11 +76,11 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 		}, "1 = 0 + 0 + 0 + 1 bad"},
 		"opted out": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			readsEnv(x)
-			r.over(x, b)
+			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
 		"never to be stored": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			x.Session = "not an id"
-			r.over(x, b)
+			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
 		"not at all": {func(*rig, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
@@ -89,7 +89,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", slow ", slow), func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, envOut(t))
-				x, b := r.under("s", 1)
+				x, b := r.startTurn("s", 1)
 				if slow {
 					r.deliver()
 				}
@@ -110,20 +110,20 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	one, begun := r.under(word, 1)
-	two, other := r.under("madagascar", 1)
+	one, begun := r.startTurn(word, 1)
+	two, other := r.startTurn("madagascar", 1)
 	r.deliver()
 	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
 	r.wait(durable) // also in a checkpoint, if one exists
 	readsEnv(one)
-	r.over(one, begun)
+	r.endTurn(one, begun)
 	r.deliver()
 	r.wait(durable)
 	sameList(t, "files that name it", r.spooled(word), nil)
 	copied := r.crash(envOut(t))
 	copied.deliver()
 	sameList(t, "the turn beside it, after a crash", copied.stored("madagascar"), []string{"1 incomplete"})
-	r.over(two, other)
+	r.endTurn(two, other)
 	r.deliver()
 	sameList(t, "stored", r.stored(word), nil)
 	sameList(t, "stored beside it", r.stored("madagascar"), []string{"1 complete"})
@@ -133,11 +133,11 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	x, begun := r.under(word, 1)
+	x, begun := r.startTurn(word, 1)
 	r.deliver()
 	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
 	readsEnv(x)
-	r.over(x, begun)
+	r.endTurn(x, begun)
 	r.offer("other", 1) // the delivery fails
 	r.backend.down()
 	r.deliver()
@@ -161,7 +161,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 			all.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the order of a test's events
 				for i := range turns {
-					x, b := r.under(fmt.Sprint("s", w), i+1)
+					x, b := r.startTurn(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {
 						runtime.Gosched()
 					}
@@ -183,7 +183,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "account", textOf(r.books(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		same(t, "account", textOf(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
 		same(t, "written", r.store.Tally.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
@@ -217,10 +217,10 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	})
 	const rounds = 60
 	for i := range rounds {
-		x, b := r.under("s", 2*i+1)
+		x, b := r.startTurn("s", 2*i+1)
 		r.large("s", 2*i+2, 16<<10)
 		r.deliver()
-		r.over(x, b)
+		r.endTurn(x, b)
 		r.wait(2 * time.Second)
 	}
 	close(stop)

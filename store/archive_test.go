@@ -131,12 +131,12 @@ func TestBrowseByReward(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
-		r.tell(us, r.played(name, picked(true)), score("f-"+name, 1, reward))
+		r.postFeedback(us, r.played(name, picked(true)), score("f-"+name, 1, reward))
 	}
 	r.played("silent", picked(false))
 	r.deliver()
 	r.age()
-	r.begin(us, "fresh", picked(true))
+	r.beginSession(us, "fresh", picked(true))
 	r.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
 		same(t, verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
@@ -148,8 +148,8 @@ func TestBrowseByReward(t *testing.T) {
 	same(t, "by no name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
-// story plays a session with a failed call, a block, a loop warning and a withheld lesson.
-func (r *rig) story(name string) *conversation {
+// playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
+func (r *rig) playMixedSession(name string) *conversation {
 	c := r.converse(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
@@ -194,14 +194,14 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 10 // bytes of one text
 	r := newRig(t, nil)
-	c := r.story("story")
+	c := r.playMixedSession("story")
 	c.turn(3, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
 		x.Reply.Text = strings.Repeat("ä", most)
 	})
 	c.onlyOwnBlocks()
-	r.tell(us, c.id, score("f1", 1, 0.8))
-	r.tell(us, c.id, score("f2", 2, 0.1))
+	r.postFeedback(us, c.id, score("f1", 1, 0.8))
+	r.postFeedback(us, c.id, score("f2", 2, 0.1))
 	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.story("story")
+	r.playMixedSession("story")
 	r.converse("other").turn(1, nil)
 	for _, c := range []struct {
 		q    store.SessionQuery
@@ -287,7 +287,7 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.story("story")
+	r.playMixedSession("story")
 	hide := func(paths, agents, tenants []string) {
 		o, err := sample.NewOptOut(paths, agents, tenants)
 		if err != nil {
@@ -329,8 +329,8 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 		}
 		return tr.Task
 	}
-	listed := func() string { return r.browse(store.SessionQuery{}).Sessions[0].Task }
-	before, listedBefore := task(), listed()
+	listedTask := func() string { return r.browse(store.SessionQuery{}).Sessions[0].Task }
+	before, listedBefore := task(), listedTask()
 	o, err := sample.NewOptOut([]string{"make"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	if after := task(); before == "" || after != "" {
 		t.Errorf("the task is %q before the opt-out and %q after, want words and none", before, after)
 	}
-	if after := listed(); listedBefore == "" || after != "" {
+	if after := listedTask(); listedBefore == "" || after != "" {
 		t.Errorf("the listed task is %q before the opt-out and %q after, want words and none", listedBefore, after)
 	}
 }
@@ -382,12 +382,12 @@ func TestBrowseSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
-		r.tell(us, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
+		r.postFeedback(us, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
 		r.clock.add(time.Minute)
 	}
 	r.deliver()
 	r.age()
-	ask := func(q store.SampleQuery) store.SampleList {
+	browseSamples := func(q store.SampleQuery) store.SampleList {
 		q.Filter.Tenant = us
 		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
 		if err != nil {
@@ -395,21 +395,21 @@ func TestBrowseSamples(t *testing.T) {
 		}
 		return list
 	}
-	all := ask(store.SampleQuery{})
+	all := browseSamples(store.SampleQuery{})
 	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
 		t.Fatalf("%d samples", len(all.Samples))
 	}
-	good := ask(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
+	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	same(t, "good ones", len(good.Samples), 2)
-	first := ask(store.SampleQuery{Limit: 2})
-	second := ask(store.SampleQuery{Limit: 9, After: first.Next})
+	first := browseSamples(store.SampleQuery{Limit: 2})
+	second := browseSamples(store.SampleQuery{Limit: 9, After: first.Next})
 	same(t, "pages", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
-	same(t, "of a session", len(ask(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
-	same(t, "of an unknown agent", len(ask(store.SampleQuery{Agent: "nobody"}).Samples), 0)
+	same(t, "of a session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
+	same(t, "of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
 	o, err := sample.NewOptOut(nil, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.store.SetOptOut(o)
-	same(t, "of an agent that opted out", len(ask(store.SampleQuery{}).Samples), 0)
+	same(t, "of an agent that opted out", len(browseSamples(store.SampleQuery{}).Samples), 0)
 }

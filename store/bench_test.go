@@ -23,7 +23,7 @@ func (r *rig) offerBatch(n, size int) {
 	for i := range batchOf {
 		name := fmt.Sprint("s", i%50)
 		if n == 0 && i < 50 {
-			r.begin(us, name, picked(true))
+			r.beginSession(us, name, picked(true))
 		}
 		r.note(session.EchoKey(n*batchOf+i), idOf(name))
 		x := exchange(us, name, n*batchOf+i, r.clock.now())
@@ -85,7 +85,7 @@ func BenchmarkRecover(b *testing.B) {
 		dir := copied(b, r.dir)
 		b.StartTimer()
 		next := openRig(b, dir, r.clock, nil)
-		for next.books(true).Spooled > 0 {
+		for next.balancedAccount(true).Spooled > 0 {
 			next.wait(1)
 		}
 		b.StopTimer()
@@ -97,7 +97,7 @@ func BenchmarkRecover(b *testing.B) {
 // BenchmarkAcquireAndRelease measures the cost of the session for a request.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	r := newRig(b, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	b.ReportAllocs()
 	for b.Loop() {
 		ses, _ := r.store.Acquire(b.Context(), us, id)
@@ -150,7 +150,7 @@ func BenchmarkReadSession(b *testing.B) {
 			if size > 0 {
 				r, _ = cachedRig(b, size)
 			}
-			id := r.begin(us, "s", trial.Assignment{})
+			id := r.beginSession(us, "s", trial.Assignment{})
 			for turn := range 20 {
 				r.large("s", turn+1, 2<<10)
 			}

@@ -30,9 +30,9 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 	r.store.Begin(exchange(us, "open", 1, r.clock.now()))
 	for round := 1; round <= 5; round++ {
-		r.begin(us, "s", picked(true))
-		x, begun := r.under("s", 2*round)
-		_, gone := r.under("gone", round)
+		r.beginSession(us, "s", picked(true))
+		x, begun := r.startTurn("s", 2*round)
+		_, gone := r.startTurn("gone", round)
 		r.offer("s", 2*round+1)
 		step()
 		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
@@ -99,25 +99,25 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 	return complete, incomplete
 }
 
-// fate is the state of a turn in the model of TestAccountMatchesTheStore.
-type fate string
+// turnState is the state of a turn in the model of TestAccountMatchesTheStore.
+type turnState string
 
 const (
-	begun    fate = "begun"     // under way
-	ended    fate = "ended"     // offered; a crash may lose the end
-	durably  fate = "durable"   // offered, and recorded
-	dropped  fate = "dropped"   // abandoned or opted out
-	maybe    fate = "maybe"     // offered at a crash: complete, a stub, or absent
-	stubbed  fate = "stub"      // under way at a crash, and recorded before
-	unproven fate = "uncertain" // in flight at a crash, or abandoned before a crash: a stub, dropped, or absent
+	begun    turnState = "begun"     // under way
+	ended    turnState = "ended"     // offered; a crash may lose the end
+	durably  turnState = "durable"   // offered, and recorded
+	dropped  turnState = "dropped"   // abandoned or opted out
+	maybe    turnState = "maybe"     // offered at a crash: complete, a stub, or absent
+	stubbed  turnState = "stub"      // under way at a crash, and recorded before
+	unproven turnState = "uncertain" // in flight at a crash, or abandoned before a crash: a stub, dropped, or absent
 )
 
 // modelTurn is a turn of the model.
 type modelTurn struct {
-	x        *sample.Exchange
-	b        *store.TurnStart
-	fate     fate
-	recorded bool // a delivery happened since the turn began
+	x         *sample.Exchange
+	b         *store.TurnStart
+	turnState turnState
+	recorded  bool // a delivery happened since the turn began
 }
 
 // After events in any order, the account balances and matches the backend: each recorded turn is stored once,
@@ -130,27 +130,27 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		crash := func() {
 			for _, m := range turns {
 				switch {
-				case m.fate == ended:
-					m.fate = maybe
-				case m.fate == begun && m.recorded:
-					m.fate = stubbed
-				case m.fate == begun, m.fate == dropped && !m.recorded:
-					m.fate = unproven
+				case m.turnState == ended:
+					m.turnState = maybe
+				case m.turnState == begun && m.recorded:
+					m.turnState = stubbed
+				case m.turnState == begun, m.turnState == dropped && !m.recorded:
+					m.turnState = unproven
 				}
 			}
 		}
 		settled := func() {
 			for _, m := range turns {
-				if m.fate == ended {
-					m.fate = durably
+				if m.turnState == ended {
+					m.turnState = durably
 				}
 				m.recorded = true
 			}
 		}
-		live := func(label string) *modelTurn {
+		openTurn := func(label string) *modelTurn {
 			var open []*modelTurn
 			for _, m := range turns {
-				if m.fate == begun && m.b != nil {
+				if m.turnState == begun && m.b != nil {
 					open = append(open, m)
 				}
 			}
@@ -159,8 +159,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			}
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
-		add := func(f fate) *modelTurn {
-			m := &modelTurn{x: exchange(us, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), fate: f}
+		add := func(f turnState) *modelTurn {
+			m := &modelTurn{x: exchange(us, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), turnState: f}
 			turns = append(turns, m)
 			return m
 		}
@@ -168,25 +168,25 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"begin": func() { m := add(begun); m.b = r.store.Begin(m.x) },
 			"offer": func() { m := add(ended); r.store.Offer(store.Turn{Exchange: m.x, Size: 100}) },
 			"end": func() {
-				if m := live("ends"); m != nil {
-					r.over(m.x, m.b)
-					m.fate, m.recorded = ended, false
+				if m := openTurn("ends"); m != nil {
+					r.endTurn(m.x, m.b)
+					m.turnState, m.recorded = ended, false
 				}
 			},
 			"opt out": func() {
-				if m := live("opts out"); m != nil {
+				if m := openTurn("opts out"); m != nil {
 					readsEnv(m.x)
-					r.over(m.x, m.b)
-					m.fate, m.recorded = dropped, false
+					r.endTurn(m.x, m.b)
+					m.turnState, m.recorded = dropped, false
 				}
 			},
 			"abandon": func() {
-				if m := live("is abandoned"); m != nil {
+				if m := openTurn("is abandoned"); m != nil {
 					r.store.Abandon(m.b)
-					m.fate, m.recorded = dropped, false
+					m.turnState, m.recorded = dropped, false
 				}
 			},
-			"session": func() { r.begin(us, "s0", picked(true)) },
+			"session": func() { r.beginSession(us, "s0", picked(true)) },
 			"fail": func() {
 				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
@@ -209,7 +209,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		r = r.restart(envOut(t))
 		defer r.kill()
 		r.wait(2 * time.Second)
-		b := r.books(true)
+		b := r.balancedAccount(true)
 		if b.Spooled != 0 {
 			rt.Fatalf("not everything is delivered: %+v", b)
 		}
@@ -228,12 +228,12 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			}
 		}
 		for i, m := range turns {
-			allowed := map[fate][]string{
+			allowed := map[turnState][]string{
 				durably: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
-			}[m.fate]
+			}[m.turnState]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d, %s: stored as %q", i+1, m.fate, stored[m.x.ID])
+				rt.Fatalf("turn %d, %s: stored as %q", i+1, m.turnState, stored[m.x.ID])
 			}
 		}
 		if t.Failed() {
@@ -250,9 +250,9 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	r := newRig(t, nil)
 	r.backend.down()
 	for turn := 1; turn <= turns; turn++ {
-		r.begin(us, "s", picked(true))
+		r.beginSession(us, "s", picked(true))
 		r.large("s", turn, 2<<10)
-		r.under("open", turn)
+		r.startTurn("open", turn)
 		r.note(replyKey, idOf("s"))
 		r.wait(time.Second)
 	}
@@ -290,7 +290,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		next.wait(2 * time.Second)
 		next.offer("s", turns+1)
 		next.wait(2 * time.Second)
-		books := next.books(true)
+		books := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
 		if books.Stored != complete || books.Incomplete != incomplete || books.Spooled != 0 {
 			rt.Fatalf("%d and %d incomplete are stored, the account is %+v", complete, incomplete, books)

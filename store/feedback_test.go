@@ -17,7 +17,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	r := newRig(t, nil)
 	same(t, "status", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
 	same(t, "status of a repetition", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .7)
@@ -28,7 +28,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	list := make([]feedback.Entry, session.MostFeedback+2)
@@ -48,7 +48,7 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	r.store.HoldKeys("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clock.now()})
 	same(t, "held", r.post(us, replyKey, score("a", 1, .7)), joined)
@@ -78,7 +78,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	}
 	r = r.restart(nil)
 	for i := range 5 { // each in a separate batch
-		id := r.begin(us, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		r.note(replyKey+session.EchoKey(i), id)
 		r.deliver()
 	}
@@ -95,7 +95,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	first := r.begin(us, "first", picked(true))
+	first := r.beginSession(us, "first", picked(true))
 	if err := r.backend.Park(r.t.Context(), us, replyKey+1, score("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	if err := r.backend.Park(r.t.Context(), us, replyKey, score("b", 1, .3)); err != nil {
 		t.Fatal(err)
 	}
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .3)
@@ -114,7 +114,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.post(us, replyKey, score("a", 1, .7))
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.backend.failNext("join", 2, errDown)
 	r.deliver()
@@ -130,7 +130,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 func TestKeyDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	looks := 0
 	r.backend.onCall(func(op string) {
 		if op != "echo" {
@@ -244,7 +244,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(o *store.Options) { o.Sentiment = c.sentiment })
-			id := r.begin(us, "s", picked(true))
+			id := r.beginSession(us, "s", picked(true))
 			r.store.Offer(store.Turn{Exchange: exchange(us, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
 			r.deliver()
 			same(t, "reward", r.reward(id), c.want)
@@ -256,7 +256,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.store.Offer(store.Turn{Exchange: exchange(us, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 	r.backend.failNext("feedback", 2, errDown)
 	for range 3 {
@@ -277,7 +277,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
-			id := r.begin(us, "s", picked(true))
+			id := r.beginSession(us, "s", picked(true))
 			r.deliver()
 			for i := range blocks {
 				list := make([]session.Echo, each)

@@ -87,7 +87,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
-		id := a.begin(us, "s", picked(true))
+		id := a.beginSession(us, "s", picked(true))
 		ses := a.store.Resident(id)
 		x := exchange(us, "s", 1, a.clock.now())
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: us, Key: replyKey, ID: id, At: a.clock.now()})
@@ -108,7 +108,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := replicas(t, nil)
-		id := a.begin(us, "s", picked(true))
+		id := a.beginSession(us, "s", picked(true))
 		a.backend.onCall(func(op string) {
 			if op == "write" {
 				time.Sleep(5 * time.Second)
@@ -132,7 +132,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, envOut(t))
-		id := a.begin(us, "s", picked(true))
+		id := a.beginSession(us, "s", picked(true))
 		a.change(id, store.Decided, func(rec *session.Record) {
 			rec.Thread.Items = 4
 			rec.Await(1)
@@ -161,7 +161,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
-		id := a.spoken(us, word)
+		id := a.sessionWithWord(us, word)
 		time.Sleep(time.Second)
 		there, _ := b.store.Acquire(t.Context(), us, id)
 		if there == nil {
@@ -188,9 +188,9 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 // The newest record of a closing session is the record in memory, unless another replica continued the session.
 func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.deliver()
 	row, _ := r.row(id)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })

@@ -16,10 +16,10 @@ import (
 	"precept/store"
 )
 
-// spoken creates a session whose texts all contain word.
-func (r *rig) spoken(tenant, name string) session.ID {
+// sessionWithWord creates a session whose texts all contain word.
+func (r *rig) sessionWithWord(tenant, name string) session.ID {
 	r.t.Helper()
-	id := r.begin(tenant, name, picked(true))
+	id := r.beginSession(tenant, name, picked(true))
 	x := exchange(tenant, name, 1, r.clock.now())
 	x.Reply.Text = "It is in " + word + "."
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
@@ -27,7 +27,7 @@ func (r *rig) spoken(tenant, name string) session.ID {
 	r.deliver()
 	e := score("f", 1, 1)
 	e.Comment = "Not " + word
-	r.tell(tenant, id, e)
+	r.postFeedback(tenant, id, e)
 	return id
 }
 
@@ -43,7 +43,7 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		id, other := r.spoken(us, word+"-1"), r.spoken(us, "quiet")
+		id, other := r.sessionWithWord(us, word+"-1"), r.sessionWithWord(us, "quiet")
 		r.age()
 		before := r.counters(us)
 		r.forget(word + "-1")
@@ -59,12 +59,12 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		r := runRig(t, nil)
 		var first session.ID
 		for _, name := range []string{"a", "b", "c"} {
-			first = r.spoken("acme", name)
+			first = r.sessionWithWord("acme", name)
 		}
 		e := score("early", 1, 1)
 		e.Comment = word
 		r.post("acme", 77, e)
-		other := r.begin(us, "quiet", picked(true))
+		other := r.beginSession(us, "quiet", picked(true))
 		r.deliver()
 		if len(files(t, r.dir, word)) == 0 {
 			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
@@ -84,7 +84,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		id := r.spoken(us, "busy")
+		id := r.sessionWithWord(us, "busy")
 		held := r.store.Resident(id)
 		began := r.clock.now()
 		r.clock.add(time.Second)
@@ -98,7 +98,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		}
 		same(t, "exchanges of before", r.exchanges(id), 0)
 		same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 1)
-		r.begin(us, "busy", picked(true))
+		r.beginSession(us, "busy", picked(true))
 		r.offer("busy", 1)
 		r.deliver()
 		same(t, "exchanges of after", r.exchanges(id), 1)
@@ -113,9 +113,9 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var be *losing
+				var be *lossyBackend
 				r := runRig(t, inFleet(&be, "one"))
-				id := r.spoken(us, "busy")
+				id := r.sessionWithWord(us, "busy")
 				held := r.store.Resident(id)
 				be.announced = func() { // earlier rows are delivered by then
 					held.Record.Mutex.Lock()
@@ -135,7 +135,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 					t.Error("the row is back")
 				}
 				r.clock.add(time.Second)
-				r.begin(us, "busy", picked(true))
+				r.beginSession(us, "busy", picked(true))
 				r.deliver()
 				if _, ok := r.row(id); !ok {
 					t.Error("the next session of that name has no row")
@@ -150,14 +150,14 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var be *losing
+		var be *lossyBackend
 		r := runRig(t, func(o *store.Options) {
 			inFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		r.begin(us, "first", picked(true)) // is delivered, and the pause begins
+		r.beginSession(us, "first", picked(true)) // is delivered, and the pause begins
 		time.Sleep(time.Second)
-		gone, stays := r.begin(us, "gone", picked(true)), r.begin(us, "stays", picked(true))
+		gone, stays := r.beginSession(us, "gone", picked(true)), r.beginSession(us, "stays", picked(true))
 		time.Sleep(time.Second)
 		if _, ok := r.row(gone); ok {
 			t.Fatal("the row does not wait: this test cannot fail")
@@ -178,14 +178,14 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 // their session. The other rows are delivered.
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	r.backend.down()
-	gone, stays := r.begin(us, "gone", picked(true)), r.begin(us, "stays", picked(true))
+	gone, stays := r.beginSession(us, "gone", picked(true)), r.beginSession(us, "stays", picked(true))
 	for _, name := range []string{"gone", "stays"} {
 		r.offer(name, 1)
 		r.store.Offer(store.Turn{Exchange: exchange(us, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
-		r.under(name, 3)
+		r.startTurn(name, 3)
 		r.note(session.EchoKeyOf(us, name), idOf(name))
 	}
 	r.deliver()
@@ -208,7 +208,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 			t.Errorf("feedback on %s: %+v, %v", name, said, err)
 		}
 	}
-	books := r.books(true)
+	books := r.balancedAccount(true)
 	same(t, "admitted and waiting", fmt.Sprint(books.Admitted, books.Spooled), "6 0")
 }
 
@@ -217,7 +217,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.spoken(us, word)
+		r.sessionWithWord(us, word)
 		r.offer("s", 1, 2)
 		var turn atomic.Int64
 		turn.Store(2)
@@ -225,10 +225,10 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			if op != "write" && op != "sync" || turn.Load() == 5 {
 				return
 			}
-			before := r.books(true).Admitted
+			before := r.balancedAccount(true).Admitted
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
-			if have := r.books(true).Admitted; have <= before {
+			if have := r.balancedAccount(true).Admitted; have <= before {
 				t.Errorf("the recorder waits for the backend's %s", op)
 			}
 		})
@@ -236,7 +236,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
 		same(t, "turns came meanwhile", turn.Load() > 2, true)
 		time.Sleep(durable)
-		admitted := r.books(true).Admitted
+		admitted := r.balancedAccount(true).Admitted
 		left := r.crash(nil)
 		left.deliver()
 		same(t, "stored after a crash", int64(left.exchanges(idOf("s"))), turn.Load())
@@ -250,7 +250,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.begin(us, "s", picked(true))
+		r.beginSession(us, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), us, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
 			t.Errorf("forgot %d, %v", n, err)
@@ -263,7 +263,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		r.begin(us, "s", picked(true))
+		r.beginSession(us, "s", picked(true))
 		r.forget("s")
 	})
 }
@@ -278,7 +278,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := openRig(t, t.TempDir(), &clock{}, nil)
 				r.backend.down()
-				r.begin(us, word, picked(true))
+				r.beginSession(us, word, picked(true))
 				for turn := 1; turn <= 5; turn++ {
 					r.offer(word, 10+turn)
 					r.deliver()
@@ -290,11 +290,11 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				same(t, "stored of the damaged file", len(r.stored(word)) < 5, true)
 				same(t, "a damaged file names the session", len(r.spooled(word)) > 0, true)
 				r.run()
-				r.begin(us, word, picked(true))
+				r.beginSession(us, word, picked(true))
 				r.offer(word, 1)
-				x, b := r.under(word, 2)
+				x, b := r.startTurn(word, 2)
 				time.Sleep(time.Second)
-				r.under(word, 3) // begun, and not recorded yet
+				r.startTurn(word, 3) // begun, and not recorded yet
 				same(t, "files name the session", len(r.spooled(word)) > 0, true)
 				if tenant {
 					n, err := r.store.ForgetTenant(t.Context(), us)
@@ -305,14 +305,14 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				sameList(t, "files that name it", r.spooled(word), nil)
 				time.Sleep(time.Second)
 				sameList(t, "files after the turn was begun", r.spooled(word), nil)
-				r.over(x, b)
+				r.endTurn(x, b)
 				time.Sleep(time.Second)
 				sameList(t, "files after the turn's end", r.spooled(word), nil)
 				left := r.crash(nil)
 				left.deliver()
 				sameList(t, "files after a crash", left.spooled(word), nil)
 				sameList(t, "stored", left.stored(word), nil)
-				left.books(true)
+				left.balancedAccount(true)
 			})
 		})
 	}
@@ -349,9 +349,9 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			r.clock.add(d)
 			time.Sleep(3 * time.Second)
 		}
-		old := r.spoken(us, "old")
+		old := r.sessionWithWord(us, "old")
 		later(20 * day)
-		young := r.spoken(us, "young")
+		young := r.sessionWithWord(us, "young")
 		e := score("early", 1, 1)
 		e.At = r.clock.now()
 		r.post(us, 77, e)
@@ -381,7 +381,7 @@ func TestForgottenSessionIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		ids := []session.ID{r.begin(us, "gone", picked(true)), r.begin(us, "kept", picked(true))}
+		ids := []session.ID{r.beginSession(us, "gone", picked(true)), r.beginSession(us, "kept", picked(true))}
 		r.deliver()
 		for _, id := range ids {
 			r.store.Touch(us, id)

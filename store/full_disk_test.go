@@ -130,27 +130,27 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	r.idle()
 }
 
-// elsewhere is a Redis backend with the faults of a rig.
-type elsewhere struct {
+// remoteBackend is a Redis backend with the faults of a rig.
+type remoteBackend struct {
 	*faulty
 	redis *redis.Store
 }
 
-func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+func (e remoteBackend) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
 
-func (e elsewhere) Announce(ctx context.Context, x session.Erasure) (string, error) {
+func (e remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
 	return e.redis.Announce(ctx, x)
 }
 
-func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+func (e remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
 	return e.redis.Erasures(ctx, after)
 }
 
-func (e elsewhere) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+func (e remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	return e.redis.KeepOptOuts(ctx, marks)
 }
 
-func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+func (e remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
 	return e.redis.OptOutOf(ctx, id)
 }
 
@@ -167,7 +167,7 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 			t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet = elsewhere{f, db}, elsewhere{f, db}
+		o.Backend, o.Fleet = remoteBackend{f, db}, remoteBackend{f, db}
 	}
 }
 
@@ -186,14 +186,14 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	r := newRig(t, open)
 	var o offering
 	o.play(r, 5)
-	x, begun := r.under("s", 9000)
+	x, begun := r.startTurn("s", 9000)
 	r.deliver()
 	disk.Fill(t, 0)
 	for range 10 {
 		o.play(r, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
-	r.over(x, begun)
+	r.endTurn(x, begun)
 	o.offered++
 	o.play(r, 5)
 	same(t, "stored meanwhile", r.exchanges(idOf("s")), o.offered)
@@ -248,7 +248,7 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	same(t, "something waits for the stop", r.exchanges(idOf("s")) < o.offered, true)
 	_ = r.drain() // the full disk is reported
 	same(t, "stored", r.exchanges(idOf("s")), o.offered)
-	same(t, "account", textOf(r.books(false)), o.account())
+	same(t, "account", textOf(r.balancedAccount(false)), o.account())
 }
 
 // Waiting turns of a local database are stored when there is room on the disk again.
@@ -292,8 +292,8 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	round := func(n int) {
 		for range n {
 			turns++
-			x, b := r.under("s", turns+1)
-			r.begin(us, "s", picked(true))
+			x, b := r.startTurn("s", turns+1)
+			r.beginSession(us, "s", picked(true))
 			x.Reply.Text = noise(turns, 1<<10)
 			if turns%10 == 0 {
 				r.clock.add(2 * time.Second)

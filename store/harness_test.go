@@ -123,8 +123,8 @@ func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
 // up ends down.
 func (f *faulty) up() { f.failNext("write", 0, nil) }
 
-// asked returns the calls since the last asked.
-func (f *faulty) asked() []string {
+// takeCalls returns the calls since the last asked.
+func (f *faulty) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
@@ -134,7 +134,7 @@ func (f *faulty) asked() []string {
 
 // lookups counts the session look-ups since the last asked.
 func (f *faulty) lookups() (n int) {
-	for _, op := range f.asked() {
+	for _, op := range f.takeCalls() {
 		if op == "session" {
 			n++
 		}
@@ -382,8 +382,8 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// books returns the account of the rig's directory, and fails unless the account balances.
-func (r *rig) books(running bool) store.Account {
+// balancedAccount returns the account of the rig's directory, and fails unless the account balances.
+func (r *rig) balancedAccount(running bool) store.Account {
 	r.t.Helper()
 	return booksOf(r.t, r.options.Queue.Path, running)
 }
@@ -411,7 +411,7 @@ func (r *rig) account(running bool) string {
 	if r.store != nil && r.cancel == nil {
 		r.wait(time.Second)
 	}
-	return textOf(r.books(running))
+	return textOf(r.balancedAccount(running))
 }
 
 func textOf(b store.Account) string {
@@ -469,13 +469,13 @@ func (r *rig) age() {
 		r.t.Fatal(err)
 	}
 	for i := range rows {
-		if err := r.settle(&rows[i]); err != nil {
+		if err := r.settleRow(&rows[i]); err != nil {
 			r.t.Error(err)
 		}
 	}
 }
 
-func (r *rig) settle(row *session.Row) error {
+func (r *rig) settleRow(row *session.Row) error {
 	ctx := r.t.Context()
 	entries, heard, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
@@ -521,8 +521,8 @@ func built(tenant string, id session.ID, ex []sample.Exchange, entries []feedbac
 	return sample.Build(of)
 }
 
-// begin makes a session with an assignment, as a first request does.
-func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
+// beginSession makes a session with an assignment, as a first request does.
+func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
 		Identity: session.Identity{
@@ -571,14 +571,14 @@ func (r *rig) large(name string, turn, size int) bool {
 	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
-// under begins a turn, which is then under way.
-func (r *rig) under(name string, turn int) (*sample.Exchange, *store.TurnStart) {
+// startTurn begins a turn, which is then under way.
+func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := exchange(us, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
-// over ends a turn in flight.
-func (r *rig) over(x *sample.Exchange, b *store.TurnStart) {
+// endTurn ends a turn in flight.
+func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
 		r.t.Fatalf("turn %d was refused", x.Turn)
@@ -588,7 +588,7 @@ func (r *rig) over(x *sample.Exchange, b *store.TurnStart) {
 // played begins a session with one turn, and delivers both.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
-	id := r.begin(us, name, a)
+	id := r.beginSession(us, name, a)
 	r.offer(name, 1)
 	r.deliver()
 	return id
@@ -599,8 +599,8 @@ func (r *rig) note(key session.EchoKey, id session.ID) {
 	r.store.Note(session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()})
 }
 
-// tell posts feedback on a known session.
-func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
+// postFeedback posts feedback on a known session.
+func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {

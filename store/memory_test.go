@@ -33,8 +33,8 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	if ses := r.store.Resident(id); ses != nil {
 		t.Errorf("in memory: %v", ses)
 	}
-	r.begin(us, "s", picked(true))
-	r.backend.asked()
+	r.beginSession(us, "s", picked(true))
+	r.backend.takeCalls()
 	same(t, "turns", r.turnsOf(id), 1)
 	same(t, "look-ups while the session is in memory", r.backend.lookups(), 0)
 	r.deliver()
@@ -107,7 +107,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		idle, held, used := r.begin(us, "idle", picked(true)), r.begin(us, "held", picked(true)), r.begin(us, "used", picked(true))
+		idle, held, used := r.beginSession(us, "idle", picked(true)), r.beginSession(us, "held", picked(true)), r.beginSession(us, "used", picked(true))
 		nothing := idOf("nothing")
 		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: nothing, Tenant: us}}), store.Unchanged)
 		time.Sleep(time.Second)
@@ -120,7 +120,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			same(t, "in memory", r.inMemory(us, id), want)
 		}
 		r.store.Release(holder, store.Unchanged)
-		r.backend.asked()
+		r.backend.takeCalls()
 		same(t, "turns from the database", r.turnsOf(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
@@ -139,7 +139,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		r.backend.down()
-		id := r.begin(us, "s", picked(true))
+		id := r.beginSession(us, "s", picked(true))
 		r.idleFor(idleTime)
 		same(t, "in memory during the outage", r.inMemory(us, id), true)
 		r.backend.up()
@@ -155,9 +155,9 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.begin(us, "first", picked(true))
+	first := r.beginSession(us, "first", picked(true))
 	for i := range 10 * limit {
-		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
@@ -167,7 +167,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	same(t, "the one in use", r.inMemory(us, first), true)
 	same(t, "an early one", r.inMemory(us, idOf("s0")), false)
 	same(t, "a late one", r.inMemory(us, idOf(fmt.Sprint("s", 10*limit-1))), true)
-	r.backend.asked()
+	r.backend.takeCalls()
 	same(t, "turns of one that returns", r.turnsOf(idOf("s0")), 1)
 	same(t, "look-ups", r.backend.lookups(), 1)
 }
@@ -180,7 +180,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
 	r.backend.down()
 	for i := range 10 * limit {
-		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("%d sessions in memory after %d", n, i)
@@ -202,13 +202,13 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	mine := r.begin(us, "mine", picked(true))
+	mine := r.beginSession(us, "mine", picked(true))
 	began := 1
 	for i := range 10 * limit {
 		if r.store.Room(us) != "" {
 			continue
 		}
-		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions that began", began, limit-limit/16)
@@ -241,7 +241,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	others := func() {
 		for i := range limit {
 			if r.store.Room(us) == "" {
-				r.begin(us, fmt.Sprint("other", i), picked(true))
+				r.beginSession(us, fmt.Sprint("other", i), picked(true))
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	const limit, long = 64, 40
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
-		id := r.begin(us, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		if i < long {
 			defer r.store.Release(r.store.Resident(id), store.Unchanged)
 		}
@@ -269,7 +269,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 			r.store.Room(us)
 		}
 		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(us), "")
-		r.begin(us, fmt.Sprint("more", i), picked(true))
+		r.beginSession(us, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
 }
@@ -314,13 +314,13 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	same(t, "turns", sum, workers*rounds)
 }
 
-// silent is a backend whose look-ups of sessions do not return while hangs is set.
-type silent struct {
+// hangingBackend is a backend whose look-ups of sessions do not return while hangs is set.
+type hangingBackend struct {
 	*faulty
 	hangs bool
 }
 
-func (s *silent) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	if s.hangs {
 		<-ctx.Done()
 		return session.Row{}, false, ctx.Err()
@@ -328,9 +328,9 @@ func (s *silent) Session(ctx context.Context, tenant string, id session.ID) (ses
 	return s.faulty.Session(ctx, tenant, id)
 }
 
-// takeTurn plays one turn of a session on a replica, as the proxy does: a session that is not in
+// playTurnOn plays one turn of a session on a replica, as the proxy does: a session that is not in
 // memory is looked up, and a late look-up begins a stand-in.
-func (r *rig) takeTurn(id session.ID, name string) *session.Record {
+func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clock.add(time.Second)
 	ses, late := r.store.Resident(id), false
@@ -364,17 +364,17 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newRig(t, nil)
-		var be *silent
+		var be *hangingBackend
 		other := openRig(t, t.TempDir(), home.clock, func(o *store.Options) {
 			f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
 			if err := f.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
 			f.backend = unclosed{home.backend.backend}
-			be = &silent{faulty: f}
+			be = &hangingBackend{faulty: f}
 			o.Backend, o.Lookup = be, 10*time.Millisecond
 		})
-		id := home.begin(us, "s", picked(true))
+		id := home.beginSession(us, "s", picked(true))
 		home.deliver()
 		record := func() *session.Record {
 			t.Helper()
@@ -387,14 +387,14 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		}
 		be.hangs = true
 		for range 3 {
-			rec := other.takeTurn(id, "s")
+			rec := other.playTurnOn(id, "s")
 			same(t, "is a stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
 			kept := record()
 			same(t, "the record stays", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
 		}
-		same(t, "turns at home", home.takeTurn(id, "s").Thread.Turns, 2)
+		same(t, "turns at home", home.playTurnOn(id, "s").Thread.Turns, 2)
 		be.hangs = false
-		rec := other.takeTurn(id, "s")
+		rec := other.playTurnOn(id, "s")
 		same(t, "the record is adopted", !rec.State.StandIn && len(rec.Assignment.Picks) == 1, true)
 		same(t, "excluded from the experiment", rec.Assignment.Excluded, true)
 		same(t, "turns", rec.Thread.Turns, 3)
@@ -403,11 +403,11 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		// Without a record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
 		fresh := idOf("fresh")
-		same(t, "is a stand-in", other.takeTurn(fresh, "fresh").State.StandIn, true)
+		same(t, "is a stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
 		be.hangs = false
-		other.takeTurn(fresh, "fresh")
-		other.backend.asked()
-		same(t, "turns", other.takeTurn(fresh, "fresh").Thread.Turns, 3)
+		other.playTurnOn(fresh, "fresh")
+		other.backend.takeCalls()
+		same(t, "turns", other.playTurnOn(fresh, "fresh").Thread.Turns, 3)
 		same(t, "look-ups", other.backend.lookups(), 0)
 		same(t, "turns of the row", home.rowTurns(fresh), 3)
 		sameList(t, "failures at home", home.failed(), nil)
@@ -423,7 +423,7 @@ func (unclosed) Close() error { return nil }
 func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", trial.Assignment{})
+	id := r.beginSession(us, "s", trial.Assignment{})
 	r.deliver()
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: "s", Started: r.clock.now(), Seen: r.clock.now().Add(time.Minute)},
@@ -460,15 +460,15 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 			same(t, "reason", why, label.ExcludedTenant)
 			continue
 		}
-		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(us, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions of the flood", began, share)
 	same(t, "room for another tenant", r.store.Room("another"), "")
-	theirs := r.begin("another", "theirs", picked(true))
+	theirs := r.beginSession("another", "theirs", picked(true))
 	r.deliver()
 	same(t, "room after the rows are stored", r.store.Room(us), "")
-	r.begin(us, "late", picked(true))
+	r.beginSession(us, "late", picked(true))
 	same(t, "the oldest session left memory", r.inMemory(us, idOf("s0")), false)
 	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)
 }

@@ -37,7 +37,7 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 			if i == 2 {
 				e.Turn = 0
 			}
-			r.tell(us, v.id, e)
+			r.postFeedback(us, v.id, e)
 		}
 		v.deliverAll()
 		r.store.SetOptOut(c.optOut)

@@ -36,7 +36,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 		<-hung
 		for i := range int64(3) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
-			eventually(t, "recorded while the backend hangs", func() bool { return r.books(true).Spooled == i+2 })
+			eventually(t, "recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
 		same(t, "account", r.account(true), "4 = 0 + 4 + 0")
 		close(hang)
@@ -59,12 +59,12 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			r.backend.down()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
-				r.begin(us, name, picked(true))
+				r.beginSession(us, name, picked(true))
 				r.note(session.EchoKey(1000+i), idOf(name))
 				r.offer(name, 1, 2)
 				r.wait(time.Second)
 			}
-			same(t, "behind", r.books(true).Spooled, 100)
+			same(t, "behind", r.balancedAccount(true).Spooled, 100)
 			same(t, "pending", r.store.Tally.Pending.Load(), 100)
 			same(t, "dropped", r.store.Tally.DroppedFull.Load(), 0)
 			r.backend.up()
@@ -97,7 +97,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.down()
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	for turns := 1; turns <= 5; turns++ {
 		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
 		r.wait(time.Second)
@@ -112,7 +112,7 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.down()
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.deliver()
 	_, late := r.store.Acquire(t.Context(), us, session.ID{9})
 	same(t, "another one is unknown while this one is in memory", late, false)
@@ -127,22 +127,22 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 }
 
-// losing is a shared backend that can lose its last writes. Other replicas are silent.
-type losing struct {
+// lossyBackend is a shared backend that can lose its last writes. Other replicas are silent.
+type lossyBackend struct {
 	*faulty
 	epoch     string
 	announced func()            // called when a session is announced as forgotten; may be nil
 	erased    []session.Erasure // next announcements of other replicas
 }
 
-func (l *losing) Announce(context.Context, session.Erasure) (string, error) {
+func (l *lossyBackend) Announce(context.Context, session.Erasure) (string, error) {
 	if l.announced != nil {
 		l.announced()
 	}
 	return "", nil
 }
 
-func (l *losing) Erasures(context.Context, string) (list []session.Erasure, err error) {
+func (l *lossyBackend) Erasures(context.Context, string) (list []session.Erasure, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, l.erased = l.erased, nil
@@ -150,29 +150,31 @@ func (l *losing) Erasures(context.Context, string) (list []session.Erasure, err 
 }
 
 // forgetElsewhere announces the erasure of another replica.
-func (l *losing) forgetElsewhere(e session.Erasure) {
+func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.erased = []session.Erasure{e}
 }
 
-func (l *losing) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error { return nil }
+func (l *lossyBackend) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error {
+	return nil
+}
 
-func (l *losing) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool, error) {
+func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool, error) {
 	return session.OptOutMark{}, false, nil
 }
-func (l *losing) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
+func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
 // inFleet shares the backend, and stores the shared backend in be.
-func inFleet(be **losing, epoch string) func(o *store.Options) {
+func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*be = &losing{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // of openRig
+		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // of openRig
 		o.Backend, o.Fleet = *be, *be
 	}
 }
 
-// lose deletes a session from the backend.
-func (r *rig) lose(name string) {
+// deleteSession deletes a session from the backend.
+func (r *rig) deleteSession(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), us, idOf(name)); !ok || err != nil {
 		r.t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
@@ -182,30 +184,30 @@ func (r *rig) lose(name string) {
 // A shared backend that changes its epoch has lost its last writes: the store delivers them again.
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	for _, name := range []string{"old", "between", "young"} {
-		r.begin(us, name, picked(true))
+		r.beginSession(us, name, picked(true))
 		r.offer(name, 1)
 		r.wait(5 * time.Second)
 	}
 	same(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // a second change of the epoch changes nothing
-		r.lose("young")
+		r.deleteSession("young")
 		be.epoch = epoch
 		r.wait(time.Second)
 		sameList(t, "delivered again", r.stored("young"), []string{"1 complete"})
 		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, b := r.under("young", 2) // the end of a turn is in flight, and the loss happens while precept is down
+	x, b := r.startTurn("young", 2) // the end of a turn is in flight, and the loss happens while precept is down
 	r.deliver()
-	r.over(x, b)
+	r.endTurn(x, b)
 	r.deliver()
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	r.lose("young")
+	r.deleteSession("young")
 	r = r.restart(inFleet(&be, "four"))
 	r.wait(time.Second)
 	sameList(t, "delivered again after a stop", r.stored("young"), []string{"1 complete", "2 complete"})
@@ -221,7 +223,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {
 			t.Parallel()
-			var be *losing
+			var be *lossyBackend
 			r := newRig(t, func(o *store.Options) {
 				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
@@ -255,15 +257,15 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.backend.down()
-	x, b := r.under("slow", 1)
+	x, b := r.startTurn("slow", 1)
 	const turns = 40
 	for i := range turns {
 		r.large("s", i+1, 16<<10)
 		r.wait(time.Second)
 	}
-	r.over(x, b)
+	r.endTurn(x, b)
 	r.deliver()
-	books := r.books(true)
+	books := r.balancedAccount(true)
 	dropped := books.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("got %+v, want dropped >= turns / 4 and dropped <= turns - 5", books)
@@ -289,11 +291,11 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 		}
 	})
 	same(t, "failures", len(r.failed()), 1)
-	x, b := r.under("s", 1)
-	r.over(x, b)
+	x, b := r.startTurn("s", 1)
+	r.endTurn(x, b)
 	r.backend.failNext("write", 3, errDown)
 	for i := range 4 {
-		r.begin(us, "s", trial.Assignment{})
+		r.beginSession(us, "s", trial.Assignment{})
 		r.offer("s", i+2)
 		r.wait(time.Second)
 	}
@@ -306,7 +308,7 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 func TestFailuresNameTheirStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	told := func(what string, want ...string) {
+	checkFailures := func(what string, want ...string) {
 		t.Helper()
 		r.clock.add(5 * time.Second)
 		r.deliver()
@@ -314,16 +316,16 @@ func TestFailuresNameTheirStep(t *testing.T) {
 	}
 	r.offer("s", 1)
 	r.backend.failNext("sync", 1, errDown)
-	told("a sync fails", "sync")
+	checkFailures("a sync fails", "sync")
 	r.offer("s", 2)
 	r.backend.failNext("write", 1, errDown)
-	told("a write fails", "write")
-	told("nothing fails")
+	checkFailures("a write fails", "write")
+	checkFailures("nothing fails")
 	r.store.Begin(exchange(us, "s", 3, r.clock.now()))
 	r.deliver()
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
-	told("the write of a stub fails", "write")
-	told("nothing fails")
+	checkFailures("the write of a stub fails", "write")
+	checkFailures("nothing fails")
 }
 
 // Lag is the age of the oldest exchange that the backend does not have.
@@ -384,7 +386,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				r.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 				r.wait(time.Second)
 			}
-			dropped := r.books(true).Dropped
+			dropped := r.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
 			same(t, "dropped ratings of the traffic: one for each dropped exchange", signals[change.reason], dropped[change.reason])
 			same(t, "the drops are reported", slices.Contains(r.failed(), string(label.StepSpool)), true)
@@ -399,12 +401,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				}
 				r.wait(time.Second)
 			}
-			same(t, "dropped since", fmt.Sprint(r.books(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped since", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			r.backend.up()
 			r.wait(time.Minute)
 			r.offer("s", turns+1)
 			r.deliver()
-			same(t, "dropped in the end", fmt.Sprint(r.books(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped in the end", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"precept/store"
 )
 
-// away makes every call fail by which a post is stored, until back.
-func (f *faulty) away() {
+// failPosts makes every call fail by which a post is stored, until back.
+func (f *faulty) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
 	}
 }
 
-func (f *faulty) back() {
+func (f *faulty) allowPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 0, nil)
 	}
@@ -42,7 +42,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	const clients = 64
 	r := newRig(t, nil)
 	r.played("s", picked(true))
-	r.backend.away()
+	r.backend.failPosts()
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
@@ -54,8 +54,8 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	}
 	all.Wait()
 	same(t, "waiting", r.store.LatePosts(), clients)
-	same(t, "late feedback in the account", r.books(true).LateFeedback, clients)
-	r.backend.back()
+	same(t, "late feedback in the account", r.balancedAccount(true).LateFeedback, clients)
+	r.backend.allowPosts()
 	r.wait(3 * time.Second)
 	r.deliver()
 	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
@@ -67,7 +67,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.backend.away()
+	r.backend.failPosts()
 	e := score("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
@@ -76,7 +76,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	sameList(t, "files with the secret", r.spooled(secret("late")), nil)
 	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
 	same(t, "waiting", r.store.LatePosts(), 4)
-	same(t, "late feedback in the account", r.books(true).LateFeedback, 4)
+	same(t, "late feedback in the account", r.balancedAccount(true).LateFeedback, 4)
 	r.wait(3 * time.Second)
 	same(t, "waiting while the backend is away", r.store.LatePosts(), 4)
 	same(t, "lag", r.store.Lag() > 2*time.Second, true)
@@ -96,9 +96,9 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.backend.away()
+	r.backend.failPosts()
 	r.backend.down()
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.offer("s", 1)
 	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
 	r.parked(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
@@ -113,10 +113,10 @@ func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	first, second := r.played("first", picked(true)), r.played("second", picked(true))
-	r.backend.away()
+	r.backend.failPosts()
 	r.parked(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
 	r.parked(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
-	r.backend.back()
+	r.backend.allowPosts()
 	r.backend.refused = first
 	r.wait(5 * time.Second)
 	same(t, "waiting", r.store.LatePosts(), 1)
@@ -140,12 +140,12 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	panics := r.played("panics", picked(true))
-	r.backend.away()
+	r.backend.failPosts()
 	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
 	r.parked(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
 	r.parked(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
 	r.parked(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
-	r.backend.back()
+	r.backend.allowPosts()
 	r.backend.panics = panics
 	r.wait(5 * time.Second)
 	same(t, "waiting", r.store.LatePosts(), 0)
@@ -157,7 +157,7 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.backend.away()
+	r.backend.failPosts()
 	_, err := r.store.Rate(t.Context(), us, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
 		t.Errorf("error %v, want a WorkError", err)
@@ -170,7 +170,7 @@ func TestLateFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.played("s", picked(true))
-	r.backend.away()
+	r.backend.failPosts()
 	n := 0
 	for ; n < 1000; n++ {
 		e := score(fmt.Sprint(n), 1, 1)
@@ -182,7 +182,7 @@ func TestLateFeedbackIsBounded(t *testing.T) {
 	if n < 10 || n > 32 {
 		t.Errorf("%d posts of 8 KiB wait in an outbox of 256 KiB", n)
 	}
-	r.backend.back()
+	r.backend.allowPosts()
 	r.wait(5 * time.Second)
 	same(t, "waiting", r.store.LatePosts(), 0)
 }
@@ -195,11 +195,11 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
-			r.backend.away()
+			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = word
 			r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: e})
-			r.backend.back()
+			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
 			var err error
@@ -221,12 +221,12 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	x := exchange(us, "s", 1, r.clock.now())
 	readsEnv(x)
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	r.deliver()
-	r.backend.away()
+	r.backend.failPosts()
 	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
 		t.Errorf("%+v, error %v, %d posts wait, want ignored", got, err, r.store.LatePosts())
@@ -245,11 +245,11 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			if known {
 				r.deliver()
 			}
-			r.backend.away()
+			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = word
 			r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
-			r.backend.back()
+			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
 			r.backend.mu.Lock()
@@ -305,7 +305,7 @@ func TestDeletionsAreReported(t *testing.T) {
 // sessions stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
 		r.note(session.EchoKeyOf(us, "r:"+name), r.played(name, picked(true)))
@@ -334,7 +334,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 // the reply.
 func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	id := r.played("s", picked(true))
 	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
@@ -347,7 +347,7 @@ func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
-	r.backend.back()
+	r.backend.allowPosts()
 	r.wait(5 * time.Second)
 	same(t, "waiting", r.store.LatePosts(), 0)
 	sameList(t, "files with the comment", files(t, r.dir, word), nil)

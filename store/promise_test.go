@@ -22,19 +22,19 @@ func (r *rig) holds(name string, want ...string) {
 	same(r.t, fmt.Sprintf("the row of %q is there", name), ok, len(want) > 0)
 }
 
-// asks plays one whole turn with word in its text.
-func (r *rig) asks(name string, turn int) {
-	r.begin(us, name, picked(true))
-	x, b := r.under(name, turn)
+// playTurn plays one whole turn with word in its text.
+func (r *rig) playTurn(name string, turn int) {
+	r.beginSession(us, name, picked(true))
+	x, b := r.startTurn(name, turn)
 	x.Reply.Text = "In " + word + "."
-	r.over(x, b)
+	r.endTurn(x, b)
 }
 
 func TestTurnIsStoredAndShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.asks("s", 1)
+		r.playTurn("s", 1)
 		r.note(replyKey, idOf("s"))
 		time.Sleep(durable)
 		r.holds("s", "1 complete")
@@ -61,15 +61,15 @@ func TestStopWritesEverything(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()
 	for i := range n {
-		r.asks(fmt.Sprint("s", i), 1)
+		r.playTurn(fmt.Sprint("s", i), 1)
 	}
-	r.tell(us, idOf("s0"), score("f", 1, 1))
+	r.postFeedback(us, idOf("s0"), score("f", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Error(err)
 	}
 	<-r.store.Drained()
 	same(t, "waiting", r.store.Tally.Pending.Load(), 0)
-	same(t, "account", textOf(r.books(false)), "700 = 700 + 0 + 0")
+	same(t, "account", textOf(r.balancedAccount(false)), "700 = 700 + 0 + 0")
 	r = r.restart(nil)
 	for i := range n {
 		r.holds(fmt.Sprint("s", i), "1 complete")
@@ -86,19 +86,19 @@ func TestKillLeavesStubs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.asks("s", 1)
-		x, b := r.under("s", 2)
+		r.playTurn("s", 1)
+		x, b := r.startTurn("s", 2)
 		time.Sleep(durable)
 		same(t, "account", r.account(true), "2 = 1 + 1 + 0")
 		for next, i := r, 0; i < 2; i++ {
 			next = next.crash(nil)
-			same(t, "account before the start", textOf(next.books(false)), "2 = 1 + 0 + 1")
+			same(t, "account before the start", textOf(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
 			time.Sleep(durable)
 			next.holds("s", "1 complete", "2 incomplete")
 			same(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
-		r.over(x, b) // the killed process, which the test cannot stop, ends the turn
+		r.endTurn(x, b) // the killed process, which the test cannot stop, ends the turn
 		time.Sleep(durable)
 		r.holds("s", "1 complete", "2 complete")
 	})
@@ -117,8 +117,8 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := runRig(t, nil)
-				r.asks("s", 1)
-				x, b := r.under("s", 2)
+				r.playTurn("s", 1)
+				x, b := r.startTurn("s", 2)
 				x.Reply.Text = word
 				time.Sleep(durable)
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
@@ -132,7 +132,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
 				sameList(t, "files that hold the word", files(t, r.dir, word), nil)
-				r.over(x, b)
+				r.endTurn(x, b)
 				time.Sleep(durable)
 				r.holds("s")
 				sameList(t, "files that hold the word, after the request", files(t, r.dir, word), nil)
@@ -143,13 +143,13 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Errorf("forgot %d more, %v", n, err)
 				}
 				time.Sleep(time.Second)
-				r.asks("s", 1) // a new session with the same name
+				r.playTurn("s", 1) // a new session with the same name
 				time.Sleep(durable)
 				r.holds("s", "1 complete")
 				if err := r.drain(); err != nil {
 					t.Error(err)
 				}
-				same(t, "account", textOf(r.books(false)), "3 = 2 + 0 + 0 + 1 opted_out")
+				same(t, "account", textOf(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
 			})
 		})
 	}
@@ -163,7 +163,7 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		r := runRig(t, nil)
 		r.backend.down()
 		for turn := 1; turn <= 3; turn++ {
-			r.asks("s", turn)
+			r.playTurn("s", turn)
 			time.Sleep(durable)
 		}
 		r.holds("s")

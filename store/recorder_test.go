@@ -20,7 +20,7 @@ import (
 func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", trial.Assignment{})
+	id := r.beginSession(us, "s", trial.Assignment{})
 	r.backend.onCall(func(op string) {
 		if op == "write" {
 			r.backend.onCall(nil)
@@ -36,23 +36,23 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 func TestCountsWaitASecondAtMost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	another := func(rec *session.Record) { rec.Thread.Turns++ }
-	id := r.begin(us, "s", trial.Assignment{})
+	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
+	id := r.beginSession(us, "s", trial.Assignment{})
 	r.deliver()
-	r.change(id, store.Counted, another)
+	r.change(id, store.Counted, nextTurn)
 	r.deliver()
 	same(t, "at once", r.rowTurns(id), 1)
 	r.wait(time.Second)
 	same(t, "after a second", r.rowTurns(id), 2)
-	r.change(id, store.Counted, another)
-	r.change(id, store.Decided, another)
+	r.change(id, store.Counted, nextTurn)
+	r.change(id, store.Decided, nextTurn)
 	r.deliver()
 	same(t, "with a decision", r.rowTurns(id), 4)
 	r.wait(time.Second)
-	r.change(id, store.Unchanged, another)
+	r.change(id, store.Unchanged, nextTurn)
 	r.wait(time.Second)
 	same(t, "unchanged", r.rowTurns(id), 4)
-	r.change(id, store.Counted, another)
+	r.change(id, store.Counted, nextTurn)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestBurstIsStoredOnce(t *testing.T) {
 	const n, each = 10, 3 << 20
 	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
-		x, b := r.under("s", turn)
+		x, b := r.startTurn("s", turn)
 		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
 	}
 	r.deliver()
@@ -181,7 +181,7 @@ func TestStopWithoutABackendReports(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	same(t, "pending", r.store.Tally.Pending.Load(), 2)
-	same(t, "account", textOf(r.books(false)), "2 = 0 + 2 + 0")
+	same(t, "account", textOf(r.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
 func TestPanicLosesOneTurn(t *testing.T) {
@@ -197,13 +197,13 @@ func TestPanicLosesOneTurn(t *testing.T) {
 	r.idle()
 }
 
-// poison makes every step on one exchange panic.
-type poison struct {
+// panickingExchange makes every step on one exchange panic.
+type panickingExchange struct {
 	exchange string
 	met      atomic.Int64
 }
 
-func (p *poison) before(_ label.Step, _ session.ID, exchange string) {
+func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.met.Add(1)
 		panic("poison mara@example.com")
@@ -217,7 +217,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
-			p := &poison{exchange: exchange(us, "s", 3, time.Time{}).ID}
+			p := &panickingExchange{exchange: exchange(us, "s", 3, time.Time{}).ID}
 			with := func(o *store.Options) { o.Hooks.Before = p.before }
 			r := newRig(t, nil)
 			if !crash {
@@ -260,18 +260,18 @@ func (r *rig) marks() []session.DeadLetter {
 	return list
 }
 
-// ageless is a backend that panics when it deletes expired rows.
-type ageless struct {
+// panickingExpiry is a backend that panics when it deletes expired rows.
+type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64
 }
 
-func (a *ageless) Retain(context.Context, time.Time) (int, error) {
+func (a *panickingExpiry) Retain(context.Context, time.Time) (int, error) {
 	a.retain.Add(1)
 	panic("retain")
 }
 
-func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error) {
+func (a *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (int, error) {
 	if a.purge.Add(1) == 1 {
 		panic("purge")
 	}
@@ -282,18 +282,18 @@ func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error
 func TestPanickingRetentionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var be *ageless
+		var be *panickingExpiry
 		r := runRig(t, func(o *store.Options) {
-			be = &ageless{Backend: o.Backend}
+			be = &panickingExpiry{Backend: o.Backend}
 			o.Backend, o.Retention = be, 10*time.Hour
 		})
 		for n := range int64(3) {
 			eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
 			r.clock.add(10 * time.Minute)
 		}
-		id := r.begin(us, "late", picked(true))
-		x, b := r.under("late", 1)
-		r.over(x, b)
+		id := r.beginSession(us, "late", picked(true))
+		x, b := r.startTurn("late", 1)
+		r.endTurn(x, b)
 		eventually(t, "the turn is stored", func() bool { return r.exchanges(id) == 1 })
 		if got := r.failed(); !slices.Contains(got, "panic retain") {
 			t.Errorf("reported: %v", got)

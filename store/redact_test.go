@@ -59,7 +59,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	e := score("a", 1, 1)
 	e.Comment, e.Rater = "mine is "+secret("comm"), secret("rate")
 	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("corr")+`"}`), json.RawMessage(`["amy@example.com","`+secret("deta")+`"]`)
-	r.tell(us, id, e)
+	r.postFeedback(us, id, e)
 	e = score("b", 2, 1)
 	e.Comment = secret("park")
 	r.post(us, replyKey, e)
@@ -118,8 +118,8 @@ func (r *rig) readBack(id session.ID) []byte {
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
-	say := func(turn int, text string) {
+	id := r.beginSession(us, "s", picked(true))
+	offerReply := func(turn int, text string) {
 		x := exchange(us, "s", turn, r.clock.now())
 		x.Reply.Text = text
 		r.store.Offer(store.Turn{Exchange: x, Size: 100})
@@ -135,8 +135,8 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 		}
 		return all
 	}
-	say(1, "amy@example.com")
-	say(2, "bob@example.com or amy@example.com")
+	offerReply(1, "amy@example.com")
+	offerReply(2, "bob@example.com or amy@example.com")
 	same(t, "replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
 	if ses, _ := r.store.Acquire(t.Context(), us, id); ses == nil {
@@ -144,7 +144,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	} else {
 		r.store.Release(ses, store.Decided)
 	}
-	say(3, "eve@example.com")
+	offerReply(3, "eve@example.com")
 	same(t, "replies after the restart", replies()[2], "[REDACTED:email:3]")
 }
 
@@ -155,7 +155,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	id := r.played("s", picked(true))
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
-	said := func() feedback.Entry {
+	storedFeedback := func() feedback.Entry {
 		t.Helper()
 		list, err := r.backend.Feedback(t.Context(), us, id)
 		if err != nil || len(list) == 0 {
@@ -163,18 +163,18 @@ func TestFeedbackIsRedacted(t *testing.T) {
 		}
 		return list[len(list)-1]
 	}
-	r.tell(us, id, e)
-	first := said()
+	r.postFeedback(us, id, e)
+	first := storedFeedback()
 	same(t, "comment", first.Comment, "ask [REDACTED:email:1]")
 	same(t, "hash", first.Hash, first.ContentHash())
 	r.store.Touched()
-	r.tell(us, id, e)
-	same(t, "hash of the same post", said().Hash, first.Hash)
+	r.postFeedback(us, id, e)
+	same(t, "hash of the same post", storedFeedback().Hash, first.Hash)
 	same(t, "the same post is news", len(r.store.Touched()), 0)
 	r.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
-	r.tell(us, id, e)
-	same(t, "comment without redaction of personal data", said().Comment, "ask amy@example.com")
+	r.postFeedback(us, id, e)
+	same(t, "comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
 }
 
 // A turn that names an opted-out path, in a call or in the call of a result, is not kept.
@@ -193,7 +193,7 @@ func TestOptOutByPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, envOut(t))
-			id := r.begin(us, "s", picked(true))
+			id := r.beginSession(us, "s", picked(true))
 			r.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
 				for i, args := range append(c.calls, c.answered...) {
@@ -228,12 +228,12 @@ func TestOptOutByPath(t *testing.T) {
 func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Content.Keep = false })
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.deliver()
-	r.tell(us, id, score("a", 1, 1))
-	r.backend.asked()
+	r.postFeedback(us, id, score("a", 1, 1))
+	r.backend.takeCalls()
 	r.age()
-	for _, op := range r.backend.asked() {
+	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
 			t.Error("samples were written")
 		}

@@ -27,7 +27,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 			want := 0
 			for i := range n {
 				name := fmt.Sprint("s", i)
-				r.note(replyKey+session.EchoKey(i), r.begin(us, name, picked(true)))
+				r.note(replyKey+session.EchoKey(i), r.beginSession(us, name, picked(true)))
 				r.offer(name, 1, 2)
 				want += 2
 				r.deliver()
@@ -63,7 +63,7 @@ func (r *rig) invalid(turn int) {
 func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.offer("s", 1)
 	r.invalid(2)
@@ -83,7 +83,7 @@ func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.beginSession(us, "s", picked(true))
 	r.invalid(1)
 	r.offer("s", 2, 3)
 	writes := 0
@@ -105,9 +105,9 @@ func TestInvalidExchangeDuringAFailure(t *testing.T) {
 // An invalid exchange in the batch of a forgotten exchange is not counted as stored.
 func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 	t.Parallel()
-	var be *losing
+	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
-	gone := r.begin(us, "gone", picked(true))
+	gone := r.beginSession(us, "gone", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("gone", 1)
 	r.invalid(1)
@@ -127,7 +127,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		id := r.begin(us, "s", picked(true))
+		id := r.beginSession(us, "s", picked(true))
 		r.note(replyKey, id)
 		r.offer("s", 1, 2)
 		r.deliver()

@@ -32,9 +32,9 @@ type arm struct {
 	controlled bool
 }
 
-// put adds the sessions of a. Equal sessions have equal deltas: put computes the delta of each kind
+// addArm adds the sessions of a. Equal sessions have equal deltas: put computes the delta of each kind
 // once and multiplies the delta.
-func put(c *bandit.Chooser, slug string, a arm) {
+func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
 	}
@@ -69,7 +69,7 @@ func put(c *bandit.Chooser, slug string, a arm) {
 	c.Add(all)
 }
 
-func listed(slugs ...string) (out []report.Lesson) {
+func lessonsOf(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
 		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
 	}
@@ -78,7 +78,7 @@ func listed(slugs ...string) (out []report.Lesson) {
 
 func input(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
-	return with(report.Input{Now: noon, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
+	return with(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
 func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
@@ -114,7 +114,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
-			put(counters, "a", c.a)
+			addArm(counters, "a", c.a)
 			r := only(t, counters)
 			if r.Verdict != c.want {
 				t.Errorf("%s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
@@ -132,11 +132,11 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 // A proof stays when the interval widens because less is withheld; the row says so.
 func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
+	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, Note %q, want Verdict = %q, an empty r.ZeroNote() and empty Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
 	}
-	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
+	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
@@ -145,11 +145,11 @@ func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 // The verdict "no effect" stays when the interval widens.
 func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
-	put(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
 		t.Errorf("later: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
@@ -159,7 +159,7 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 // difference.
 func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
 		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q or Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
@@ -168,7 +168,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 		t.Fatalf("alone it should be proven: E %v", r.EHelps)
 	}
 	for i := range 20 { // other lessons without an effect
-		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
@@ -178,13 +178,13 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 // Nor is such an interval a claim: among many lessons some intervals exclude 0 by chance.
 func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
 	for i := range 20 {
-		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = only(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
@@ -200,24 +200,24 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 // changes its sign.
 func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
-	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
+	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
 		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // no proof among so many
-		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	put(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
+	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := only(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q and *r.Lo > 0", r.Verdict, *r.Lo, *r.Hi, report.Helps)
 	}
-	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
+	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
-	put(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
+	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("turned: %s %v", r.Verdict, *r.Effect)
 	}
@@ -226,8 +226,8 @@ func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 func TestLikelyIsTheModelsProbability(t *testing.T) {
 	c := bandit.New()
 	// Many control sessions give a precise expected reward; the holdout has few sessions.
-	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
-	put(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
+	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("%s [%v %v] posterior %v: %q", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note)
@@ -245,7 +245,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 		"all untouched": {eps: 0.2},
 	} {
 		c := bandit.New()
-		put(c, "a", a)
+		addArm(c, "a", a)
 		r := only(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: an effect is shown", name)
@@ -255,7 +255,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 		}
 	}
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
+	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
 	if r := only(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld are enough to show")
 	}
@@ -265,7 +265,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 // claim nothing.
 func TestReportJSONHasEveryName(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
 	b, err := json.Marshal(report.Build(input(c, "a")))
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were
 	// centred.
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
+	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := only(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("effect %v, means %v %v", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
@@ -352,8 +352,8 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 // Without coins, a helpful lesson that matches hard sessions looks harmful.
 func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
-	put(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
+	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
+	addArm(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
 	r := only(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
@@ -363,8 +363,8 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 
 func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
-	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
+	addArm(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
+	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
 		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, math.Abs(*g.Global.Effect - 0.5) <= 1e-4 and Global.Verdict = %q", g.Global, report.Helps)
@@ -375,7 +375,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.ToldControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
-	put(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
+	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
 		t.Errorf("too many control sessions: %+v %v", g.SRM, g.Global.Verdict)
 	}
@@ -383,8 +383,8 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 
 func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
-	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
+	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
+	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
 	all := only(t, c)
 	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
@@ -401,7 +401,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
-		put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
+		addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
 	r := only(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
@@ -423,7 +423,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 func TestUnlistedLessonsHaveRows(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
-		put(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
+		addArm(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
 	}
 	x := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
 	x.Picks = append(x.Picks, trial.Pick{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true})
@@ -444,17 +444,17 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 		t.Error("the rule of cautions")
 	}
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
+	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("sixty failures where without it most succeed: %+v", r)
 	}
 	c = bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
+	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
 	if r := only(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("sixty failures in sessions that fail without it as well: %+v", r)
 	}
 	c = bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
+	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := only(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("a little below expectation by chance: %+v", r)
 	}
@@ -462,11 +462,11 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 
 func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 	long := bandit.New()
-	put(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
+	addArm(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
 	short := bandit.New()
-	put(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
+	addArm(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
 	harmful := bandit.New()
-	put(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
+	addArm(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
 	for name, c := range map[string]struct {
 		c      *bandit.Chooser
 		change func(*report.Input)
@@ -494,7 +494,7 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
 		t.Errorf("got %+v, want NeedsPicks = 50, Weeks nil and Needs3Points >= 10_000", fresh)
 	}
-	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("needs %d, %v a week, %v weeks", r.NeedsPicks, r.PerWeek, r.Weeks)
@@ -510,7 +510,7 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 			t.Errorf("what if %v: %+v", nonsense, got.WhatIf)
 		}
 	}
-	off := only(t, c, func(in *report.Input) { in.Chooser = believer{c, bandit.Config{}} })
+	off := only(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: %d, %q", off.NeedsPicks, off.Note)
 	}
@@ -556,7 +556,7 @@ func BenchmarkBuild(b *testing.B) {
 	for i := range 500 {
 		s := "lesson-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		slugs = append(slugs, s)
-		put(c, s, arm{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
+		addArm(c, s, arm{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
 	}
 	in := input(c, slugs...)
 	for b.Loop() {
@@ -567,7 +567,7 @@ func BenchmarkBuild(b *testing.B) {
 // The cost of sessions with the lesson and without, and the change in the cached tokens.
 func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without usage of the upstream: %+v", r)

@@ -12,45 +12,47 @@ import (
 
 // with completes an input with the counters and the beliefs of a chooser.
 func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
-	in.Counters, in.Chooser = c.Measured(), believer{c, cfg}
+	in.Counters, in.Chooser = c.Measured(), fixedChooser{c, cfg}
 	in.Policy = report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
 	}
 	return in
 }
 
-type believer struct {
+type fixedChooser struct {
 	c   *bandit.Chooser
 	cfg bandit.Config
 }
 
-func (b believer) action(l report.Lesson) bandit.Action {
+func (b fixedChooser) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
-func (b believer) Belief(l report.Lesson) report.Belief {
+func (b fixedChooser) Belief(l report.Lesson) report.Belief {
 	p := b.c.Counted(b.action(l))
 	better, worse := b.c.Published(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
 }
 
-func (b believer) BelievedAt(l report.Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
-func (b believer) Sigma2() float64                               { return b.c.Priors().Sigma2 }
+func (b fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
+	return b.c.MeanAt(b.action(l), day)
+}
+func (b fixedChooser) Sigma2() float64 { return b.c.Priors().Sigma2 }
 
-// mad is a chooser with impossible beliefs.
-type mad struct{ belief report.Belief }
+// impossibleChooser is a chooser with impossible beliefs.
+type impossibleChooser struct{ belief report.Belief }
 
-func (m mad) Belief(report.Lesson) report.Belief      { return m.belief }
-func (m mad) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
-func (m mad) Sigma2() float64                         { return 0.25 }
+func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.belief }
+func (m impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
+func (m impossibleChooser) Sigma2() float64                         { return 0.25 }
 
 // The beliefs of the chooser change no effect, interval, e-value, planned evaluation or verdict,
 // only the columns of the chooser.
 func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	put(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
-	put(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
+	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	addArm(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
+	addArm(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
 	in := input(c, "a", "b", "off")
 	in.Bands = true
 	measured := func(x report.Chooser) (rows []map[string]any, rest report.Report) {
@@ -80,7 +82,7 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	}
 	want, whole := measured(nil)
 	for _, x := range []report.Chooser{
-		believer{c, bandit.Config{Epsilon: 0.2}}, mad{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, mad{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
+		fixedChooser{c, bandit.Config{Epsilon: 0.2}}, impossibleChooser{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, impossibleChooser{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {

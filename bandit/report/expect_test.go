@@ -13,7 +13,7 @@ import (
 // sooner.
 func TestExpectPredictsTheVerdict(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("%s needs %d", r.Verdict, r.NeedsPicks)
@@ -33,12 +33,12 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 		t.Errorf("never matched: %q %q", never.Expected, never.Sooner)
 	}
 	mute := bandit.New()
-	put(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
+	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
 		t.Errorf("got a third advice: %q", r.Sooner)
 	}
 	helps := bandit.New()
-	put(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
 		t.Errorf("%s is expected on %q", r.Verdict, r.Expected)
 	}
@@ -47,7 +47,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 // A benched lesson is picked in two sessions of a hundred: its earlier picks do not predict the time to a verdict.
 func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
+	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("%s at %v, %d picks in %v weeks at %v a week", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
@@ -68,7 +68,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 // A planned trial has its verdict at its planned evaluation, for any width of the row's interval.
 func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("%s: %d picks until its look", r.Trial, r.NeedsPicks)

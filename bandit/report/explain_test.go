@@ -35,22 +35,22 @@ func golden(t *testing.T, name, got string) {
 func kinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
-	put(c, "helps", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
-	put(c, "proven", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
-	put(c, "harms", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
-	put(c, "idle", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
-	put(c, "benched", arm{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
-	put(c, "changed", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
-	put(
+	addArm(c, "helps", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
+	addArm(c, "proven", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
+	addArm(c, "harms", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
+	addArm(c, "idle", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
+	addArm(c, "benched", arm{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
+	addArm(c, "changed", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
+	addArm(
 		c,
 		"changed",
 		arm{eps: 0.05, n1: 57, n0: 3, y1: 0.6, y0: 0.5, mute1: 19, mute0: 1, day: day},
 	)
-	put(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
-	put(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
-	put(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
+	addArm(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
+	addArm(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
+	addArm(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
 	for i := range 12 { // other lessons, so that a claim is no proof
-		put(
+		addArm(
 			c,
 			"other-"+string(rune('a'+i)),
 			arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5, day: day},
@@ -59,8 +59,8 @@ func kinds() report.Input {
 	name := func(picks int64) string {
 		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks, "")
 	}
-	lookAt(c, "ended@abc", name(400), 200, 130, 100)
-	lookAt(c, "running@abc", name(400), 100, 60, 50) // long ago: no picks come in
+	addTrialSessions(c, "ended@abc", name(400), 200, 130, 100)
+	addTrialSessions(c, "running@abc", name(400), 100, 60, 50) // long ago: no picks come in
 	in := input(
 		c,
 		"helps",

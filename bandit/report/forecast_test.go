@@ -13,12 +13,14 @@ import (
 )
 
 // believed returns a chooser with the same belief about every lesson.
-func believed(mean float64) mad { return mad{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}} }
+func believed(mean float64) impossibleChooser {
+	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
+}
 
 // costed returns a tenant whose lesson a has 100 rewarded picks of 200, on one day of the last week.
 func costed(mean float64) report.Report {
 	c := bandit.New()
-	put(
+	addArm(
 		c,
 		"a",
 		arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6},
@@ -154,7 +156,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 		in.Lessons = []report.Lesson{
 			{Slug: "old", Arm: trial.Arm(arms[0]), State: "active", Confidence: 0.5},
 		}
-		in.Chooser = half{arms[0]}
+		in.Chooser = halfPointBelief{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
 			t.Errorf("%s active: %+v %v", arms[0], f, err)
@@ -162,17 +164,17 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 	}
 }
 
-// half believes in an effect of half a point of reward of one arm, and has no belief about other arms.
-type half struct{ arm string }
+// halfPointBelief believes in an effect of half a point of reward of one arm, and has no belief about other arms.
+type halfPointBelief struct{ arm string }
 
-func (h half) Belief(l report.Lesson) report.Belief {
+func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
 	if string(l.Arm) == h.arm {
 		return report.Belief{Mean: 0.5, Var: 0.01, Epsilon: 0.2}
 	}
 	return report.Belief{Epsilon: 0.2}
 }
-func (half) BelievedAt(report.Lesson, int32) float64 { return 0 }
-func (half) Sigma2() float64                         { return 0.25 }
+func (halfPointBelief) BelievedAt(report.Lesson, int32) float64 { return 0 }
+func (halfPointBelief) Sigma2() float64                         { return 0.25 }
 
 // The predicted picks are true: with as many more of the same kind the row has a verdict, and with
 // a large part of them none yet.
@@ -180,13 +182,13 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	row := func(a arm, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
-			put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
-		put(c, "a", a)
+		addArm(c, "a", a)
 		return only(
 			t,
 			c,
-			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: a.eps}} },
+			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} },
 		)
 	}
 	for _, a := range []arm{

@@ -49,7 +49,7 @@ func newSmall(seed string) *small {
 		}
 	}
 	for j := range w.effects {
-		w.lessons = append(w.lessons, listed(fmt.Sprintf("l%02d", j))...)
+		w.lessons = append(w.lessons, lessonsOf(fmt.Sprintf("l%02d", j))...)
 		w.hard[j] = []float64{1.3, 1.3, 0, 0, -0.9}[w.r.IntN(5)]
 	}
 	return w
@@ -75,8 +75,8 @@ func (w *small) session(most int) (category string, success, best float64, match
 	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
 }
 
-// look reads the report and records the verdicts of each lesson.
-func (w *small) look(c *bandit.Chooser, cfg bandit.Config) {
+// recordVerdicts reads the report and records the verdicts of each lesson.
+func (w *small) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
 	for j, row := range report.Build(with(report.Input{Now: noon, Lessons: w.lessons}, c, cfg)).Lessons {
@@ -107,8 +107,8 @@ func (w *small) judge(t *tally) {
 	}
 }
 
-// hold plays one world through chooser, counters and report, and reads the report every 200 sessions.
-func hold(rule bandit.Holdout, seed string, sessions int) (t tally) {
+// playHoldout plays one world through chooser, counters and report, and reads the report every 200 sessions.
+func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newSmall(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
@@ -147,7 +147,7 @@ func hold(rule bandit.Holdout, seed string, sessions int) (t tally) {
 			closeOldest()
 		}
 		if i%200 == 199 {
-			w.look(c, cfg)
+			w.recordVerdicts(c, cfg)
 		}
 	}
 	w.judge(&t)
@@ -157,7 +157,7 @@ func hold(rule bandit.Holdout, seed string, sessions int) (t tally) {
 // played plays some worlds and adds up their results.
 func played(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
-		x := hold(rule, fmt.Sprint("hold", n), sessions)
+		x := playHoldout(rule, fmt.Sprint("hold", n), sessions)
 		all = append(all, x)
 		sum.gained, sum.possible = sum.gained+x.gained, sum.possible+x.possible
 		sum.helpers, sum.found = sum.helpers+x.helpers, sum.found+x.found

@@ -53,7 +53,7 @@ func TestVerdictNamesItsModels(t *testing.T) {
 		c := trial.NewCounters()
 		ofModel(r, c, "in@abc", "model-a", k.seen, k.rewarded)
 		ofModel(r, c, "in@abc", "model-b", k.open, k.rewarded)
-		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("in"), Explain: "in"})
+		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
 			t.Errorf("%s: got %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
@@ -77,7 +77,7 @@ func TestModelsOfARowAreLists(t *testing.T) {
 	c := trial.NewCounters()
 	ofModel(r, c, "in@abc", "model-a", 100, true)
 	ofModel(r, c, "in@abc", "model-b", 3, true)
-	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("in", "unused")}))
+	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in", "unused")}))
 	if err != nil {
 		t.Fatal(err)
 	}

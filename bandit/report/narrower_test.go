@@ -41,7 +41,7 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 	c := trial.NewCounters()
 	rewardedLater(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
 	rewardedLater(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
-	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("fair", "unfair"), Explain: "fair"})
+	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
 	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
 		t.Errorf("%d of %d rewards are late, reporting %+v, want all of them and a sound check", fair.Late, fair.Rewarded, fair.LateReporting)
@@ -85,7 +85,7 @@ func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
 			c.Add(a.Contribution(a.First.Y, 2))
 		}
 	}
-	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("l")}).Lessons[0]
+	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.Off, "differently") {
 		t.Errorf("the estimate is %+v, want it off", s)
 	}
@@ -108,7 +108,7 @@ func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 			a.First = &trial.AtClosing{Y: y, Tier: 2}
 			c.Add(append(a.Closing(), a.Contribution(y, 2)...))
 		}
-		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("l")}).Lessons[0]
+		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
 			t.Fatalf("centres %v explain %v of the variance, want %g", k.centres, row.Explained, k.want)
 		}

@@ -55,7 +55,7 @@ func TestOutcomesHaveTheirOwnWords(t *testing.T) {
 	observed(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
 	observed(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
 	observed(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
-	in := report.Input{Counters: c, Lessons: listed("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
+	in := report.Input{Counters: c, Lessons: lessonsOf("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
 	got := report.Build(in)
 	good, idle, young := &got.Lessons[0], &got.Lessons[1], &got.Lessons[2]
 	for name, want := range map[string]report.Finding{
@@ -102,7 +102,7 @@ func TestGuardrailsListEachRise(t *testing.T) {
 	c := trial.NewCounters()
 	observed(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
-		got := report.Build(report.Input{Counters: c, Lessons: listed("bad"), Guardrails: strings.Fields(guarded)})
+		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
 			t.Errorf("guarded %q: %q, want %q", guarded, got.Lessons[0].Guardrail, want)
 		}
@@ -119,7 +119,7 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 		a.Observe(trial.Tally{})
 		c.Add(a.Closing())
 	}
-	got := report.Build(report.Input{Counters: c, Lessons: listed("bad")})
+	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
 		t.Errorf("got %+v, want Verdict = %q", x, report.Broken)
 	}
@@ -128,7 +128,7 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 // A planned trial on recurrence has about 120 picks for 25 points, and one look with a finding of the
 // outcome, never with a verdict of the reward.
 func TestTrialOnRecurrence(t *testing.T) {
-	blank := report.Build(report.Input{Lessons: listed("good")})
+	blank := report.Build(report.Input{Lessons: lessonsOf("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
 		t.Fatalf(`got error %v, plan %+v, want no error, Picks >= 110, Picks <= 130 and Outcome = "recurrence"`, err, plan)
@@ -141,7 +141,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	l := listed("good")
+	l := lessonsOf("good")
 	l[0].Epsilon, l[0].Trial = 0.5, trial.Name(noon, plan.Picks, "recurrence")
 	for i := range plan.Picks {
 		p := trial.Pick{Slug: "good", Arm: l[0].Arm, Eps: 0.5, Injected: r.IntN(2) == 1, Trial: l[0].Trial}
@@ -183,7 +183,7 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 			}
 		}
 	}
-	row := &report.Build(report.Input{Counters: c, Lessons: listed(names...)}).Lessons[0]
+	row := &report.Build(report.Input{Counters: c, Lessons: lessonsOf(names...)}).Lessons[0]
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
 		t.Errorf("recurrence is %q with evidence of %.0f, want %q", x.Verdict, x.EFewer, report.Prevents)
 	}
@@ -197,7 +197,7 @@ func TestTrialOnASteadyOutcomeHasTheLeastPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	observed(r, c, "never@abc", 400, &effects{})
-	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: listed("never")})
+	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
 		t.Errorf("got %d picks and error %v, want %d picks", f.Picks, err, trial.MinTrialPicks(0.5))

@@ -34,7 +34,7 @@ const openPicks = 200
 func newPrevention(seed string, lessons int, falls []float64, eps float64) *prevention {
 	w := &prevention{r: seeded(seed), eps: eps, count: trial.NewCounters()}
 	for j := range lessons {
-		w.lessons = append(w.lessons, listed(fmt.Sprintf("l%02d", j))...)
+		w.lessons = append(w.lessons, lessonsOf(fmt.Sprintf("l%02d", j))...)
 		fall := falls[j%len(falls)]
 		w.falls = append(w.falls, fall)
 		w.base = append(w.base, fall+0.1+(0.8-fall)*w.r.Float64())

@@ -11,15 +11,15 @@ import (
 )
 
 // coins flips n sessions: withheld with probability p, rewarded with the probability of the arm.
-func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
+func coins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
-		arm, told := 1, told1
+		arm, rewarded := 1, rewarded1
 		if r.Float64() < p {
-			arm, told = 0, told0
+			arm, rewarded = 0, rewarded0
 		}
 		s.Assigned[arm]++
-		if r.Float64() < told {
+		if r.Float64() < rewarded {
 			s.RewardedAtClose[arm][1+i%3]++
 		}
 		if i%20 == 19 && look(s) {
@@ -32,8 +32,8 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.
 // The thresholds of a short list, and of a list of 200 lessons with one broken lesson.
 var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-func srmFails(s trial.Stratum) bool     { return coinsLog([]trial.Stratum{s}) >= alone }
-func tellingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
+func srmFails(s trial.Stratum) bool       { return coinsLog([]trial.Stratum{s}) >= alone }
+func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
 
 func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
@@ -55,18 +55,18 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	r := seeded("broken")
 	share(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
 	share(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	share(t, "60% told with, 40% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.6, 0.4, tellingFails) })
-	share(t, "40% told with, 60% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.4, 0.6, tellingFails) })
-	share(t, "the same in a trial, 1,000 picks", 200, 0.9, func() bool { return coins(r, 1000, 0.5, 0.5, 0.6, 0.4, tellingFails) })
-	share(t, "control sessions 60% told, treated 40%, 6,000", 200, 0.9, func() bool { return coins(r, 6000, 0.05, 0.05, 0.4, 0.6, tellingFails) })
-	share(t, "the same with a tenth of control sessions, 3,000", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.4, 0.6, tellingFails) })
-	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
+	share(t, "60% told with, 40% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	share(t, "40% told with, 60% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	share(t, "the same in a trial, 1,000 picks", 200, 0.9, func() bool { return coins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	share(t, "control sessions 60% told, treated 40%, 6,000", 200, 0.9, func() bool { return coins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	share(t, "the same with a tenth of control sessions, 3,000", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// tellers plays n sessions of one to three picks, 5% of them control: with an injected lesson, a
+// reportingFailsAtAnyTime plays n sessions of one to three picks, 5% of them control: with an injected lesson, a
 // reward comes with one probability, without a lesson with another. tellers reports whether the
 // check of all sessions failed at any time.
-func tellers(r *rand.Rand, n int, withOne, without float64) bool {
+func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
 		All:    trial.AllSessions{Any: []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}}},
@@ -82,10 +82,10 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 		if injected > 0 {
 			chance = withOne
 		}
-		told := r.Float64() < chance
+		rewarded := r.Float64() < chance
 		count := func(s *trial.Stratum, arm int) {
 			s.Assigned[arm]++
-			if told {
+			if rewarded {
 				s.RewardedAtClose[arm][1+i%3]++
 			}
 		}
@@ -106,12 +106,12 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 // reporting; the coins of the lessons show it sooner.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
-	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return tellers(r, 3000, 0.6, 0.4) })
-	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.4, 0.6) })
+	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
+	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
-		told := []float64{1, 0.8, 0.5, 0.1}[run%4]
-		if tellers(r, 3000, told, told) {
-			t.Errorf("run %d, rewarded %v: false alarm", run, told)
+		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
+		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
+			t.Errorf("run %d, rewarded %v: false alarm", run, rewarded)
 		}
 	}
 }
@@ -121,9 +121,9 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 	r := seeded("sound")
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
-		told := []float64{1, 0.5, 0.1}[run/3%3]
-		if coins(r, 3000, eps, eps, told, told, func(s trial.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm", run, eps, told)
+		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
+		if coins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
+			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm", run, eps, rewarded)
 		}
 	}
 }
@@ -133,11 +133,11 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
-	if tellingFails(s) {
+	if reportingFails(s) {
 		t.Error("equal shares are no fault")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
-	if !tellingFails(s) {
+	if !reportingFails(s) {
 		t.Error("the check missed a change of the tiers")
 	}
 }
@@ -188,8 +188,8 @@ func TestRatioIsAnEValue(t *testing.T) {
 }
 
 func TestWorstCase(t *testing.T) {
-	told := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
-	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: told(10, 60), Y: [2]float64{5, 45}}
+	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
+	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
 		t.Errorf("got *lo %v, *hi %v, want math.Abs(*lo - (45.0/80 - 15.0/20)) <= 1e-12 and math.Abs(*hi - (65.0/80 - 5.0/20)) <= 1e-12", *lo, *hi)
@@ -204,21 +204,21 @@ func TestWorstCase(t *testing.T) {
 	// reward. Within each stratum the lesson has no effect, and the pooled difference would be 36
 	// points.
 	simpson := []trial.Stratum{
-		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: told(50, 950), Y: [2]float64{45, 855}},
-		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: told(500, 500), Y: [2]float64{50, 50}},
+		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
+		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
 		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
 	}
 	// The reward of an arm without any reward can have any value.
-	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("got *lo %v, *hi %v, want *lo = -0.5 and *hi = 0.5", *lo, *hi)
 	}
 }
 
 // reports flips n coins, four in five with the first propensity; told has the shares of rewarded
 // sessions without and with the lesson.
-func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]float64, tiers int) {
+func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
 		arm := 1
@@ -226,7 +226,7 @@ func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]
 			arm = 0
 		}
 		s.Assigned[arm]++
-		if r.Float64() < told[arm] {
+		if r.Float64() < rewarded[arm] {
 			s.RewardedAtClose[arm][1+r.IntN(tiers+1)]++
 		}
 	}

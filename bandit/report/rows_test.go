@@ -35,9 +35,9 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		"withheld seldom":         {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
-		put(counters, "a", c.a)
+		addArm(counters, "a", c.a)
 		if c.every > 0 {
-			put(
+			addArm(
 				counters,
 				"others",
 				arm{eps: 0.5, n1: c.every / 2, n0: c.every / 2, y1: 0.5, y0: 0.5},
@@ -46,7 +46,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		r := only(
 			t,
 			counters,
-			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: c.eps}} },
+			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} },
 		)
 		if !slices.Equal(r.Sooner, c.want) {
 			t.Errorf("%s: %q, want %q", name, r.Sooner, c.want)
@@ -67,11 +67,11 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	}
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
-	put(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
+	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := only(
 		t,
 		old,
-		func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: 0.05}} },
+		func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} },
 	)
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
 		t.Errorf("%v weeks, on %q; %q", r.Weeks, r.Expected, r.Sooner)
@@ -82,12 +82,12 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 	for told, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
-		put(c, "a", arm{eps: 0.5, n1: told, n0: told, y1: 0.5, y0: 0.5, day: today() - 13})
-		put(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
+		addArm(c, "a", arm{eps: 0.5, n1: told, n0: told, y1: 0.5, y0: 0.5, day: today() - 13})
+		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
 		r := only(
 			t,
 			c,
-			func(in *report.Input) { in.Chooser = mad{report.Belief{Var: 1, Epsilon: 0.5}} },
+			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} },
 		)
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d in each arm: on %q, in %v weeks", told, r.Expected, *r.Weeks)
@@ -103,7 +103,7 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	if r := only(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: %d tokens, %v", r.Tokens, r.Cost)
 	}
-	put(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
+	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
 	if r := only(
 		t,
 		c,
@@ -127,7 +127,7 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 // The result of plain observation is shown only if there are sessions to compare with.
 func TestObservationNeedsAComparisonGroup(t *testing.T) {
 	c := bandit.New()
-	put(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
+	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
 	if r := only(
 		t,
 		c,
@@ -135,7 +135,7 @@ func TestObservationNeedsAComparisonGroup(t *testing.T) {
 		r.MeanWithheld != nil {
 		t.Errorf("all had it: %v %v", r.LOODelta, r.LOOGap)
 	}
-	put(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
+	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
 	if r := only(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("one had it not: %v %v", r.LOODelta, r.LOOGap)
 	}
@@ -145,7 +145,7 @@ func TestObservationNeedsAComparisonGroup(t *testing.T) {
 func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // of today, yesterday, and so on
-		put(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
+		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
 		r := only(t, c, func(in *report.Input) { in.Window = window })
@@ -180,8 +180,8 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	// 122 of 400 withheld instead of 80: about 5,000 to 1
 	c := bandit.New()
-	put(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	put(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number
+	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
+	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number
 	alone := only(t, c)
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 ||
 		alone.SRM.OK ||
@@ -191,10 +191,10 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	var slugs []string
 	for i := range 199 {
 		slug := "other-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		put(c, slug, arm{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
+		addArm(c, slug, arm{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
 		slugs = append(slugs, slug)
 	}
-	put(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
+	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
 	if r := only(
 		t,
 		c,
@@ -214,9 +214,9 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 // only matched does not.
 func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 	c := bandit.New()
-	put(c, "told", arm{eps: 0.2, n1: 1})
-	put(c, "untold", arm{eps: 0.2, mute0: 1})
-	put(c, "matched", arm{controlled: true, n0: 5})
+	addArm(c, "told", arm{eps: 0.2, n1: 1})
+	addArm(c, "untold", arm{eps: 0.2, mute0: 1})
+	addArm(c, "matched", arm{controlled: true, n0: 5})
 	var got []string
 	for _, r := range report.Build(input(c)).Lessons {
 		got = append(got, r.Slug+" "+r.State)

@@ -18,14 +18,14 @@ var update = flag.Bool("update", false, "rewrite the golden files") //nolint:goc
 // fleet returns a tenant with a row of every kind.
 func fleet() report.Input {
 	c := bandit.New()
-	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
-	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
-	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
-	put(c, "rebase-before-push", arm{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
-	put(c, "quote-the-path", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
-	put(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
-	put(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
-	put(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
+	addArm(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
+	addArm(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
+	addArm(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
+	addArm(c, "rebase-before-push", arm{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
+	addArm(c, "quote-the-path", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
+	addArm(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
+	addArm(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
+	addArm(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
 	return input(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }

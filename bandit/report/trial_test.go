@@ -12,8 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// lookAt counts the sessions of a planned trial: n in each arm, with the given numbers of successes.
-func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
+// addTrialSessions counts the sessions of a planned trial: n in each arm, with the given numbers of successes.
+func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
 			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
@@ -51,7 +51,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {
 		arm := trial.Arm(x.slug + "@0123456789ab")
-		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
+		addTrialSessions(c, arm, name(x.picks), x.n, x.with, x.without)
 		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
 		r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {
@@ -95,9 +95,9 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
-		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
+		addTrialSessions(c, "found@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
 		for i := range looks - 1 {
-			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60, ""), 30, 15, 15)
+			addTrialSessions(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60, ""), 30, 15, 15)
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
@@ -108,7 +108,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 
 func TestForecast(t *testing.T) {
 	c := bandit.New()
-	lookAt(c, "a@1", "", 200, 120, 100)
+	addTrialSessions(c, "a@1", "", 200, 120, 100)
 	in := with(report.Input{
 		Now:     time.Unix(1000, 0),
 		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
@@ -135,7 +135,7 @@ func TestForecast(t *testing.T) {
 // An explanation has about ten lines from which the row can be computed by hand.
 func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
-	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
+	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
 	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explain

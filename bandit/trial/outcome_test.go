@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// watched returns a session with one pick that measures all outcomes.
-func watched(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
+// pickWithOutcomes returns a session with one pick that measures all outcomes.
+func pickWithOutcomes(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	w := trial.Watch{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
 	for o := range trial.OutcomeCount {
@@ -24,7 +24,7 @@ func watched(injected bool, recurred bool, after trial.Tally) *trial.Assignment 
 
 // The value of each outcome is the part of the session after the pick.
 func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
-	a := watched(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
+	a := pickWithOutcomes(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
 		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
 		trial.Turns: math.Log2(8) / 24, trial.Tokens: 10. / 24, trial.Seconds: math.Log2(16) / 24,
@@ -47,8 +47,8 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 
 // Every sum equals the result of the formulas, computed by hand for both arms.
 func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
-	with := watched(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
-	without := watched(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
+	with := pickWithOutcomes(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
+	without := pickWithOutcomes(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	z := 0.5 / 0.8
 	for _, c := range []struct {
 		ds    []trial.Delta
@@ -77,16 +77,16 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 // The outcomes of a session count only at the closing: a reward adds no outcome. An excluded session, an
 // open session and a pick without a coin have no outcome.
 func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
-	a := watched(true, true, trial.Tally{Errors: 4})
+	a := pickWithOutcomes(true, true, trial.Tally{Errors: 4})
 	counted := trial.NewCounters()
 	counted.Add(a.Closing())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
 		t.Errorf("a rewarded session counts %+v", got)
 	}
-	certain, open := watched(true, true, trial.Tally{}), watched(true, true, trial.Tally{})
+	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
-	excluded := watched(true, true, trial.Tally{})
+	excluded := pickWithOutcomes(true, true, trial.Tally{})
 	excluded.Excluded = true
 	for name, a := range map[string]*trial.Assignment{"without a coin": certain, "open": open, "excluded": excluded} {
 		none := trial.NewCounters()
@@ -103,7 +103,7 @@ func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
 	for range 80 {
-		all = append(all, watched(r.IntN(5) > 0, r.IntN(2) == 0, trial.Tally{
+		all = append(all, pickWithOutcomes(r.IntN(5) > 0, r.IntN(2) == 0, trial.Tally{
 			Errors: 3 + r.Int64N(12), Loops: r.Int64N(2), Turns: 2 + r.Int64N(40), Tokens: r.Int64N(1 << 20), At: 5000 + r.Int64N(1e6),
 		}).Closing())
 	}
@@ -138,7 +138,7 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 		t.Errorf("before any session: %+v", w)
 	}
 	for i := range 60 {
-		c.Add(watched(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
+		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
 	}
 	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
 		t.Errorf("a new lesson: %+v", w)
@@ -155,7 +155,7 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 
 // A record that is stored and read keeps the measurement, and a record of an older precept has none.
 func TestWatchSurvivesAStore(t *testing.T) {
-	a := watched(true, true, trial.Tally{Errors: 9, At: 1})
+	a := pickWithOutcomes(true, true, trial.Tally{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 // A planned trial on an outcome counts every closed pick, with or without a reward, by the outcome; a
 // trial on the reward counts rewarded picks alone.
 func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
-	a := watched(false, true, trial.Tally{})
+	a := pickWithOutcomes(false, true, trial.Tally{})
 	a.Picks[0].C = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name

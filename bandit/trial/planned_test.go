@@ -172,21 +172,21 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 // widens.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
-	told := func(n int, eps float64) {
+	addRewards := func(n int, eps float64) {
 		for i := range n {
 			a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: eps, Injected: i%2 == 0, C: 0.5}}}
 			c.Add(a.Contribution(float64(i/2%2), 1))
 		}
 	}
-	told(500, 0.5)
+	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("500 picks are not enough")
 	}
-	told(700, 0.5)
+	addRewards(700, 0.5)
 	if !c.Progress("a@1", 0.1, "", 0).Reached || c.Progress("a@1", 0, "", 0).Reached {
 		t.Error("want the state ended after 1,200 picks for a trial with a width")
 	}
-	told(100, 0.01)
+	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("its width was reached, and is forgotten")
 	}
@@ -229,7 +229,7 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
-	tell := func(session string, at int64, injected bool, y float64) {
+	addReward := func(session string, at int64, injected bool, y float64) {
 		a := pickOf(0.2, injected, 0.5)
 		a.At, a.Picks[0].Trial = at, name
 		c.Add(a.TrialEntries(session, y))
@@ -246,15 +246,15 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 		}
 	}
 	with, without := 0.5/0.8, -0.5/0.2
-	tell("bbbbbbbb-1", 100, true, 1)
+	addReward("bbbbbbbb-1", 100, true, 1)
 	want(trial.Evaluation{Rewarded: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
-	tell("cccccccc-2", 102, false, 1)
+	addReward("cccccccc-2", 102, false, 1)
 	want(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
-	tell("dddddddd-3", 103, true, 0)
+	addReward("dddddddd-3", 103, true, 0)
 	want(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	tell("eeeeeeee-4", 104, false, 0) // too late
+	addReward("eeeeeeee-4", 104, false, 0) // too late
 	want(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	tell("aaaaaaaa-5", 102, false, 0) // counted late: the trial began with the second session, and its name sorts first
+	addReward("aaaaaaaa-5", 102, false, 0) // counted late: the trial began with the second session, and its name sorts first
 	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 

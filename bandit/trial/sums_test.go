@@ -51,9 +51,9 @@ func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// told prints all results of the counters, without days and coins whose counts are zero: a
+// countersText prints all results of the counters, without days and coins whose counts are zero: a
 // correction leaves such rows in memory, and a store has no such rows.
-func told(c *trial.Counters) string {
+func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
 		s.Days = slices.DeleteFunc(s.Days, func(d trial.DayStats) bool { return d == trial.DayStats{Day: d.Day} })
@@ -103,16 +103,16 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 			crooked.Add(s)
 			replicas[i%2] = append(replicas[i%2], s)
 		}
-		want := told(straight)
-		if got := told(crooked); got != want {
+		want := countersText(straight)
+		if got := countersText(crooked); got != want {
 			t.Fatalf("permuted:\n%s\nstraight:\n%s", got, want)
 		}
 		loaded := trial.NewCounters() // the store has the counts of both
 		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
-		if got := told(loaded); got != want {
+		if got := countersText(loaded); got != want {
 			t.Fatalf("merged:\n%s\nstraight:\n%s", got, want)
 		}
-		if got := told(straight.Clone()); got != want {
+		if got := countersText(straight.Clone()); got != want {
 			t.Fatalf("a copy:\n%s\nof:\n%s", got, want)
 		}
 	})
@@ -130,7 +130,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 				d.Value *= 100_000 // large enough to show the smallest bet
 				c.Add([]trial.Delta{d})
 			}
-			return told(c)
+			return countersText(c)
 		}
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
@@ -146,7 +146,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 // The stored names of counters are fixed: another precept may read them.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
-	put := func(ds []trial.Delta) {
+	addPlain := func(ds []trial.Delta) {
 		for _, d := range ds {
 			plain, rate, _ := strings.Cut(d.Key.Field, "@")
 			if rate != "" {
@@ -169,16 +169,16 @@ func TestCounterNamesAreFixed(t *testing.T) {
 			y = float64(round >> 3 & 1)
 		}
 		ds := a.Contribution(y, round/2%5)
-		put(slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 3, Cached: 2}), ds))
+		addPlain(slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 3, Cached: 2}), ds))
 		c.Add(ds)
-		put(c.Maxima(time.Unix(1, 0)))
+		addPlain(c.Maxima(time.Unix(1, 0)))
 	}
 	idle := trial.NewCounters()
 	for i := range 40_000 {
 		a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: 0.5, Injected: i%2 == 0, C: 0.5}}}
 		idle.Add(a.Contribution(float64(i/2%2), 1))
 	}
-	put(idle.Maxima(time.Unix(1, 0)))
+	addPlain(idle.Maxima(time.Unix(1, 0)))
 	const want = "a0@ a1@ added any.a0@ any.a1@ any.heard0.0@ any.heard0.1@ any.heard0.2@ any.heard0.3@ any.heard1.0@ any.heard1.1@ any.heard1.2@ any.heard1.3@ " +
 		"any.told0.0@ any.told0.1@ any.told0.2@ any.told0.3@ any.told1.0@ any.told1.1@ any.told1.2@ any.told1.3@ better billed0 billed1 cached0 cached1 closed emax+ emax- " +
 		"failure heard0.0@ heard0.1@ heard0.2@ heard0.3@ heard1.0@ heard1.1@ heard1.2@ heard1.3@ " +
@@ -198,7 +198,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 // An older precept reads the data of a newer one: unknown fields are ignored.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
-	before := told(c)
+	before := countersText(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
 		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.One}, {Key: key("l0@1", f, 0), Value: trial.One}})
 	}
@@ -213,7 +213,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		}
 		c.Add([]trial.Delta{{Key: key(trial.LookScope("l0@1", "1.5"), field, 0), Value: value}})
 	}
-	if got := told(c); got != before {
+	if got := countersText(c); got != before {
 		t.Errorf("an unknown field was counted: %s", got)
 	}
 	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
@@ -233,7 +233,7 @@ func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 			ds = append(ds, trial.Delta{Key: key(scope, field, a.Day), Value: rapid.Int64().Draw(t, "value")})
 		}
 		beside.Add(ds)
-		if got, want := told(beside), told(alone); got != want {
+		if got, want := countersText(beside), countersText(alone); got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
 	})

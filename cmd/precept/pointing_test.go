@@ -12,8 +12,8 @@ import (
 	"precept/configs"
 )
 
-// pointed returns the agent process that precept run would start, with its own home directory.
-func pointed(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
+// agentProcess returns the agent process that precept run would start, with its own home directory.
+func agentProcess(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range files {
@@ -49,7 +49,7 @@ const (
 )
 
 func TestPointSetsAddressesForAnyAgent(t *testing.T) {
-	p, _ := pointed(t, "python3 my_agent.py --fast", nil)
+	p, _ := agentProcess(t, "python3 my_agent.py --fast", nil)
 	for name, want := range map[string]string{
 		"OPENAI_BASE_URL": pathed + "/v1", "OPENAI_API_BASE": pathed + "/v1", "COPILOT_PROVIDER_BASE_URL": pathed + "/v1",
 		"ANTHROPIC_BASE_URL": pathed, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
@@ -78,22 +78,22 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 }
 
 func TestPointCodex(t *testing.T) {
-	p, _ := pointed(t, "codex exec x", nil)
+	p, _ := agentProcess(t, "codex exec x", nil)
 	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {
 		t.Errorf("got %q, want `codex -c openai_base_url=\"` + pathed + `/v1\" exec x`", got)
 	}
-	p, _ = pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
+	p, _ = agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
 	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+named+`/v1" exec x` {
 		t.Errorf("got %q, want `codex -c model_providers.m.base_url=\"` + named + `/v1\" exec x`", got)
 	}
-	p, notes := pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
+	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
 		t.Errorf(`got p.args %q, notes %+v, want three entries in p.args and notes.String() with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
 func TestPointOpencode(t *testing.T) {
-	p, notes := pointed(t, "opencode run x", map[string]string{
+	p, notes := agentProcess(t, "opencode run x", map[string]string{
 		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
 	})
 	var got struct {
@@ -111,7 +111,7 @@ func TestPointOpencode(t *testing.T) {
 }
 
 func TestPointPi(t *testing.T) {
-	p, _ := pointed(t, "/usr/bin/pi -p x", map[string]string{
+	p, _ := agentProcess(t, "/usr/bin/pi -p x", map[string]string{
 		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
 		".pi/agent/auth.json":   `{}`,
 	})
@@ -126,7 +126,7 @@ func TestPointPi(t *testing.T) {
 }
 
 func TestPointContinueAndQwen(t *testing.T) {
-	p, _ := pointed(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
+	p, _ := agentProcess(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {
 		t.Fatalf("got %q, want at = 1", p.args)
@@ -135,11 +135,11 @@ func TestPointContinueAndQwen(t *testing.T) {
 	if want := "models:\n  - name: a\n    apiBase: " + named + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
 		t.Errorf("got body %s, error %v, want no error and string(b) = %q", b, err, want)
 	}
-	p, _ = pointed(t, "qwen -p x", nil)
+	p, _ = agentProcess(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
 		t.Errorf(`got %q, want "qwen --auth-type openai -p x"`, got)
 	}
-	p, _ = pointed(t, "qwen --auth-type=other -p x", nil)
+	p, _ = agentProcess(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
 		t.Errorf("got %q, want four entries in p.args", p.args)
 	}

@@ -16,8 +16,8 @@ func keyworded(slug string, words ...string) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
 }
 
-// said returns an exchange with a text of the user.
-func said(dialect, words string) sample.Exchange {
+// userExchange returns an exchange with a text of the user.
+func userExchange(dialect, words string) sample.Exchange {
 	text, _ := json.Marshal(words)
 	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
 }
@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		if i%4 == 0 {
 			words, reward = "please load more, load more!", 1
 		}
-		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Rewarded: i%2 == 0, Reward: reward})
+		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", words)}, Rewarded: i%2 == 0, Reward: reward})
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
@@ -60,7 +60,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	for i, words := range []string{
 		"please load more", "please load the list once more", "load more, as a dry run", "it says stale element", "nothing of it", "More! Load!", "load more once, load more twice",
 	} {
-		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}})
+		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", words)}})
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
@@ -81,7 +81,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 		text += fmt.Sprint(" ", i)
 	}
 	for range 2 {
-		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
+		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", text)}})
 	}
 	r = run.ResultOf("a-b")
 	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
@@ -112,7 +112,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		{"messages", raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"make: *** no rule"}]}`)},
 		{"responses", raw(`{"type":"function_call_output","call_id":"c1","output":"make: *** no rule\nexit code: 2"}`)},
 	} {
-		xs := []sample.Exchange{said(c.dialect, "user words"), {Dialect: c.dialect, New: c.second}, {Dialect: c.dialect, New: raw(`{"role":`)}}
+		xs := []sample.Exchange{userExchange(c.dialect, "user words"), {Dialect: c.dialect, New: c.second}, {Dialect: c.dialect, New: raw(`{"role":`)}}
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
@@ -127,7 +127,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 // The memory of a Run does not grow with the number of sessions.
 func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
-	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", "load more")}}
+	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", "load more")}}
 	run.Add(&s)
 	for range 2000 {
 		run.Add(&s)
@@ -139,16 +139,16 @@ func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 
 // Unreadable parts of a session are skipped, and the rest is searched.
 func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
-	cut := said("chat", "load more")
+	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
 	for name, c := range map[string]struct {
 		exchange sample.Exchange
 		want     int
 	}{
-		"a dialect of another version": {said("telegraph", "load more"), 0},
+		"a dialect of another version": {userExchange("telegraph", "load more"), 0},
 		"no messages":                  {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
 		"an item that was cut":         {cut, 1},
-		"input of another dialect":     {said("responses", "load more"), 1},
+		"input of another dialect":     {userExchange("responses", "load more"), 1},
 	} {
 		l := keyworded("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
@@ -166,7 +166,7 @@ func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 		l := keyworded("a-b", "killed at * seconds")
 		l.Form = form
 		run := backtest.New([]*lesson.Lesson{l}, nil)
-		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{said("chat", "It was killed at 120 seconds.")}})
+		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})
 		if got := run.ResultOf("a-b").Fired; got != want {
 			t.Errorf("%s: fires in %d sessions, want %d", form, got, want)
 		}

@@ -28,7 +28,7 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 	}
 	by.Traffic, by.Rate = lesson.NewTraffic(), 0.005
 	for i, s := range sentences {
-		sessions = append(sessions, &backtest.Session{Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", s)}})
+		sessions = append(sessions, &backtest.Session{Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", s)}})
 		by.Traffic.Add(backtest.Queries(sessions[i].Exchanges))
 	}
 	run := backtest.New(tested, nil)
@@ -74,7 +74,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{endpointLesson()}, nil)
 	traffic := lesson.NewTraffic()
-	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{said("chat", similarSentence)}}
+	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{userExchange("chat", similarSentence)}}
 	traffic.Add(backtest.Queries(s.Exchanges))
 	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)

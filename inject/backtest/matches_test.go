@@ -19,7 +19,7 @@ import (
 func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
 	run := backtest.New([]*lesson.Lesson{l}, tagger)
 	for i, w := range words {
-		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", w)}})
+		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", w)}})
 	}
 	return run.ResultOf(l.Slug)
 }
@@ -68,12 +68,12 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 			t.Errorf("%s: matched in %d sessions", c.name, r.Fired)
 		}
 	}
-	cut := said("chat", "load more")
+	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
 		t.Errorf("next to a truncated item: %+v", qs)
 	}
-	odd := said("telnet", "load more")
+	odd := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
 		t.Errorf("of an unknown dialect: %+v", qs)
 	}
@@ -84,7 +84,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
-	first, second := said("chat", "load more"), said("chat", "thanks")
+	first, second := userExchange("chat", "load more"), userExchange("chat", "thanks")
 	for tool, want := range map[string]int{"browser_click": 1, "shell": 0} {
 		first.Reply.Calls = []sample.Call{{ID: "c1", Name: tool, Args: "{}"}}
 		for _, xs := range [][]sample.Exchange{{first, second}, {second, first}} {
@@ -104,7 +104,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
 		t.Errorf("before there is a session: %+v", r)
 	}
-	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{said("chat", "load more"), said("chat", "the page id"), said("chat", "load more")}})
+	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
 		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = []string{"never said"}`, r, want)
@@ -178,7 +178,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	own.Scope.Tenant = "red"
 	run := backtest.New([]*lesson.Lesson{all, own}, nil)
 	for i, tenant := range []string{"red", "blue", "red"} {
-		run.Add(&backtest.Session{Tenant: tenant, Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", "load more")}, Rewarded: tenant == "red", Reward: float64(i) / 2})
+		run.Add(&backtest.Session{Tenant: tenant, Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", "load more")}, Rewarded: tenant == "red", Reward: float64(i) / 2})
 	}
 	list := run.Results()
 	if len(list) != 2 || list[0].Slug != "a-own" || list[1].Slug != "b-all" || run.Sessions() != 3 {
@@ -204,7 +204,7 @@ func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 		for i, w := range words {
 			sessions = append(sessions, &backtest.Session{
 				Tenant: rapid.SampledFrom([]string{"default", "acme"}).Draw(t, "tenant"), Name: fmt.Sprint(i),
-				Exchanges: []sample.Exchange{said("chat", w)},
+				Exchanges: []sample.Exchange{userExchange("chat", w)},
 				Rewarded:  rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
 			})
 		}

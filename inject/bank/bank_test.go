@@ -304,7 +304,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 // A write to a symbolic link changes its target, and the link stays. A failure to write the index
 // or the log is reported, and the lessons are active nevertheless.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
-	b, dir := opened(t, "one")
+	b, dir := openBankOf(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")
 	if err := errors.Join(os.WriteFile(elsewhere, file(t, "two"), 0o600), os.Symlink(elsewhere, filepath.Join(dir, "two.md"))); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 
 func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// opened returns a bank over a directory with lessons that a person wrote.
-func opened(t *testing.T, slugs ...string) (*bank.Bank, string) {
+// openBankOf returns a bank over a directory with lessons that a person wrote.
+func openBankOf(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, slug := range slugs {
@@ -73,7 +73,7 @@ func hasCode(err error, code lesson.Code) bool {
 // A copy replaces lessons of the same name and leaves the others; archived lessons are copied and
 // not counted. An invalid name prevents the whole copy.
 func TestCopyInReplacesSameNamesOnly(t *testing.T) {
-	b, dir := opened(t, "one", "two")
+	b, dir := openBankOf(t, "one", "two")
 	two := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
 	n, err := b.CopyIn(t.Context(), map[string][]byte{
 		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
@@ -104,7 +104,7 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 
 // The index is rewritten after a manual edit without a change through the bank.
 func TestReindexFollowsManualEdits(t *testing.T) {
-	b, dir := opened(t, "one")
+	b, dir := openBankOf(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
 	if err := b.Reindex(t.Context()); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 
 // The slug of an archived lesson is taken for others, and free for its owner.
 func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
-	b, _ := opened(t, "one", "two")
+	b, _ := openBankOf(t, "one", "two")
 	ctx := t.Context()
 	if err := errors.Join(retire(ctx, b, "one"), retire(ctx, b, "two")); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 
 // A failing store changes nothing, and the caller gets the error.
 func TestFailingStoreChangesNothing(t *testing.T) {
-	b, dir := opened(t, "one")
+	b, dir := openBankOf(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestFailingStoreChangesNothing(t *testing.T) {
 
 // A replacement with one invalid text changes nothing.
 func TestReplaceAllOrNothing(t *testing.T) {
-	b, _ := opened(t, "one")
+	b, _ := openBankOf(t, "one")
 	for what, texts := range map[string]map[string][]byte{
 		"no lesson":     {"two.md": file(t, "two"), "bad.md": []byte("no lesson")},
 		"the same slug": {"two.md": file(t, "two"), "other.md": file(t, "two")},

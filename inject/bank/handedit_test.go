@@ -13,9 +13,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// handBank returns a bank in a new directory, its clock, and a function that makes one pass over the
+// bankWithHandEdits returns a bank in a new directory, its clock, and a function that makes one pass over the
 // edits by hand and returns the new events.
-func handBank(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
+func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
 	dir = filepath.Join(t.TempDir(), "lessons")
@@ -45,7 +45,7 @@ func handBank(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Even
 }
 
 func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
-	_, dir, pass := handBank(t)
+	_, dir, pass := bankWithHandEdits(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
 	write := func(title string) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
 }
 
 func TestActionsOfPreceptAreNoEditsByHand(t *testing.T) {
-	b, _, pass := handBank(t)
+	b, _, pass := bankWithHandEdits(t)
 	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestEditsByHandHaveTheAuthorOfTheCommit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	_, dir, pass := handBank(t)
+	_, dir, pass := bankWithHandEdits(t)
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)
@@ -136,7 +136,7 @@ func TestEditsByHandHaveTheAuthorOfTheCommit(t *testing.T) {
 }
 
 func TestTurnsByCountsAreLoggedOnce(t *testing.T) {
-	b, _, _ := handBank(t)
+	b, _, _ := bankWithHandEdits(t)
 	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// told returns the failures in the output of a project, one per line.
-func told(text string) string {
+// failureLines returns the failures in the output of a project, one per line.
+func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
 		got = append(got, fmt.Sprintf("%s | %s | %s", f.Tool, f.File, f.Error))
@@ -39,7 +39,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 		{"JSON of eslint that is cut", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
 		{"pytest in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
-		if got := told(c.text); got != c.want {
+		if got := failureLines(c.text); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"a file that pytest cannot collect", "____ ERROR collecting a.py ____\nE   no module x\n==== short test summary info ====\nERROR a.py\n", "pytest | a.py | no module x"},
 		{"the same twice", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
 	} {
-		if got := told(c.text); got != c.want {
+		if got := failureLines(c.text); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// worked returns the CPU time of this thread, which does not depend on the load of the machine.
-func worked(t *testing.T) time.Duration {
+// threadCPU returns the CPU time of this thread, which does not depend on the load of the machine.
+func threadCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
@@ -36,9 +36,9 @@ func TestCostIsLinearInTheFileSize(t *testing.T) {
 		}
 		l, least := at(t, b.String()), time.Hour
 		for n := range 3 {
-			began := worked(t)
+			began := threadCPU(t)
 			record(t, l, entry(n))
-			least = min(least, worked(t)-began)
+			least = min(least, threadCPU(t)-began)
 		}
 		return least
 	}

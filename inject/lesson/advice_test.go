@@ -251,8 +251,8 @@ func disguises(token string) []string {
 	}
 }
 
-// speaks reports whether any shown part of a lesson has a role marker.
-func speaks(l *Lesson) bool {
+// hasRoleMarker reports whether any shown part of a lesson has a role marker.
+func hasRoleMarker(l *Lesson) bool {
 	shown := l.Text()
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
@@ -269,7 +269,7 @@ func TestScanAndRenderingShareOneTable(t *testing.T) {
 		}
 		l := &Lesson{Slug: "a-b", Title: s, Advice: s}
 		checkSafe(t, l)
-		if speaks(l) {
+		if hasRoleMarker(l) {
 			rt.Fatalf("%q is rendered as\n%s", s, block(l))
 		}
 	})
@@ -285,7 +285,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, advice string) {
 		l := &Lesson{Slug: "a-b", Title: title, Advice: advice}
 		checkSafe(t, l)
-		if speaks(l) {
+		if hasRoleMarker(l) {
 			t.Fatalf("%q and %q are rendered as\n%s", title, advice, block(l))
 		}
 	})

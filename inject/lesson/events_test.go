@@ -40,7 +40,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "lessons")
 	file := filepath.Join(dir, "git", "one-a.md")
-	put(t, file, titled("one-a", "One"))
+	writeFile(t, file, titled("one-a", "One"))
 	reported(t, dir, func(updates <-chan update) {
 		await(t, updates, "One")
 		time.Sleep(time.Second) // the polls at which the texts are read again are over
@@ -50,37 +50,37 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 			want   []string
 		}{
 			{"renamed over it", func() error {
-				put(t, file+".tmp", titled("one-a", "Two"))
+				writeFile(t, file+".tmp", titled("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"truncated and written", func() error { put(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
+			{"truncated and written", func() error { writeFile(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
 			{"a new folder in a new folder", func() error {
-				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
 				return nil
 			}, []string{"Three", "Second"}},
 			{"a file in the new folder", func() error {
-				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Other"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Other"))
 				return nil
 			}, []string{"Three", "Other"}},
 			{"a folder renamed, and a file in it written", func() error {
 				err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
-				put(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Renamed"))
+				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Renamed"))
 				return err
 			}, []string{"Three", "Renamed"}},
 			{"a file in the renamed folder", func() error {
-				put(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Again"))
+				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Again"))
 				return nil
 			}, []string{"Three", "Again"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, []string{"Three"}},
 			{"the directory renamed, and another one in its place", func() error {
 				err := os.Rename(root, root+"~")
 				t.Cleanup(func() { _ = os.RemoveAll(root + "~") })
-				put(t, file, titled("one-a", "Four"))
+				writeFile(t, file, titled("one-a", "Four"))
 				return err
 			}, []string{"Four"}},
-			{"a file in the other directory", func() error { put(t, file, titled("one-a", "Five")); return nil }, []string{"Five"}},
+			{"a file in the other directory", func() error { writeFile(t, file, titled("one-a", "Five")); return nil }, []string{"Five"}},
 			{"the directory removed", func() error { return os.RemoveAll(dir) }, nil},
-			{"the directory appears", func() error { put(t, file, titled("one-a", "Six")); return nil }, []string{"Six"}},
+			{"the directory appears", func() error { writeFile(t, file, titled("one-a", "Six")); return nil }, []string{"Six"}},
 		} {
 			must(t, step.change())
 			if u := await(t, updates, step.want...); len(u.problems) > 0 {
@@ -95,15 +95,15 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	release := func(name, title string) {
-		put(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		writeFile(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
 		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
-	put(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Second"))
+	writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Second"))
 	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
-	put(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Third"))
+	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Third"))
 	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
 	reported(t, dir, func(updates <-chan update) {
 		await(t, updates, "One", "Third", "Second")
@@ -112,10 +112,10 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 		await(t, updates, "Two", "Third", "Second")
 		time.Sleep(time.Second)
 		must(t, os.Rename(filepath.Join(elsewhere, "x"), filepath.Join(elsewhere, "y")))
-		put(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Swapped"))
+		writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Swapped"))
 		await(t, updates, "Two", "Third", "Swapped")
 		time.Sleep(time.Second)
-		put(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Written"))
+		writeFile(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Written"))
 		await(t, updates, "Two", "Written", "Swapped")
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 func explainNow() time.Time { return time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func inForce(slug string, t lesson.Trigger) *lesson.Lesson {
+func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
@@ -21,7 +21,7 @@ func inForce(slug string, t lesson.Trigger) *lesson.Lesson {
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	change := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
-		l := inForce("one", build)
+		l := activeLesson("one", build)
 		fn(l)
 		return l
 	}
@@ -33,52 +33,52 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		fires   bool
 		by, not string
 	}{
-		{"a keyword in the words", []*lesson.Lesson{inForce("one", build)}, words, true, "keyword mend the build words", ""},
+		{"a keyword in the words", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword mend the build words", ""},
 		{
 			"a keyword in a tool's error",
-			[]*lesson.Lesson{inForce("one", build)},
+			[]*lesson.Lesson{activeLesson("one", build)},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "mend the build"}}},
 			true, "keyword mend the build tool error", "",
 		},
 		{
 			"a tag of the request",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Tags: []string{"golang"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Tags: []string{" Golang "}},
 			true, "tag golang request", "",
 		},
 		{
 			"a tag of an error",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Tags: []string{"golang"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "x", Tags: []string{"golang"}}}},
 			true, "tag golang request", "",
 		},
 		{
 			"an error pattern",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no such stage"}}},
 			true, "error_pattern no such stage tool error", "",
 		},
 		{
 			"an error pattern in the words",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Words: []string{"it says no such stage"}},
 			false, "", `its error pattern "no such stage" occurs in the words`,
 		},
 		{
 			"a tool that is offered",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"ba*"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"ba*"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			true, "keyword mend the build words, tool ba* request", "",
 		},
 		{
 			"a tool that is not",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			false, "keyword mend the build words", "none of its tools (browser, page) is offered",
 		},
 		{
 			"a tool that failed of something else",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
 			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of its tools (bash)",
 		},
@@ -95,22 +95,22 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		},
 		{
 			"a veto in the words",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
 			words, false, "keyword mend the build words", `its not_keyword "please mend" occurs in the text`,
 		},
 		{
 			"another model",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Models: []string{"gpt-*", "o1"}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Models: []string{"gpt-*", "o1"}})},
 			words, false, "keyword mend the build words", `it is for the models gpt-*, o1, not for "m-1"`,
 		},
 		{
 			"another target",
-			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
 			words, false, "keyword mend the build words", `its targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
-			"one that is superseded", []*lesson.Lesson{inForce("one", build), func() *lesson.Lesson {
-				l := inForce("two", lesson.Trigger{Keywords: []string{"something else"}})
+			"one that is superseded", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
+				l := activeLesson("two", lesson.Trigger{Keywords: []string{"something else"}})
 				l.Supersedes = []string{"one"}
 				return l
 			}()}, words, false, "keyword mend the build words", "two supersedes it",
@@ -140,14 +140,14 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
-		some := func(name string, most int) []string {
+		drawPhrases := func(name string, most int) []string {
 			return rapid.SliceOfNDistinct(phrase, 0, most, rapid.ID[string]).Draw(t, name)
 		}
 		var lessons []*lesson.Lesson
 		for i := range rapid.IntRange(1, 3).Draw(t, "lessons") {
-			l := inForce("l"+string(rune('a'+i)), lesson.Trigger{
-				Keywords: some("keywords", 2), Tags: some("tags", 1), ErrorPatterns: some("patterns", 1), NotKeywords: some("vetoes", 1),
-				Tools: some("tools", 1), Models: rapid.SampledFrom([][]string{nil, nil, {"m*"}, {"n"}}).Draw(t, "models"),
+			l := activeLesson("l"+string(rune('a'+i)), lesson.Trigger{
+				Keywords: drawPhrases("keywords", 2), Tags: drawPhrases("tags", 1), ErrorPatterns: drawPhrases("patterns", 1), NotKeywords: drawPhrases("vetoes", 1),
+				Tools: drawPhrases("tools", 1), Models: rapid.SampledFrom([][]string{nil, nil, {"m*"}, {"n"}}).Draw(t, "models"),
 				Targets: rapid.SampledFrom([][]lesson.Target{nil, nil, {{Operator: "coder"}}, {{Role: "chief"}}}).Draw(t, "targets"),
 			})
 			l.State = rapid.SampledFrom([]lesson.State{lesson.Active, lesson.Active, lesson.Trial, lesson.Quarantined}).Draw(t, "state")
@@ -160,9 +160,9 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			lessons = append(lessons, l)
 		}
 		q := &lesson.Query{
-			Words: some("words", 2), Tags: some("given", 1), Tools: some("offered", 2), Now: explainNow(), Agent: "coder", Model: "m-1",
+			Words: drawPhrases("words", 2), Tags: drawPhrases("given", 1), Tools: drawPhrases("offered", 2), Now: explainNow(), Agent: "coder", Model: "m-1",
 		}
-		for i, text := range some("errors", 2) {
+		for i, text := range drawPhrases("errors", 2) {
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: string(rune('a' + i)), Tool: "bash", Text: "it said: " + text})
 		}
 		book := lesson.NewBook(lessons)

@@ -11,16 +11,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// tongue has some words of a language, and the characters that may follow a word.
-type tongue struct {
+// language has some words of a language, and the characters that may follow a word.
+type language struct {
 	name  string
 	words []string
 	gaps  []string
 }
 
-func tongues() []tongue {
+func languages() []language {
 	blanks := []string{" ", "  ", "\n", "\t", "\u00a0", "\u3000", " \u200b", "\r\n"}
-	return []tongue{
+	return []language{
 		{"English", []string{"load", "more", "pages", "loads", "download"}, blanks},
 		{"German", []string{"prüfe", "die", "Straße", "prüfen", "größer"}, blanks},
 		{"French", []string{"éviter", "à", "naïf", "évite", "cœur"}, blanks},
@@ -57,7 +57,7 @@ func spelled(rt *rapid.T, word string) string {
 // A phrase matches exactly where its words follow each other, in any case, composition and white
 // space, in languages of many scripts.
 func TestPhrasesInManyLanguages(t *testing.T) {
-	for _, lang := range tongues() {
+	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				draw := func(what string, least, most int) []string {

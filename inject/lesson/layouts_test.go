@@ -36,7 +36,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 		{"nothing", "outcome: success # for now", "outcome: success # for now", func(*lesson.Lesson) {}},
 	} {
 		for _, eol := range []string{"\n", "\r\n"} {
-			file := strings.ReplaceAll(written("the-edited", between(c.from)...), "\n", eol)
+			file := strings.ReplaceAll(written("the-edited", replacementFor(c.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
 				t.Fatalf("%s: got %v, want no error", c.name, err)
@@ -46,7 +46,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 				t.Errorf("%s: got %v, want no error", c.name, err)
 				continue
 			}
-			want := strings.ReplaceAll(written("the-edited", between(c.to)...), "\n", eol)
+			want := strings.ReplaceAll(written("the-edited", replacementFor(c.to)...), "\n", eol)
 			if c.name == "a field more" {
 				want = strings.Replace(want, "[load more]"+eol, "[load more]"+eol+"      tools: [browser]"+eol, 1)
 			}
@@ -60,8 +60,8 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// between returns a replacement for the lines of written that begin with the same key.
-func between(lines string) []string {
+// replacementFor returns a replacement for the lines of written that begin with the same key.
+func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, stands := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {
 		if key, _, _ := strings.Cut(strings.TrimSpace(stands), " "); key == first && strings.HasSuffix(lines, "evidence:") == strings.HasSuffix(stands, "evidence:") {

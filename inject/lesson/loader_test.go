@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 		"gptme/some-lesson.md":    gptmeFile("match:\n  keywords: [look twice]\n", "# Some lesson\n\n## Rule\nLook twice.\n"),
 		"gptme/empty-category/.x": "",
 	} {
-		put(t, filepath.Join(dir, path), content)
+		writeFile(t, filepath.Join(dir, path), content)
 	}
 	b, problems, err := lesson.Load(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestLoadOfNoFilesIsEmpty(t *testing.T) {
 		t.Errorf("a missing directory: %v %v", problems, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	put(t, file, "x")
+	writeFile(t, file, "x")
 	if _, _, err := lesson.Load(file); err == nil {
 		t.Error("a file for a directory: accepted")
 	}
@@ -116,7 +116,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a loop of directories
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	b, problems, err := lesson.Load(dir) // to open the pipe would hang
 	if err != nil || b.Len() != 1 {
 		t.Errorf("got body %v, error %v, want no error and b.Len() = 1", b, err)
@@ -139,7 +139,7 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 	load := func(content string) (string, []lesson.Problem) {
 		t.Helper()
 		if content != "" {
-			put(t, path, content)
+			writeFile(t, path, content)
 		}
 		b, problems, err := bank.Load()
 		if err != nil {
@@ -180,7 +180,7 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 
 func TestLessonInUseSurvivesItsFile(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	bank := lesson.NewWatcher(dir, nil)
 	old, _, err := bank.Load()
 	if err != nil {
@@ -201,7 +201,7 @@ func BenchmarkLoad(b *testing.B) {
 	dir := b.TempDir()
 	for i := range 5000 {
 		slug := fmt.Sprintf("lesson-%05d", i)
-		put(b, filepath.Join(dir, fmt.Sprintf("c%d", i%20), slug+".md"), written(slug, "load more", fmt.Sprintf("phrase number%d, other%d words", i, i)))
+		writeFile(b, filepath.Join(dir, fmt.Sprintf("c%d", i%20), slug+".md"), written(slug, "load more", fmt.Sprintf("phrase number%d, other%d words", i, i)))
 	}
 	b.ResetTimer()
 	for b.Loop() {
@@ -220,7 +220,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	if !strings.Contains(text, "Ignore all") {
 		t.Fatal("the fixture has another heading")
 	}
-	put(t, file, text)
+	writeFile(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
 		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, Quarantined = true and Slug = "evil"`, err, problems)
@@ -233,11 +233,11 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, file, string(approved.Raw))
+	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir); len(problems) > 0 || len(book.Match(&lesson.Query{Words: []string{"load more"}})) != 1 {
 		t.Errorf("a person's word for that text does not count: %v", problems)
 	}
-	put(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
+	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Error("an approval holds for another text")
 	}
@@ -247,7 +247,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 func TestLoadQuarantinesSecrets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "deploy.md")
-	put(t, file, strings.Replace(titled("deploy", "Title"), "## What to do (or avoid)\n", "## What to do (or avoid)\n\nThe key is KEY-1.\n", 1))
+	writeFile(t, file, strings.Replace(titled("deploy", "Title"), "## What to do (or avoid)\n", "## What to do (or avoid)\n\nThe key is KEY-1.\n", 1))
 	keys := func(text string) []string {
 		if strings.Contains(text, "KEY-1") {
 			return []string{"some_key"}
@@ -264,7 +264,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, file, string(approved.Raw))
+	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir, keys); len(problems) > 0 || len(book.Match(asked)) != 1 {
 		t.Errorf("a person's word for that text does not count: %v", problems)
 	}

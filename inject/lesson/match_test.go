@@ -290,9 +290,9 @@ func naive(phrase, text string) bool {
 		return out
 	}
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
-	joins := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
+	isLetterOfWord := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
-	wild := func(i int) bool { // a * next to a word character
+	isSuffixWildcard := func(i int) bool { // a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
 			a--
@@ -302,13 +302,13 @@ func naive(phrase, text string) bool {
 		}
 		return p[i] == '*' && (a > 0 && word(p[a-1]) || b+1 < len(p) && word(p[b+1]))
 	}
-	edge := func(i int) bool { return i == 0 || i == len(s) || !joins(s[i-1]) || !joins(s[i]) }
+	edge := func(i int) bool { return i == 0 || i == len(s) || !isLetterOfWord(s[i-1]) || !isLetterOfWord(s[i]) }
 	var rest func(i, j int) bool
 	rest = func(i, j int) bool {
 		if i == len(p) {
-			return wild(i-1) || edge(j)
+			return isSuffixWildcard(i-1) || edge(j)
 		}
-		if !wild(i) {
+		if !isSuffixWildcard(i) {
 			return j < len(s) && s[j] == p[i] && rest(i+1, j+1)
 		}
 		for {
@@ -322,7 +322,7 @@ func naive(phrase, text string) bool {
 		}
 	}
 	for j := range len(s) + 1 {
-		if (wild(0) || !joins(p[0]) || edge(j)) && rest(0, j) {
+		if (isSuffixWildcard(0) || !isLetterOfWord(p[0]) || edge(j)) && rest(0, j) {
 			return true
 		}
 	}

@@ -204,10 +204,10 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
-	put(t, file, written("one-a"))
+	writeFile(t, file, written("one-a"))
 	var told []string
 	w := lesson.NewWatcher(dir, nil)
-	look := func() int {
+	countLessons := func() int {
 		book, problems, err := w.Load()
 		if err != nil {
 			t.Fatal(err)
@@ -218,25 +218,25 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		}
 		return book.Len()
 	}
-	if n := look(); n != 1 || len(told) > 0 {
+	if n := countLessons(); n != 1 || len(told) > 0 {
 		t.Fatalf("%d lessons, %q", n, told)
 	}
-	put(t, file, "broken")
+	writeFile(t, file, "broken")
 	for range 2 {
-		if n := look(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in effect") {
+		if n := countLessons(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in effect") {
 			t.Errorf("%d lessons, %q", n, told)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if n := look(); n != 0 || len(told) > 0 {
+	if n := countLessons(); n != 0 || len(told) > 0 {
 		t.Errorf("%d lessons, %q", n, told)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a directory that is not there: %v", err)
 	}
-	put(t, file, written("one-a"))
+	writeFile(t, file, written("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
 		t.Error("no error for a file in place of a directory")
 	}
@@ -275,11 +275,11 @@ func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	put(t, in("web/a.md"), written("a-one"))
-	put(t, in("b.md"), written("b-two"))
+	writeFile(t, in("web/a.md"), written("a-one"))
+	writeFile(t, in("b.md"), written("b-two"))
 	old := time.Unix(1e9, 0)
 	rename := func(from, to string) func() error { return func() error { return os.Rename(in(from), in(to)) } }
-	write := func(name, text string) func() error { return func() error { put(t, in(name), text); return nil } }
+	write := func(name, text string) func() error { return func() error { writeFile(t, in(name), text); return nil } }
 	last := ""
 	for _, step := range []struct {
 		how     string
@@ -363,9 +363,9 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	put(t, in("web/a.md"), written("a-one"))
-	put(t, in("website.md"), written("b-two"))
-	put(t, in("bad/c.md"), "no lesson")
+	writeFile(t, in("web/a.md"), written("a-one"))
+	writeFile(t, in("website.md"), written("b-two"))
+	writeFile(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
 		t.Fatalf("got error %v, problems %v, want no error, book.Len() = 2 and one entry in problems", err, problems)

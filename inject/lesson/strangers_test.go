@@ -85,8 +85,8 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"large.md", written("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
 	} {
 		dir := t.TempDir()
-		put(t, filepath.Join(dir, "good.md"), written("good"))
-		put(t, filepath.Join(dir, c.name), c.text)
+		writeFile(t, filepath.Join(dir, "good.md"), written("good"))
+		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
 			t.Errorf("%s takes the other lesson away: %v", c.name, err)
@@ -104,7 +104,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 	}
 }
 
-func put(t testing.TB, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		t.Fatal(err)
@@ -120,12 +120,12 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
-	put(t, in("good.md"), written("good"))
-	put(t, in("sub", "below.md"), written("below"))
-	put(t, in("a.md", "inside.md"), written("inside"))
-	put(t, in("1", "2", "3", "4", "5", "6", "deep.md"), written("deep"))
-	put(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), written("deeper"))
-	put(t, in(".hidden", "x.md"), written("hidden"))
+	writeFile(t, in("good.md"), written("good"))
+	writeFile(t, in("sub", "below.md"), written("below"))
+	writeFile(t, in("a.md", "inside.md"), written("inside"))
+	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), written("deep"))
+	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), written("deeper"))
+	writeFile(t, in(".hidden", "x.md"), written("hidden"))
 	for i := range 20 { // each of them in each of them
 		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}

@@ -40,7 +40,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 			seen[from] = true
 			return slices.ContainsFunc(l.Supersedes, func(old string) bool { return old == to || reaches(old, to, seen) })
 		}
-		above := func(heir, old string) bool {
+		supersedes := func(heir, old string) bool {
 			return reaches(heir, old, map[string]bool{}) && !reaches(old, heir, map[string]bool{})
 		}
 		fires := map[string]bool{}
@@ -50,7 +50,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 		for _, l := range lessons {
 			var heirs []string
 			for _, other := range lessons {
-				if above(other.Slug, l.Slug) && other.InForce(now) {
+				if supersedes(other.Slug, l.Slug) && other.InForce(now) {
 					heirs = append(heirs, other.Slug)
 				}
 			}

@@ -25,8 +25,8 @@ type update struct {
 	book     *lesson.Book
 }
 
-// watched runs fn next to a watcher of a directory, with a synthetic clock.
-func watched(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
+// withWatcher runs fn next to a watcher of a directory, with a synthetic clock.
+func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		updates := make(chan update, 100)
@@ -89,8 +89,8 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
-	put(t, file, titled("one-a", "One"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, file, titled("one-a", "One"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		for _, step := range []struct {
@@ -99,23 +99,23 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			want   []string
 		}{
 			{"renamed over it", func() error {
-				put(t, file+".tmp", titled("one-a", "Two"))
+				writeFile(t, file+".tmp", titled("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
 			{"moved away and written anew", func() error {
 				err := os.Rename(file, file+"~")
-				put(t, file, titled("one-a", "Three"))
+				writeFile(t, file, titled("one-a", "Three"))
 				return err
 			}, []string{"Three"}},
-			{"truncated and written", func() error { put(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
+			{"truncated and written", func() error { writeFile(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
 			{"of the same size and time", func() error {
 				info, err := os.Stat(file)
 				must(t, err)
-				put(t, file, titled("one-a", "Five"))
+				writeFile(t, file, titled("one-a", "Five"))
 				return os.Chtimes(file, info.ModTime(), info.ModTime())
 			}, []string{"Five"}},
 			{"a new folder in a new folder", func() error {
-				put(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
 				return nil
 			}, []string{"Five", "Second"}},
 			{"a folder renamed", func() error {
@@ -138,13 +138,13 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	release := func(name, title string) {
-		put(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		writeFile(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
 		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		release("..2026_02", "Two")
@@ -158,18 +158,18 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "one-a.md")
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates)
-		put(t, file, titled("one-a", "One"))
+		writeFile(t, file, titled("one-a", "One"))
 		await(t, updates, "One")
 		must(t, os.RemoveAll(dir))
 		await(t, updates)
-		put(t, file, titled("one-a", "Again"))
+		writeFile(t, file, titled("one-a", "Again"))
 		await(t, updates, "Again")
 
 		must(t, os.Rename(dir, dir+"~"))
-		put(t, dir, "a file")
+		writeFile(t, dir, "a file")
 		u := await(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("a file in its place: %v", u.problems)
@@ -186,23 +186,23 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
-	put(t, file, titled("one-a", "One"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, file, titled("one-a", "One"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titled("one-a", "''")} {
-			put(t, file, bad)
+			writeFile(t, file, bad)
 			u := await(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: problems %v", bad, u.problems)
 			}
 			silent(t, updates)
-			put(t, file, titled("one-a", "One"))
+			writeFile(t, file, titled("one-a", "One"))
 			if u = await(t, updates, "One"); len(u.problems) != 0 {
 				t.Errorf("%q was mended: %v", bad, u.problems)
 			}
 		}
-		put(t, file, titled("one-a", "Good again"))
+		writeFile(t, file, titled("one-a", "Good again"))
 		await(t, updates, "Good again")
 	})
 }
@@ -212,9 +212,9 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {
-		put(t, filepath.Join(dir, name), titled(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
+		writeFile(t, filepath.Join(dir, name), titled(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
 	}
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
 		await(t, updates, all...)
@@ -244,8 +244,8 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
-	put(t, file, titled("one-a", "One"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, file, titled("one-a", "One"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		silent(t, updates)
@@ -270,13 +270,13 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		began := time.Now()
 		for n := range 100 {
-			put(t, filepath.Join(dir, "two-b.md"), titled("two-b", "x"+strings.Repeat("y", n)))
+			writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "x"+strings.Repeat("y", n)))
 			time.Sleep(30 * time.Millisecond)
 			select {
 			case <-updates:
@@ -294,12 +294,12 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
 		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
-			put(t, filepath.Join(dir, name), "no lesson")
+			writeFile(t, filepath.Join(dir, name), "no lesson")
 		}
 		silent(t, updates)
 		must(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
@@ -311,7 +311,7 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	for _, changes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			books := make(chan *lesson.Book, 10)
@@ -321,7 +321,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 				t.Fatalf("load: %v %v", problems, err)
 			}
 			if changes {
-				put(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
+				writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -338,14 +338,14 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "bad.md"), titled("bad", "Poison"))
-	put(t, filepath.Join(dir, "good.md"), titled("good", "Good"))
-	watched(t, dir, func(t *testing.T, updates <-chan update) {
+	writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Poison"))
+	writeFile(t, filepath.Join(dir, "good.md"), titled("good", "Good"))
+	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: reading it made precept panic") {
 			t.Errorf(`got %v, want one entry in u.problems and u.problems[0].Error() with "bad.md: internal: reading it made precept panic"`, u.problems)
 		}
-		put(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
+		writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
 		await(t, updates, "Cured", "Good")
 	}, func(text string) []string {
 		if strings.Contains(text, "Poison") {
@@ -370,7 +370,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		w.Panicked = func(value any) { told = append(told, value.(string)) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		time.AfterFunc(10*time.Second, func() { put(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
+		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(told, []string{"poison"}) {
 			t.Errorf("%d callbacks, got %q", calls.Load(), told)

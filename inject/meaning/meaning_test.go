@@ -91,7 +91,7 @@ func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) 
 	return matcher, failed
 }
 
-func says(id session.ID, words string) *sample.Exchange {
+func exchangeWithWords(id session.ID, words string) *sample.Exchange {
 	item, _ := json.Marshal(map[string]string{"role": "user", "content": words})
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
@@ -100,7 +100,7 @@ func says(id session.ID, words string) *sample.Exchange {
 func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
-		m.Offer(says(id, words))
+		m.Offer(exchangeWithWords(id, words))
 		if found := m.Matches(id); len(found) > 0 {
 			return found[0]
 		}
@@ -118,7 +118,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 		t.Errorf("got %+v, want moor-first above its threshold", r)
 	}
 	for range 20 { // each is embedded before the next
-		m.Offer(says(session.ID{2}, "When do you open on Sunday?"))
+		m.Offer(exchangeWithWords(session.ID{2}, "When do you open on Sunday?"))
 	}
 	matchOf(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
@@ -149,7 +149,7 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 		server := &model{}
 		m, _ := start(t, server, 200, change)
 		for range 50 {
-			m.Offer(says(session.ID{1}, "the yacht"))
+			m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
 			time.Sleep(time.Millisecond)
 		}
 		server.mu.Lock()
@@ -164,8 +164,8 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
-		m.Offer(says(session.ID{1}, "I want a toy yacht"))
-		m.Offer(says(session.ID{3}, "This is for a toy. I want a yacht"))
+		m.Offer(exchangeWithWords(session.ID{1}, "I want a toy yacht"))
+		m.Offer(exchangeWithWords(session.ID{3}, "This is for a toy. I want a yacht"))
 	}
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
@@ -178,7 +178,7 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
 	m, _ := start(t, &model{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
-		x := says(id, "I want a yacht")
+		x := exchangeWithWords(id, "I want a yacht")
 		x.Tenant, x.Model = tenant, model
 		m.Offer(x)
 	}
@@ -199,7 +199,7 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 199, nil)
 	for range 50 {
-		m.Offer(says(session.ID{1}, "the yacht"))
+		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
 		time.Sleep(time.Millisecond)
 	}
 	server.mu.Lock()
@@ -254,7 +254,7 @@ func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
 	}
 	defer m.Close()
 	for range 300 { // Run was not called
-		m.Offer(says(session.ID{1}, "the yacht"))
+		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
 		t.Errorf("%d failures", len(failed))

@@ -17,18 +17,18 @@ import (
 
 // book records marks. Its function decides for each mark whether the write succeeds.
 type book struct {
-	say      func(a session.DeadLetter) error // nil: all is well
-	written  []string
-	asked    int
-	readmits int
-	err      error // of Readmit
+	onSetAside func(a session.DeadLetter) error // nil: all is well
+	written    []string
+	asked      int
+	readmits   int
+	err        error // of Readmit
 }
 
 func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
 	b.asked++
 	for _, a := range list {
-		if b.say != nil {
-			if err := b.say(a); err != nil {
+		if b.onSetAside != nil {
+			if err := b.onSetAside(a); err != nil {
 				return err
 			}
 		}
@@ -46,8 +46,8 @@ func (b *book) Readmit(_ context.Context, most int) (int, error) {
 	return 0, b.err
 }
 
-// told is a guard that records its reports.
-type told struct {
+// recordingGuard is a guard that records its reports.
+type recordingGuard struct {
 	*guard.Guard
 	failed, panicked []string
 	count            atomic.Int64
@@ -55,8 +55,8 @@ type told struct {
 
 func at() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-func newGuard(change func(o *guard.Options)) *told {
-	t := &told{}
+func newGuard(change func(o *guard.Options)) *recordingGuard {
+	t := &recordingGuard{}
 	o := guard.Options{
 		Now:      at,
 		Failed:   func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
@@ -109,7 +109,7 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 		}
 	})
 	var list []session.DeadLetter
-	keep := &book{say: func(a session.DeadLetter) error { list = append(list, a); return nil }}
+	keep := &book{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
 	equal(t, "well", g.On("close", of("a"), "", func() {}), true)
 	equal(t, "an exchange", g.On("write", of("b"), "x1", func() { panic("p") }), false)
 	equal(t, "a session", g.On("close", of("c"), "", func() { panic("q") }), false)
@@ -144,14 +144,14 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", of("a"), "", strings.Repeat("x", 9000))
-		g.Keep(t.Context(), &book{say: func(a session.DeadLetter) error {
+		g.Keep(t.Context(), &book{onSetAside: func(a session.DeadLetter) error {
 			equal(t, name, a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", of("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
-	g.Keep(t.Context(), &book{say: func(a session.DeadLetter) error {
+	g.Keep(t.Context(), &book{onSetAside: func(a session.DeadLetter) error {
 		equal(t, "without its stack", a.Why, "it broke")
 		return nil
 	}})
@@ -165,7 +165,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		"refused": func() error { return session.ErrInvalid },
 	} {
 		g := newGuard(nil)
-		keep := &book{say: func(a session.DeadLetter) error {
+		keep := &book{onSetAside: func(a session.DeadLetter) error {
 			if a.Tenant == "b" {
 				return bad()
 			}
@@ -189,7 +189,7 @@ func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	keep := &book{}
-	keep.say = func(a session.DeadLetter) error {
+	keep.onSetAside = func(a session.DeadLetter) error {
 		if a.Tenant == "a" && keep.asked == 1 {
 			g.SetAside("close", of("c"), "", "meanwhile")
 			return session.ErrUnavailable
@@ -216,13 +216,13 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	equal(t, "counted", g.count.Load(), most+50)
 	equal(t, "the last that is left alone", g.IsAside(of(fmt.Sprint(most-1))), true)
 	equal(t, "one more", g.IsAside(of(fmt.Sprint(most))), false)
-	keep := &book{say: func(session.DeadLetter) error { return session.ErrUnavailable }}
+	keep := &book{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.Keep(t.Context(), keep)
 	for n := range 10 {
 		g.SetAside("close", of(fmt.Sprint("late", n)), "", "why")
 	}
 	g.Keep(t.Context(), keep)
-	keep.say = nil
+	keep.onSetAside = nil
 	g.Keep(t.Context(), keep)
 	equal(t, "written", len(keep.written), most)
 	equal(t, "the first", keep.written[0], "0")

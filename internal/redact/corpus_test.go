@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// maker draws values of one kind.
-type maker struct {
+// generator draws values of one kind.
+type generator struct {
 	kind     kind
 	checksum bool
 	draw     func(r *rand.Rand) string
@@ -151,12 +151,12 @@ func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// makers returns the kinds that are found by their own shape, without context.
-func makers() []maker {
+// shapeGenerators returns the kinds that are found by their own shape, without context.
+func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
 	}
-	return []maker{
+	return []generator{
 		{openAIKey, false, func(r *rand.Rand) string { return oneOf(r, "sk-", "sk-proj-", "sk-svcacct-") + draw(r, alnum, 48) }},
 		{anthropicKey, false, id("sk-"+"ant-api03-", alnum+"-_", 95)},
 		{awsKey, false, func(r *rand.Rand) string { return oneOf(r, "AKIA", "ASIA") + draw(r, uppers+digits, 16) }},
@@ -293,7 +293,7 @@ func TestRecallOfEachKind(t *testing.T) {
 			t.Errorf("recall %.3f, want %.3f; missed %q", got, want, missed[:min(5, len(missed))])
 		}
 	}
-	for _, m := range makers() {
+	for _, m := range shapeGenerators() {
 		want := 0.97
 		if m.checksum {
 			want = 0.99

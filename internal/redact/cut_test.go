@@ -35,7 +35,7 @@ func TestTruncatedValuesAreRedacted(t *testing.T) {
 // A text that is truncated anywhere in a value shows a few characters of the value at most.
 func TestTruncatedValueShowsFewCharacters(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, m := range makers() {
+	for _, m := range shapeGenerators() {
 		missed, total := 0, 0
 		for range 200 {
 			v := m.draw(r)

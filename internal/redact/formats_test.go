@@ -198,7 +198,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 	for _, row := range formats() {
 		text := fill.Replace(row)
 		in := plain.Replace(text)
-		look := func(where, out string) {
+		checkHidden := func(where, out string) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				if value, _, _ := strings.Cut(part, "»"); strings.Contains(out, value) {
 					t.Errorf("%s: %q stays of %q: %q", where, value, in, out)
@@ -206,7 +206,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 			}
 		}
 		once := redact.New(true).Text(in)
-		look("a text", once)
+		checkHidden("a text", once)
 		if again := redact.New(true).Text(once); again != once {
 			t.Errorf("%q, redacted again, becomes %q", once, again)
 		}
@@ -216,7 +216,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		}
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
-			if look("JSON", string(out)); !json.Valid(out) {
+			if checkHidden("JSON", string(out)); !json.Valid(out) {
 				t.Errorf("%s is not JSON", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
@@ -225,7 +225,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		}
 		for at, c := range text {
 			if c == '»' {
-				look("a cut text", redact.New(true).CutText(plain.Replace(text[:at])))
+				checkHidden("a cut text", redact.New(true).CutText(plain.Replace(text[:at])))
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	return &c.s.Exchanges[len(c.s.Exchanges)-1]
 }
 
-func say(role, text string) string {
+func messageJSON(role, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": role, "content": text})
 	return string(raw)
 }
@@ -89,23 +89,23 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 		field string // a text that the output must contain
 	}{
 		{"plain chat", func(c *script) {
-			c.turn(sample.Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
+			c.turn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
 		}, sample.DialogResponse, "Paris."},
-		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), say("user", "List files")) }, sample.IntentResolution, "called bash"},
+		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
 		{"many calls do not make more samples", func(c *script) {
 			r := calls("c0", "bash", "ls")
 			for i := range 40 {
 				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
 			}
-			e := c.turn(r, say("user", "List files"))
+			e := c.turn(r, messageJSON("user", "List files"))
 			e.Loops = 3
 		}, sample.IntentResolution, "called bash"},
 		{"the upstream failed", func(c *script) {
-			e := c.turn(sample.Reply{Error: "overloaded"}, say("user", "Hi"))
+			e := c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "Hi"))
 			e.Outcome, e.Status = sample.Failed, 529
 		}, sample.DialogResponse, "overloaded"},
-		{"nothing came back", func(c *script) { c.turn(sample.Reply{}, say("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
-		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, say("system", "x")) }, sample.DialogResponse, "ok"},
+		{"nothing came back", func(c *script) { c.turn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
+		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
 		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
 	for _, tt := range tests {
@@ -134,9 +134,9 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 
 func TestBuildReplacesRetriedTurn(t *testing.T) {
 	c := newScript()
-	first := c.turn(sample.Reply{}, say("user", "Hi"))
+	first := c.turn(sample.Reply{}, messageJSON("user", "Hi"))
 	first.Outcome = sample.Incomplete
-	retry := c.turn(sample.Reply{Text: "Hello"}, say("user", "Hi"))
+	retry := c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
 	retry.Turn, retry.NewFrom = first.Turn, 0
 	c.s.Exchanges[0].Turn = retry.Turn
 	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
@@ -144,8 +144,8 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 	// A failure without a repair is kept, even though the session continued.
 	c = newScript()
-	c.turn(sample.Reply{Error: "boom"}, say("user", "Hi")).Outcome = sample.Failed
-	c.turn(sample.Reply{Text: "Hello"}, say("user", "Are you there?"))
+	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
+	c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
 		t.Errorf("got %v", got)
 	}
@@ -172,7 +172,7 @@ func TestBuildMakesOneSamplePerStub(t *testing.T) {
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()
-		c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("user", "Run the tests"))
+		c.turn(calls("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
 		c.turn(sample.Reply{Text: "Done."}, answer("c1", "error: unknown command tst")).Verdicts = v
 		c.s.Failing = func(string, string, string, int8) bool { asked++; return true }
 		return sample.Build(c.s)[0].Output["failed_calls"], asked
@@ -197,13 +197,13 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 
 func TestBuildSamplesOfATask(t *testing.T) {
 	c := newScript()
-	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("system", "You are..."), say("user", "<system-reminder>x</system-reminder>Run the tests"))
+	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
 	c.turn(calls("c2", "bash", `{"command":"npm test"}`), answer("c1", "error: unknown command tst"))
 	e := c.turn(sample.Reply{Text: "All 12 pass."}, answer("c2", "12 passed"))
 	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
 	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
-	c.turn(sample.Reply{Text: "Pushed."}, say("user", "Now push"))
+	c.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
@@ -259,7 +259,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
 			c.s.Failing = failing
-			c.turn(calls("c1", "run", `{"a":1}`), say("user", "go"))
+			c.turn(calls("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			c.echo = nil
 			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
 			c.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
@@ -297,7 +297,7 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
 			c.s.Failing = failing
-			items := []string{say("user", "go")}
+			items := []string{messageJSON("user", "go")}
 			for i, s := range tt.steps {
 				id := fmt.Sprint("c", i)
 				c.turn(calls(id, s.tool, s.args), items...)
@@ -324,7 +324,7 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 
 func TestPlanOptimizationOfLongSessions(t *testing.T) {
 	c := newScript()
-	items := []string{say("user", "go")}
+	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {
 		id := fmt.Sprint("c", i)
 		e := c.turn(calls(id, "bash", fmt.Sprint("ls ", i%5)), items...)
@@ -390,11 +390,11 @@ func FuzzBuild(f *testing.F) {
 // A session continues after its samples were built: samples keep their ids, and no text occurs twice.
 func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c := newScript()
-	c.turn(sample.Reply{Text: "Hello."}, say("user", "Hello there."))
-	c.turn(sample.Reply{Text: "It is a shed."}, say("user", "What is it?"))
-	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
+	c.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
+	c.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
+	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
 	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
-	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks, bye."))
+	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
 	where := map[string]string{} // words of the user in a dialog, to the id of the dialog
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s

@@ -26,7 +26,7 @@ func TestCorrectionForms(t *testing.T) {
 		``:                           "",
 	} {
 		c := newScript()
-		c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
+		c.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
 		c.s.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
 		got := ""
 		for _, p := range c.s.Preferences() {
@@ -57,8 +57,8 @@ func TestPreferencePairsNeedEqualWords(t *testing.T) {
 		{"to other words", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
-		s.turn(sample.Reply{Text: "bad"}, say("user", "one"))
-		s.turn(sample.Reply{Text: "good"}, say("user", c.words))
+		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+		s.turn(sample.Reply{Text: "good"}, messageJSON("user", c.words))
 		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, c.rating}
 		got := ""
 		for _, p := range s.s.Preferences() {
@@ -90,7 +90,7 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 	} {
 		s := newScript()
 		s.s.Failing = failing
-		s.turn(calls("c1", "run", c.failed), say("user", "go"))
+		s.turn(calls("c1", "run", c.failed), messageJSON("user", "go"))
 		s.turn(calls("c2", "run", c.worked), answer("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
@@ -103,7 +103,7 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 func TestRatingOfCorrections(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
-	s.turn(calls("c1", "run", `{"path":"a"}`), say("user", "go"))
+	s.turn(calls("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
 	s.turn(calls("c2", "run", `{"path":"a.go"}`), answer("c1", "error: no"))
 	s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
 	rated := func() string {
@@ -127,7 +127,7 @@ func TestRatingOfCorrections(t *testing.T) {
 // The sample of a plan has the rating of any turn, and the repeated calls.
 func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
-	s.turn(calls("c0", "ls", "a"), say("user", "go"))
+	s.turn(calls("c0", "ls", "a"), messageJSON("user", "go"))
 	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
 		s.turn(calls(fmt.Sprint("c", i+1), "ls", args), answer(fmt.Sprint("c", i), "x"))
 	}
@@ -155,10 +155,10 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 // A lesson is listed once, with its strongest state; of equal states the first counts.
 func TestLessonHasItsStrongestState(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "a"}, say("user", "one")).Lessons = []sample.Lesson{
+	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},
 	}
-	s.turn(calls("c1", "ls", ""), say("user", "two")).Lessons = []sample.Lesson{
+	s.turn(calls("c1", "ls", ""), messageJSON("user", "two")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "control"}, {Slug: "a", State: "withheld", Arm: "second"}, {Slug: "c", State: "matched"},
 	}
 	got := ""

@@ -18,9 +18,9 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 func exported() *script {
 	c := newScript()
 	c.s.Failing = failing
-	c.turn(calls("c1", "bash", `{"cmd":"ls <dir>"}`), say("system", "You are an agent."), say("user", "List the files"))
+	c.turn(calls("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
 	c.turn(sample.Reply{Text: "a.go"}, answer("c1", "a.go\nb.go"))
-	c.turn(sample.Reply{Text: "a.go and b.go"}, say("user", "Not all"))
+	c.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
 	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
 		{Source: "user", Type: "approval", Turn: 3},
@@ -108,7 +108,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 
 	t.Run("the provider keeps the history", func(t *testing.T) {
 		c := newScript()
-		c.turn(calls("c1", "bash", "ls"), say("user", "go"))
+		c.turn(calls("c1", "bash", "ls"), messageJSON("user", "go"))
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
@@ -119,7 +119,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c := newScript()
 		r := calls("c1", "bash", "ls")
 		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
-		c.turn(r, say("user", "go"))
+		c.turn(r, messageJSON("user", "go"))
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
@@ -128,19 +128,19 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	})
 	t.Run("an edited history", func(t *testing.T) {
 		c := newScript()
-		c.turn(sample.Reply{Text: "a"}, say("user", "one"))
-		c.turn(sample.Reply{Text: "b"}, say("user", "two"))
+		c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+		c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
 		c.echo, c.next = nil, 2 // the second question is asked again
-		c.turn(sample.Reply{Text: "c"}, say("user", "two, again"))
+		c.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
 		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
 	t.Run("the list is sent anew", func(t *testing.T) {
 		c := newScript()
-		c.turn(sample.Reply{Text: "a"}, say("system", "s"), say("user", "one"))
+		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
 		c.echo, c.next = nil, 0
-		c.turn(sample.Reply{Text: "b"}, say("system", "s"), say("user", "summary"), say("user", "two"))
+		c.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := brief(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
@@ -152,7 +152,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 
 func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
 	c := newScript()
-	c.turn(sample.Reply{Error: "boom"}, say("user", "go")).Outcome = sample.Failed
+	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
 	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
@@ -162,9 +162,9 @@ func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
 
 func TestPreferencesOfUserRatings(t *testing.T) {
 	c := newScript()
-	c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
-	c.turn(sample.Reply{Text: "good"}, say("user", "one"))
-	c.turn(sample.Reply{Text: "other"}, say("user", "two"))
+	c.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+	c.turn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
+	c.turn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
 	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},

@@ -24,7 +24,7 @@ func workSession() sample.Session {
 	c.s.Failing = failing
 	reply := calls("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
-	e := c.turn(reply, say("system", "be brief"), say("user", "fix the build of main.go"))
+	e := c.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
 	e.Config, e.Run, e.LatencyMS = "cfg-1", "nightly", 700_000
 	e.Lessons = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "matched"}, {Slug: "a", Arm: "a@1", State: "withheld", Propensity: 0.9}}
 	e = c.turn(calls("c2", "read", `{"path":"cmd/main.go"}`), answer("c1", "error: no src/main.go"))
@@ -36,7 +36,7 @@ func workSession() sample.Session {
 	e.Truncated, e.Reply.Choices = true, 3
 	e = c.turn(sample.Reply{Text: "  It builds.  "}, answer("e1", "ok"))
 	e.LatencyMS = 1500.5
-	e = c.turn(sample.Reply{Text: "You are welcome."}, say("user", "thanks"))
+	e = c.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
 	e.Run, e.Config = "nightly", "cfg-3"
 	at := c.at
 	c.s.Ratings = []sample.Rating{
@@ -54,14 +54,14 @@ func workSession() sample.Session {
 func talkSession() sample.Session {
 	c := newScript()
 	c.s.Name = ""
-	e := c.turn(sample.Reply{Text: "Half an ans"}, say("user", "what is it?"))
+	e := c.turn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
 	e.Outcome = sample.Incomplete
-	e = c.turn(sample.Reply{Error: "overloaded"}, say("user", "and this?"))
+	e = c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
 	e.Outcome, e.Status = sample.Failed, 529
-	e = c.turn(sample.Reply{}, say("user", "and that?"))
+	e = c.turn(sample.Reply{}, messageJSON("user", "and that?"))
 	e.Outcome, e.Status = sample.Aborted, 200
-	c.turn(sample.Reply{Text: "That is that."}, say("user", "<system-reminder>x</system-reminder>"))
-	c.turn(sample.Reply{Text: "Bye."}, say("user", strings.Repeat("bye ", 3000)))
+	c.turn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
+	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
 	c.s.Ratings = []sample.Rating{
 		{At: c.at, Source: "user", Type: "approval", Turn: 1},
 		{At: c.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
@@ -75,7 +75,7 @@ func talkSession() sample.Session {
 // nothingSession returns a session that ends with unanswered calls, without words of a user.
 func nothingSession() sample.Session {
 	c := newScript()
-	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, say("system", "go"))
+	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
 	return c.s
 }
 

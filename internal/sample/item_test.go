@@ -29,8 +29,8 @@ func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 	}
 }
 
-// followed prints a session as a list of calls with their results.
-func followed(s *sample.Session) string {
+// printSession prints a session as a list of calls with their results.
+func printSession(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
 		switch {
@@ -69,7 +69,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
 		}, sample.Reply{Calls: []sample.Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
 		{"a call that is written as text", "chat", []string{
-			say("assistant", "Thought: look\nAction: ls\nAction Input: ."), say("user", "Observation: a.go"),
+			messageJSON("assistant", "Thought: look\nAction: ls\nAction Input: ."), messageJSON("user", "Observation: a.go"),
 		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
 		{"another precept's block over a result", "chat", []string{
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
@@ -78,10 +78,10 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript()
-			s.turn(c.reply, say("user", "go")).Dialect = c.dialect
+			s.turn(c.reply, messageJSON("user", "go")).Dialect = c.dialect
 			s.echo = nil
 			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
-			if got := followed(&s.s); got != c.want {
+			if got := printSession(&s.s); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			first := sample.Build(s.s)[0]
@@ -108,8 +108,8 @@ func TestStringInputIsUserWords(t *testing.T) {
 func TestTextCallsAreExportedAsText(t *testing.T) {
 	const ask = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
-	c.turn(sample.Reply{Text: ask}, say("user", "go"))
-	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
+	c.turn(sample.Reply{Text: ask}, messageJSON("user", "go"))
+	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+ask+" | user:Observation: a.go | assistant:done" {
 		t.Errorf(`got %q, want "user:go | assistant:" + ask + " | user:Observation: a.go | assistant:done"`, got)
 	}
@@ -124,15 +124,15 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 // An imported transcript has the answers of the model in the replies only.
 func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	const ask = "Thought: look\nAction: ls\nAction Input: ."
-	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{say("user", "go"), say("assistant", ask), say("user", "Observation: a.go")}, ",")+`]}`))
+	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", ask), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := newScript()
-	c.turn(sample.Reply{Text: ask, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, say("user", "go"))
+	c.turn(sample.Reply{Text: ask, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
 	c.echo = nil
-	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
-	if got := followed(&c.s); got != "user:go | ls(.)=a.go" {
+	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
+	if got := printSession(&c.s); got != "user:go | ls(.)=a.go" {
 		t.Errorf(`got %q, want "user:go | ls(.)=a.go"`, got)
 	}
 }
@@ -143,7 +143,7 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
 	c := newScript()
-	c.turn(calls("ls", "ls", `{"p":"a"}`), say("user", "go"))
+	c.turn(calls("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
 	c.echo = nil
 	c.turn(calls("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	c.echo = nil
@@ -153,7 +153,7 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf(`got families(got) %s, Output %v, want families(got) = "intent_resolution error_correction", Output["tool_calls"] = 2 and Output["failed_calls"] = 1`, families(got), got[0].Output)
 	}
-	if got := followed(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
+	if got := printSession(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
 		t.Errorf("got %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
 	}
 }
@@ -174,7 +174,7 @@ func TestUnknownContentIsShownRaw(t *testing.T) {
 
 func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c := newScript()
-	c.turn(sample.Reply{Text: "one", Choices: 3}, say("user", "count"))
+	c.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
 	for _, s := range sample.Build(c.s) {
 		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
 			t.Errorf(`got %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
@@ -186,7 +186,7 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 		t.Errorf("got Reply %+v, error %v, want no error and Reply.Choices = 3", back.Reply, err)
 	}
 	c = newScript()
-	c.turn(sample.Reply{Text: "one"}, say("user", "count"))
+	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
 	if _, told := sample.Build(c.s)[0].Meta["choices"]; told {
 		t.Error("a reply with one choice lists choices")
 	}
@@ -223,10 +223,10 @@ func TestCallKeepsItsFirstResult(t *testing.T) {
 		result := func(text string) string {
 			return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}`
 		}
-		c.turn(sample.Reply{Text: ""}, say("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
+		c.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
 		c.s.Failing = failing
-		if got := followed(&c.s); got != want {
+		if got := printSession(&c.s); got != want {
 			t.Errorf("id %q: %s", id, got)
 		}
 		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {

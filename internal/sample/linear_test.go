@@ -13,7 +13,7 @@ import (
 // manyFailed returns a session of n failing calls in one list, and n later calls that work.
 func manyFailed(n int) sample.Session {
 	c := newScript()
-	items := []string{say("user", "go on")}
+	items := []string{messageJSON("user", "go on")}
 	for _, half := range []string{"a", "b"} {
 		for i := range n {
 			id := fmt.Sprintf("%s%d", half, i)

@@ -13,25 +13,25 @@ import (
 	"precept/internal/sample"
 )
 
-// spoken is one exchange of a conversation: the words of the user or the results of the previous
+// drawnTurn is one exchange of a conversation: the words of the user or the results of the previous
 // calls, and the reply of the model.
-type spoken struct {
+type drawnTurn struct {
 	words   string   // words of the user; "" after calls
 	results []string // of the calls before
 	text    string   // the model's
 	calls   []sample.Call
 }
 
-// stories draws sessions in which a person and an agent take turns.
-func stories() *rapid.Generator[[]spoken] {
-	return rapid.Custom(func(t *rapid.T) []spoken {
+// drawTurns draws sessions in which a person and an agent take turns.
+func drawTurns() *rapid.Generator[[]drawnTurn] {
+	return rapid.Custom(func(t *rapid.T) []drawnTurn {
 		words := rapid.SampledFrom([]string{"list the files", "now push", "<b>what</b> is \"it\"?", "Zürich, 東京\nand more"})
 		texts := rapid.SampledFrom([]string{"", "I look.", "Done: 3 files\n\tand a tab"})
 		results := rapid.SampledFrom([]string{"error: no such file", "a.go\nb.go", "{\"ok\":true}", ""})
-		var story []spoken
+		var story []drawnTurn
 		var open []sample.Call
 		for i := range rapid.IntRange(1, 6).Draw(t, "turns") {
-			var s spoken
+			var s drawnTurn
 			for range open {
 				s.results = append(s.results, results.Draw(t, "result"))
 			}
@@ -54,7 +54,7 @@ func stories() *rapid.Generator[[]spoken] {
 }
 
 // items returns the new items of a request in a dialect: the last answer of the model, then the new input.
-func items(dialect string, before *spoken, s *spoken) (out []json.RawMessage) {
+func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
 		out = append(out, raw)
@@ -117,13 +117,13 @@ func items(dialect string, before *spoken, s *spoken) (out []json.RawMessage) {
 }
 
 // session returns the conversation as precept stores it.
-func session(dialect string, story []spoken) sample.Session {
+func session(dialect string, story []drawnTurn) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
 	}}
 	at, from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
 	for i := range story {
-		var before *spoken
+		var before *drawnTurn
 		if i > 0 {
 			before = &story[i-1]
 		}
@@ -141,16 +141,16 @@ func session(dialect string, story []spoken) sample.Session {
 // Samples depend on the API of the agent in the name of the API only.
 func TestSamplesAreEqualInAllDialects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		story := stories().Draw(t, "story")
-		type told struct {
+		story := drawTurns().Draw(t, "story")
+		type results struct {
 			samples []sample.Sample
 			events  []sample.Event
 			chat    []sample.ChatMessage
 		}
-		var first told
+		var first results
 		for i, dialect := range []string{"chat", "responses", "messages"} {
 			s := session(dialect, story)
-			got := told{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
+			got := results{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
 			for n := range got.samples {
 				if got.samples[n].State["dialect"] != dialect {
 					t.Fatalf("the dialect is %v", got.samples[n].State["dialect"])
@@ -185,7 +185,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 // A session in memory and the same session from the store give the same samples.
 func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), stories().Draw(t, "story"))
+		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "story"))
 		want := sample.Build(s)
 		for i := range s.Exchanges {
 			back, err := s.Exchanges[i].Encode().Decode()
@@ -203,7 +203,7 @@ func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 // A reading returns each call and each answer of a growing session once, with the call of each answer.
 func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		story := stories().Draw(t, "story")
+		story := drawTurns().Draw(t, "story")
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)
 		r := sample.NewReading()
 		for i := range s.Exchanges {

@@ -40,7 +40,7 @@ func TestRatingsBecomeLabels(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
-			c.turn(sample.Reply{Text: "ok"}, say("user", "Hi"))
+			c.turn(sample.Reply{Text: "ok"}, messageJSON("user", "Hi"))
 			c.s.Ratings = tt.ratings
 			s := sample.Build(c.s)[0]
 			if s.Feedback.Source != tt.source || s.Feedback.Type != tt.typ || s.Feedback.QualityLabel != tt.label {
@@ -58,9 +58,9 @@ func TestRatingsBecomeLabels(t *testing.T) {
 
 func TestRatingsBelongToTheirTurns(t *testing.T) {
 	c := newScript()
-	c.turn(sample.Reply{Text: "a"}, say("user", "one"))
-	c.turn(sample.Reply{Text: "b"}, say("user", "two"))
-	c.turn(sample.Reply{Text: "c"}, say("user", "three"))
+	c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+	c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
+	c.turn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
 	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 2, Comment: "no", Details: json.RawMessage(`{"why":1}`)},
 		{Source: "user", Type: "approval"},
@@ -102,7 +102,7 @@ func TestQualityCountsRatings(t *testing.T) {
 
 func TestFilterSelectsSamples(t *testing.T) {
 	c := newScript()
-	e := c.turn(sample.Reply{Text: "a"}, say("user", "one"))
+	e := c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
 	s := sample.Build(c.s)[0]
 	var decoded sample.Sample
@@ -153,7 +153,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 	} {
 		s := newScript()
 		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
-		s.turn(calls("c1", "sh", `{"cmd":"npm test"}`), say("user", "Run the tests"))
+		s.turn(calls("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
 		s.turn(calls("c2", "sh", `{"cmd":"npm test -- -w"}`), answer("c1", "failed"))
 		s.echo[0] = strings.Replace(s.echo[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
 		s.turn(sample.Reply{Text: "They pass."}, answer("c2", "ok"))

@@ -134,10 +134,10 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 func TestBuiltSamplesConform(t *testing.T) {
 	c := newScript()
 	c.s.Failing = failing
-	c.turn(calls("c1", "bash", "go tst"), say("user", "Run the tests"))
+	c.turn(calls("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
 	c.turn(calls("c2", "bash", "go test"), answer("c1", "error: unknown")).Loops = 1
 	c.turn(sample.Reply{Text: "All pass."}, answer("c2", "ok"))
-	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks"))
+	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
 	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {

@@ -87,7 +87,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	th := threader()
 	open := func(messages ...string) session.Resolved {
-		return th.Resolve(someone, session.Claim{}, ask(t, messages...), begun, nil)
+		return th.Resolve(someone, session.Claim{}, resolveRequest(t, messages...), begun, nil)
 	}
 	start := open(words("go"))
 	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
@@ -137,11 +137,11 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 		"the answer stands elsewhere": {[]string{words("a"), words("b"), words("c"), words("d"), words("e"), answer(long)}, false},
 	} {
 		r := recordOf("s")
-		first := ask(t, words("one"))
+		first := resolveRequest(t, words("one"))
 		r.Begin(first, begun)
 		r.Mark(first)
 		r.Done(&wire.Reply{Complete: true, Text: long})
-		next := ask(t, k.next...)
+		next := resolveRequest(t, k.next...)
 		r.Begin(next, begun.Add(time.Second))
 		if got := r.InPlace(next); got != k.want {
 			t.Errorf("%s: got %v, want %v", name, got, k.want)

@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// talk is one conversation from the view of its agent.
-type talk struct {
+// dialogue is one conversation from the view of its agent.
+type dialogue struct {
 	task    string
 	history []string // messages
 	replies int
@@ -23,23 +23,23 @@ type talk struct {
 	id      session.ID
 }
 
-// office holds some agents with one key, and the sessions in the store.
-type office struct {
+// sharedKey holds some agents with one key, and the sessions in the store.
+type sharedKey struct {
 	*rapid.T
 	th     *session.Threader
 	now    time.Time
 	stored map[session.EchoKey][]session.ID
-	talks  []*talk
+	talks  []*dialogue
 	names  int
 }
 
-func (o *office) entropy() (e [16]byte) {
+func (o *sharedKey) entropy() (e [16]byte) {
 	o.names++
 	binary.BigEndian.PutUint64(e[8:], uint64(o.names))
 	return e
 }
 
-func (o *office) store(id session.ID, keys []session.EchoKey) {
+func (o *sharedKey) store(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		if !slices.Contains(o.stored[k], id) {
 			o.stored[k] = append([]session.ID{id}, o.stored[k]...)
@@ -47,7 +47,7 @@ func (o *office) store(id session.ID, keys []session.EchoKey) {
 	}
 }
 
-func (o *office) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (o *sharedKey) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
 		found[k] = slices.Clone(o.stored[k])
@@ -55,16 +55,16 @@ func (o *office) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	return found
 }
 
-// ask sends the messages of a conversation and returns the resolved session.
-func (o *office) ask(x *talk) session.Resolved {
-	r := o.th.Resolve(someone, session.Claim{}, ask(o, x.history...), o.now, o.look)
+// resolve sends the messages of a conversation and returns the resolved session.
+func (o *sharedKey) resolve(x *dialogue) session.Resolved {
+	r := o.th.Resolve(someone, session.Claim{}, resolveRequest(o, x.history...), o.now, o.findKeys)
 	o.store(r.ID, r.Echoes)
 	x.open = &r
 	return r
 }
 
 // answer replies to the open request with a call or with words, which are part of the next request.
-func (o *office) answer(x *talk, text bool) {
+func (o *sharedKey) answer(x *dialogue, text bool) {
 	o.names++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
 	if text {
@@ -84,8 +84,8 @@ func (o *office) answer(x *talk, text bool) {
 }
 
 // pick draws one of the conversations for which fits is true.
-func (o *office) pick(fits func(x *talk) bool) *talk {
-	var some []*talk
+func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
+	var some []*dialogue
 	for _, x := range o.talks {
 		if fits(x) {
 			some = append(some, x)
@@ -101,42 +101,42 @@ func (o *office) pick(fits func(x *talk) bool) *talk {
 // requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := &office{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
-		began := func(x *talk) bool { return x.replies > 0 && x.open == nil }
-		goesOn := func(x *talk, what string) {
+		began := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
+		checkContinues := func(x *dialogue, what string) {
 			if x == nil {
 				return
 			}
-			if r := o.ask(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
+			if r := o.resolve(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
 				t.Fatalf("%s: session %s by %s (new %v, doubt %d), want %s: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) { o.now = o.now.Add(time.Second) },
 			"begin": func(t *rapid.T) {
-				x := &talk{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
+				x := &dialogue{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
 				x.history = []string{words(x.task)}
 				o.talks = append(o.talks, x)
-				r := o.ask(x)
-				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *talk) bool { return y != x && y.id == r.ID }) {
+				r := o.resolve(x)
+				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
 					t.Fatalf("a conversation that begins is %s by %s", r.ID, r.Method)
 				}
 			},
 			"answer": func(t *rapid.T) {
-				if x := o.pick(func(x *talk) bool { return x.open != nil }); x != nil {
+				if x := o.pick(func(x *dialogue) bool { return x.open != nil }); x != nil {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"go on": func(*rapid.T) { goesOn(o.pick(began), "it goes on") },
+			"go on": func(*rapid.T) { checkContinues(o.pick(began), "it goes on") },
 			"fail and try again": func(*rapid.T) {
-				if x := o.pick(func(x *talk) bool { return x.open != nil && x.replies > 0 }); x != nil {
+				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
 					o.th.Ended(*x.open, false, o.now)
-					goesOn(x, "it is sent again")
+					checkContinues(x, "it is sent again")
 				}
 			},
 			"edit": func(t *rapid.T) {
-				x := o.pick(func(x *talk) bool { return began(x) && len(x.history) > 4 })
+				x := o.pick(func(x *dialogue) bool { return began(x) && len(x.history) > 4 })
 				if x == nil {
 					return
 				}
@@ -148,13 +148,13 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				}
 				if len(ends) > 0 {
 					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], words("do it otherwise"))
-					goesOn(x, "it is edited")
+					checkContinues(x, "it is edited")
 				}
 			},
 			"shorten": func(*rapid.T) {
-				if x := o.pick(func(x *talk) bool { return began(x) && len(x.history) > 4 }); x != nil {
+				if x := o.pick(func(x *dialogue) bool { return began(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{words("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
-					goesOn(x, "it is made shorter")
+					checkContinues(x, "it is made shorter")
 				}
 			},
 			"start anew": func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 					return
 				}
 				o.th = session.NewThreader(o.entropy)
-				o.talks = slices.DeleteFunc(o.talks, func(x *talk) bool { return x.open != nil })
+				o.talks = slices.DeleteFunc(o.talks, func(x *dialogue) bool { return x.open != nil })
 			},
 		})
 	})

@@ -14,7 +14,7 @@ import (
 
 // Each change of a record marks the record as dirty.
 func TestEachChangeMarksTheRecordDirty(t *testing.T) {
-	one := ask(t, words("one"))
+	one := resolveRequest(t, words("one"))
 	for name, change := range map[string]func(r *session.Record){
 		"a request":          func(r *session.Record) { r.Begin(one, begun) },
 		"what was new in it": func(r *session.Record) { r.Mark(one) },
@@ -42,7 +42,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
 		before := r.Identity.Seen
-		r.Begin(ask(t, words(strings.Repeat("more ", i+1))), at)
+		r.Begin(resolveRequest(t, words(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
 			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Identity.Seen, before)
 		}
@@ -56,7 +56,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 func TestRepliesAddUpUsage(t *testing.T) {
 	for said, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
-		first := ask(t, words("one"))
+		first := resolveRequest(t, words("one"))
 		r.Begin(first, begun)
 		r.Mark(first)
 		r.Done(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
@@ -65,7 +65,7 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
 			t.Errorf("used %+v", r.Thread.Used)
 		}
-		next := ask(t, words("one, written anew"), answer(said), words("two"))
+		next := resolveRequest(t, words("one, written anew"), answer(said), words("two"))
 		r.Begin(next, begun)
 		if got := r.InPlace(next); got != want {
 			t.Errorf("%s: in its place %v", said, got)
@@ -187,7 +187,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 // outdated.
 func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
-	one := ask(t, words("one"), answer("ok"), words("two"))
+	one := resolveRequest(t, words("one"), answer("ok"), words("two"))
 	r.Begin(one, begun)
 	r.Await(0)
 	r.Judged(0, true)
@@ -206,7 +206,7 @@ func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 
 // Two sessions with equal first words and an equal newest call are distinguished by the items before the call.
 func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	var all [2]session.Resolved
 	for i := range all {
 		all[i] = d.open(session.Claim{}, words("go"))
@@ -230,7 +230,7 @@ func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 // calls have other ids.
 func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
-	asking := func(id, args string) string {
+	callMessage := func(id, args string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`
 	}
 	for name, k := range map[string]struct {
@@ -240,11 +240,11 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	}{
 		"a long text":         {wire.Reply{Text: strings.Repeat("t", 64)}, []string{answer(strings.Repeat("t", 64)), words("on")}, true},
 		"a short text":        {wire.Reply{Text: strings.Repeat("t", 63)}, []string{answer(strings.Repeat("t", 63)), words("on")}, false},
-		"long arguments":      {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{asking("call_9", args(64)), result("call_9", "ok")}, true},
-		"short arguments":     {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{asking("call_9", args(63)), result("call_9", "ok")}, false},
-		"the fourth of calls": {manyCalls(4, args(64)), []string{manyAsked(4, asking, args(64)), words("on")}, true},
+		"long arguments":      {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), result("call_9", "ok")}, true},
+		"short arguments":     {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), result("call_9", "ok")}, false},
+		"the fourth of calls": {manyCalls(4, args(64)), []string{manyAsked(4, callMessage, args(64)), words("on")}, true},
 	} {
-		d := newDesk(t)
+		d := newStoredThreader(t)
 		r := d.reply(d.open(session.Claim{}, words("the plan was: one")), k.rep)
 		on := d.open(session.Claim{}, append([]string{words("the plan is: two")}, k.back...)...)
 		if (on.ID == r.ID) != k.want {
@@ -265,14 +265,14 @@ func manyCalls(n int, long string) (rep wire.Reply) {
 }
 
 // manyAsked returns the answer of manyCalls in the next request, with other ids.
-func manyAsked(n int, asking func(id, args string) string, long string) string {
+func manyAsked(n int, callMessage func(id, args string) string, long string) string {
 	var list []string
 	for i := range n {
 		args := "{}"
 		if i == n-1 {
 			args = long
 		}
-		_, call, _ := strings.Cut(asking(fmt.Sprintf("call_%d", 90+i), args), `"tool_calls":[`)
+		_, call, _ := strings.Cut(callMessage(fmt.Sprintf("call_%d", 90+i), args), `"tool_calls":[`)
 		list = append(list, strings.TrimSuffix(call, "]}"))
 	}
 	return `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(list, ",") + `]}`

@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// desk is a threader with a store of its sessions.
-type desk struct {
+// storedThreader is a threader with a store of its sessions.
+type storedThreader struct {
 	*testing.T
 	th     *session.Threader
 	now    time.Time
@@ -20,15 +20,15 @@ type desk struct {
 	names  uint64
 }
 
-func newDesk(t *testing.T) *desk {
+func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
-	d := &desk{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
-	d.anew()
+	d := &storedThreader{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+	d.restart()
 	return d
 }
 
-// anew restarts precept: the memory is empty, and the store is kept.
-func (d *desk) anew() {
+// restart restarts precept: the memory is empty, and the store is kept.
+func (d *storedThreader) restart() {
 	d.th = session.NewThreader(func() (e [16]byte) {
 		d.names++
 		binary.BigEndian.PutUint64(e[8:], d.names)
@@ -36,7 +36,7 @@ func (d *desk) anew() {
 	})
 }
 
-func (d *desk) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (d *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
 		found[k] = slices.Clone(d.stored[k])
@@ -44,20 +44,20 @@ func (d *desk) look(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	return found
 }
 
-func (d *desk) keep(id session.ID, keys []session.EchoKey) {
+func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
 	}
 }
 
-func (d *desk) open(c session.Claim, messages ...string) session.Resolved {
+func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
 	d.Helper()
-	r := d.th.Resolve(someone, c, ask(d, messages...), d.now, d.look)
+	r := d.th.Resolve(someone, c, resolveRequest(d, messages...), d.now, d.findKeys)
 	d.keep(r.ID, r.Echoes)
 	return r
 }
 
-func (d *desk) reply(r session.Resolved, rep wire.Reply) session.Resolved {
+func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
 	d.keep(r.ID, d.th.Replied(r, &rep, true))
 	d.th.Ended(r, true, d.now)
@@ -94,7 +94,7 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		"each further thing leaves fewer": {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
 		th := threader()
-		r := th.Resolve(someone, session.Claim{}, ask(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		r := th.Resolve(someone, session.Claim{}, resolveRequest(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
 			for _, key := range keys { // a call and its result are moved together
 				if n := len(found); found[key] == nil && n < len(k.owners) {
@@ -112,25 +112,25 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 // A later turn of a sub-agent has the name and the items of its parent. The turn continues the
 // sub-agent and not the parent, in memory and in the store.
 func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
-	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.look), wire.Reply{Text: "I delegate it"})
+	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, words("count the files"))
-	parent := d.th.Resolve(someone, named(task), task, begun, d.look)
-	sub, ok := d.th.Below(parent, named(task), true, begun, d.look)
+	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
+	sub, ok := d.th.Below(parent, named(task), true, begun, d.findKeys)
 	if !ok {
 		t.Fatal("a sub-agent that begins is not a session")
 	}
 	d.keep(sub.ID, sub.Echoes)
 	d.reply(sub, calling(drawn(1)))
 
-	d.anew()
+	d.restart()
 	on := agentRequest(t, "You count.", []string{"sh"}, words("count the files"), calls(drawn(1)), result(drawn(1), "3"))
 	for i := range 2 { // the second time from memory
-		parent = d.th.Resolve(someone, named(on), on, begun, d.look)
+		parent = d.th.Resolve(someone, named(on), on, begun, d.findKeys)
 		d.keep(parent.ID, parent.Echoes)
-		again, ok := d.th.Below(parent, named(on), false, begun, d.look)
+		again, ok := d.th.Below(parent, named(on), false, begun, d.findKeys)
 		if parent.ID != above.ID || !ok || again.ID != sub.ID {
 			t.Fatalf("%d: %v, below %s %v, want %s", i, parent.ID == above.ID, again.ID, ok, sub.ID)
 		}
@@ -141,13 +141,13 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 // A request under a shared name that shares nothing with the stored session is a new session from then on; the stored
 // session continues.
 func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
 	if first.Method != session.ByBody || !first.Loose {
 		t.Fatalf("got %+v, want Method = %q and Loose = true", first, session.ByBody)
 	}
-	d.anew()
+	d.restart()
 	two := d.open(shared, words("two"))
 	if two.ID != first.ID || !two.Loose {
 		t.Fatalf("the name is %s (loose %v), want %s", two.ID, two.Loose, first.ID)
@@ -169,7 +169,7 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 // The bytes of a request are released while its answer arrives. The answer is recognised later,
 // even if its words occur in many conversations.
 func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	r := d.open(session.Claim{}, words("count the files"))
 	other := d.open(session.Claim{}, words("count the lines"))
 	for _, x := range []*session.Resolved{&r, &other} {
@@ -186,7 +186,7 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
-		d := newDesk(t)
+		d := newStoredThreader(t)
 		r := d.reply(d.open(session.Claim{}, words("move the parser")), calling(drawn(1)))
 		side := d.open(session.Claim{}, words("Sum it up, please: the parser was to be moved."))
 		d.th.Summed(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
@@ -199,14 +199,14 @@ func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
 
 // A history that its agent declares truncated is recognised by its first words, also after a restart.
 func TestTruncatedHistoryAfterARestart(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	r := d.reply(d.open(session.Claim{}, words("upgrade the parser")), calling(drawn(1)))
 	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
-	d.anew()
+	d.restart()
 	if on := d.open(session.Claim{}, cut); on.ID != r.ID || on.Method != session.ByEcho || on.New {
 		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
 	}
-	d.anew()
+	d.restart()
 	for k := range d.stored { // another conversation began with the same words
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
@@ -218,7 +218,7 @@ func TestTruncatedHistoryAfterARestart(t *testing.T) {
 // Equal first words within a minute of a failed first request are its retry; later they are another session.
 func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
-		d := newDesk(t)
+		d := newStoredThreader(t)
 		r := d.open(session.Claim{}, words("go"))
 		d.th.Ended(r, false, d.now)
 		d.now = d.now.Add(after)
@@ -234,7 +234,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 
 // A retry of a failed first request is recognised among very many answered equal requests.
 func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	slow := d.open(session.Claim{}, words("go"))
 	for i := range 300 {
 		d.reply(d.open(session.Claim{}, words("go")), calling(drawn(i)))
@@ -249,7 +249,7 @@ func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 // flight. With several candidates the session is in doubt.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	a := d.open(session.Claim{}, words("go"))
 	if again := d.open(retry, words("go")); again.ID != a.ID || len(again.Doubt) > 0 {
 		t.Errorf("%v, doubt %v", again.ID == a.ID, again.Doubt)
@@ -264,7 +264,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 
 	// A later turn of two sessions with the same history: the retry continues the session with
 	// exactly this open request.
-	d = newDesk(t)
+	d = newStoredThreader(t)
 	a = d.open(session.Claim{}, words("go"))
 	b = d.open(session.Claim{}, words("go"))
 	d.reply(a, calling("call_1"))
@@ -282,7 +282,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 
 // Sessions that nothing distinguishes continue in the order of their first requests, while all of them are recent.
 func TestTwinsContinueInTheirOrder(t *testing.T) {
-	d := newDesk(t)
+	d := newStoredThreader(t)
 	var all []session.Resolved
 	for range 4 {
 		all = append(all, d.open(session.Claim{}, words("go")))

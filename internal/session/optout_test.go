@@ -19,7 +19,7 @@ func recordOf(name string) *session.Record {
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, begun)
 }
 
-func ask(t interface {
+func resolveRequest(t interface {
 	Helper()
 	Fatal(args ...any)
 }, messages ...string,
@@ -57,8 +57,8 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
 		r.Done(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
 	}
-	first := ask(t, words("one"))
-	second := ask(t, words("one"), answer("1"), words("two"))
+	first := resolveRequest(t, words("one"))
+	second := resolveRequest(t, words("one"), answer("1"), words("two"))
 	for name, k := range map[string]struct {
 		hide  func(r *session.Record)
 		gone  []string
@@ -97,7 +97,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
-	r.Begin(ask(t, words("one")), begun)
+	r.Begin(resolveRequest(t, words("one")), begun)
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
 		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
@@ -127,7 +127,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 		out, waits := 0, 0
 		for n := range turns {
 			messages = append(messages, words(strings.Repeat("x", n+1)))
-			r.Begin(ask(t, messages...), begun)
+			r.Begin(resolveRequest(t, messages...), begun)
 			messages = append(messages, answer("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
@@ -151,7 +151,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 			t.Fatalf("%d turns became %d, silent %v", turns, other.Thread.Turns, other.Silent())
 		}
 		longer := recordOf("s")
-		longer.Begin(ask(t, append(messages, words("more"), words("and more"))...), begun)
+		longer.Begin(resolveRequest(t, append(messages, words("more"), words("and more"))...), begun)
 		longer.Hide(mark)
 		if longer.Silent() {
 			t.Fatal("a mark with fewer items hides a record with more items")

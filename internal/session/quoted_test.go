@@ -45,10 +45,10 @@ func conversation(name string) session.ID { return session.KeyOf("default", sess
 func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	asks := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
-	lead := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
+	leaderRequest := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
 	worker := agentRequest(t, "You research.", []string{"search"}, words(task))
 	play := func(q *session.Quotes, name string, rep wire.Reply) {
-		q.AddTurn(someone, conversation(name), lead(words("Close the books of "+name+", please")), begun)
+		q.AddTurn(someone, conversation(name), leaderRequest(words("Close the books of "+name+", please")), begun)
 		q.AddReply(someone, conversation(name), &rep)
 	}
 	for name, k := range map[string]struct {
@@ -68,9 +68,9 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		"something was answered":  {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
 		"too short to be its own": {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
-			q.AddTurn(someone, conversation("one"), lead(words(task)), begun)
+			q.AddTurn(someone, conversation("one"), leaderRequest(words(task)), begun)
 			q.AddReply(someone, conversation("one"), &asks)
-		}, lead(words(task)), begun, someone, false, false},
+		}, leaderRequest(words(task)), begun, someone, false, false},
 	} {
 		q := session.NewQuotes()
 		k.before(q)

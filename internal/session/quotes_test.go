@@ -60,17 +60,17 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
-	work := parse(t, wire.Chat, "messages", []obj{system("S"), user("this is the task"), said("this is the first answer"), user("this is the second task")}, tools("f"))
+	work := parse(t, wire.Chat, "messages", []obj{system("S"), user("this is the task"), assistantMessage("this is the first answer"), user("this is the second task")}, tools("f"))
 	q.AddTurn(sc, id, work, now)
 	q.AddReply(sc, id, &wire.Reply{Text: "this is the second answer"})
 	for name, c := range map[string]struct {
 		list []obj
 		want bool
 	}{
-		"its end":                      {[]obj{said("what came before"), user("this is the second task"), said("this is the second answer"), system("Tell it in three lines.")}, true},
-		"what was said before it came": {[]obj{system("A"), user("this is the task"), said("this is the first answer"), user("Judge that.")}, true},
+		"its end":                      {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"what was said before it came": {[]obj{system("A"), user("this is the task"), assistantMessage("this is the first answer"), user("Judge that.")}, true},
 		"another agent's answer":       {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
-		"its own system text":          {[]obj{system("S"), user("this is the second task"), said("this is the second answer"), user("go on")}, false},
+		"its own system text":          {[]obj{system("S"), user("this is the second task"), assistantMessage("this is the second answer"), user("go on")}, false},
 		"the question":                 {[]obj{system("You plan."), user("this is the second task")}, false},
 	} {
 		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {

@@ -83,7 +83,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestBeginClassifiesTheTurn(t *testing.T) {
 	r := newRecord()
-	first, second := chat(t, user("go")), chat(t, user("go"), said("ok"), user("on"))
+	first, second := chat(t, user("go")), chat(t, user("go"), assistantMessage("ok"), user("on"))
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
@@ -108,7 +108,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 func TestSideReasons(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("a", "b", "c"))
-	grown := []obj{system("S"), user("go"), said("ok"), user("on")}
+	grown := []obj{system("S"), user("go"), assistantMessage("ok"), user("on")}
 	none := Signs{}
 	signs := Signs{
 		Side:   func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
@@ -177,11 +177,11 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	if got := step(chat(t, list...)); got != "" {
 		t.Errorf("the one that takes over is %s", got)
 	}
-	list = append(list, said("a report"), user("shorter"))
+	list = append(list, assistantMessage("a report"), user("shorter"))
 	if got := step(chat(t, list...)); got != "" {
 		t.Errorf("its next turn is %s", got)
 	}
-	list = append(list, said("a line"), user("name it"))
+	list = append(list, assistantMessage("a line"), user("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
 	if got := step(chat(t, list...)); got != label.SideNoTools {
 		t.Errorf("another one is %q", got)
@@ -194,7 +194,7 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 func TestOtherToolsMakeASideRequest(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
-		req := parse(t, wire.Chat, "messages", []obj{user("go"), said("ok"), user(text)}, tools(names...))
+		req := parse(t, wire.Chat, "messages", []obj{user("go"), assistantMessage("ok"), user(text)}, tools(names...))
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)

@@ -19,8 +19,8 @@ func many(n int) (list []string) {
 	return list
 }
 
-// turned returns a record with these turns, each of them answered.
-func turned(turns ...*wire.Request) *session.Record {
+// recordWithTurns returns a record with these turns, each of them answered.
+func recordWithTurns(turns ...*wire.Request) *session.Record {
 	r := recordOf("s")
 	for _, req := range turns {
 		r.Begin(req, begun)
@@ -33,24 +33,24 @@ func turned(turns ...*wire.Request) *session.Record {
 // A request continues a session when it shows an item that was new in the turn before, at any place; a system prompt
 // does not count.
 func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
-	one := ask(t, system("S"), words("one"))
+	one := resolveRequest(t, system("S"), words("one"))
 	for name, k := range map[string]struct {
 		had  []*wire.Request
 		now  *wire.Request
 		want bool
 	}{
-		"a session without a turn":       {nil, ask(t, words("two")), true},
-		"the next turn":                  {[]*wire.Request{one}, ask(t, system("S"), words("one"), answer("ok"), words("two")), true},
+		"a session without a turn":       {nil, resolveRequest(t, words("two")), true},
+		"the next turn":                  {[]*wire.Request{one}, resolveRequest(t, system("S"), words("one"), answer("ok"), words("two")), true},
 		"the same list":                  {[]*wire.Request{one}, one, true},
-		"what was new stands later":      {[]*wire.Request{one}, ask(t, words("zero"), answer("no"), words("one"), words("two")), true},
-		"nothing but the system text":    {[]*wire.Request{one}, ask(t, system("S"), words("two")), false},
-		"nothing at all":                 {[]*wire.Request{one}, ask(t, words("two"), answer("ok"), words("three")), false},
-		"what was new two turns ago":     {[]*wire.Request{one, ask(t, words("one"), answer("ok"), words("two"))}, ask(t, words("one"), answer("no"), words("three")), false},
-		"too far from the end":           {[]*wire.Request{one}, ask(t, append([]string{words("one")}, many(96)...)...), false},
-		"just near enough":               {[]*wire.Request{one}, ask(t, append([]string{words("one")}, many(95)...)...), true},
+		"what was new stands later":      {[]*wire.Request{one}, resolveRequest(t, words("zero"), answer("no"), words("one"), words("two")), true},
+		"nothing but the system text":    {[]*wire.Request{one}, resolveRequest(t, system("S"), words("two")), false},
+		"nothing at all":                 {[]*wire.Request{one}, resolveRequest(t, words("two"), answer("ok"), words("three")), false},
+		"what was new two turns ago":     {[]*wire.Request{one, resolveRequest(t, words("one"), answer("ok"), words("two"))}, resolveRequest(t, words("one"), answer("no"), words("three")), false},
+		"too far from the end":           {[]*wire.Request{one}, resolveRequest(t, append([]string{words("one")}, many(96)...)...), false},
+		"just near enough":               {[]*wire.Request{one}, resolveRequest(t, append([]string{words("one")}, many(95)...)...), true},
 		"a list that is not the history": {[]*wire.Request{one}, continued(t, "resp_1", words("two")), true},
 	} {
-		r := turned(k.had...)
+		r := recordWithTurns(k.had...)
 		if got := r.Shares(k.now); got != k.want {
 			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
@@ -82,7 +82,7 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 // Equal first words after an answer begin another conversation under the same name. Before the answer they are a
 // retry.
 func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
-	one := ask(t, words("one"))
+	one := resolveRequest(t, words("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
 	asked.Mark(one)
@@ -91,11 +91,11 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 		now  *wire.Request
 		want bool
 	}{
-		"answered, and the same words":  {turned(one), one, true},
-		"answered, and other words":     {turned(one), ask(t, words("two")), false},
+		"answered, and the same words":  {recordWithTurns(one), one, true},
+		"answered, and other words":     {recordWithTurns(one), resolveRequest(t, words("two")), false},
 		"not answered":                  {asked, one, false},
 		"a session that has no turn":    {recordOf("s"), one, false},
-		"one that goes on with a later": {turned(one, ask(t, words("one"), answer("ok"), words("two"))), one, false},
+		"one that goes on with a later": {recordWithTurns(one, resolveRequest(t, words("one"), answer("ok"), words("two"))), one, false},
 	} {
 		if got := k.r.Begins(k.now); got != k.want {
 			t.Errorf("%s: got %v, want %v", name, got, k.want)
@@ -106,26 +106,26 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 // A request with other tools shows the conversation if the request continues the list, or begins
 // with the first words and has an answer. A sub-agent has the task only.
 func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
-	first, later := ask(t, words("the task")), ask(t, words("the task"), answer("ok"), words("two"))
+	first, later := resolveRequest(t, words("the task")), resolveRequest(t, words("the task"), answer("ok"), words("two"))
 	for name, k := range map[string]struct {
 		now  *wire.Request
 		want bool
 	}{
-		"it goes on":                    {ask(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
-		"an older state of it":          {ask(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
-		"the task without an answer":    {ask(t, words("the task"), words("do it")), false},
-		"a task of its own":             {ask(t, words("another task"), answer("ok"), words("more")), false},
-		"an answer behind many words":   {ask(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
-		"an answer in front of the end": {ask(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
-		"no words at all":               {ask(t, answer("ok")), false},
+		"it goes on":                    {resolveRequest(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
+		"an older state of it":          {resolveRequest(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
+		"the task without an answer":    {resolveRequest(t, words("the task"), words("do it")), false},
+		"a task of its own":             {resolveRequest(t, words("another task"), answer("ok"), words("more")), false},
+		"an answer behind many words":   {resolveRequest(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
+		"an answer in front of the end": {resolveRequest(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
+		"no words at all":               {resolveRequest(t, answer("ok")), false},
 	} {
-		if got := turned(first, later).ShowsConversation(k.now); got != k.want {
+		if got := recordWithTurns(first, later).ShowsConversation(k.now); got != k.want {
 			t.Errorf("%s: got %v, want %v", name, got, k.want)
 		}
 	}
-	unknown := turned(first, later)
+	unknown := recordWithTurns(first, later)
 	unknown.Thread.FirstWords = 0
-	if unknown.ShowsConversation(ask(t, answer("ok"))) {
+	if unknown.ShowsConversation(resolveRequest(t, answer("ok"))) {
 		t.Error("two conversations whose first words are not known are taken for one")
 	}
 }

@@ -71,7 +71,7 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 
 // Chats do not evict conversations with tools, and conversations with tools do not evict chats.
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
-	ask := func(q *session.Quotes, kind string, n int, tools []string) {
+	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := conversation(fmt.Sprint(kind, n))
 		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
 		q.AddReply(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
@@ -84,9 +84,9 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
 		tools := map[string][]string{"agent": {"sh"}}
 		q := session.NewQuotes()
-		ask(q, kind, 0, tools[kind])
+		addExchange(q, kind, 0, tools[kind])
 		for n := range 200 {
-			ask(q, other, n, tools[other])
+			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
 			t.Errorf("%s with 200 of %s: known %v, the newest %v, the oldest %v", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))

@@ -22,20 +22,20 @@ func (w *world) summarise(history []obj, text string) {
 func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w := newWorld(t)
 	history := []obj{user("upgrade the parser")}
-	a := w.ask(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
+	a := w.request(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
 	history = with(history, called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no"))
 	w.summarise(history, recap)
 
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
-	next := []obj{user(kept + "\n\nGo on from here."), said("Understood."), user("and now?")}
-	b := w.ask(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
+	next := []obj{user(kept + "\n\nGo on from here."), assistantMessage("Understood."), user("and now?")}
+	b := w.request(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
 	w.same("a list that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
 		t.Errorf("got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.same("and goes on", a, w.ask(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
+	w.same("and goes on", a, w.request(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
 
-	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), said("Understood."), user("and now?"))))
+	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), assistantMessage("Understood."), user("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
 	w.other("the same words of another credential", a, other)
 }
@@ -43,7 +43,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 // The answer of a conversation is not its summary: a person may paste the answer anywhere.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
-	a := w.ask(chat(t, user("sum up")), texts(recap))
+	a := w.request(chat(t, user("sum up")), texts(recap))
 	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
 }
 
@@ -51,9 +51,9 @@ func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	w := newWorld(t)
-	a := w.ask(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
+	a := w.request(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{user("upgrade the parser"), called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), said("Understood."), user("and now?"))))
+	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), user("and now?"))))
 }
 
 // Two sessions with equal summaries are not distinguished by the summary.
@@ -62,10 +62,10 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
 		history := []obj{user("upgrade the parser")}
-		first[i] = w.ask(chat(t, history...), calls(id))
+		first[i] = w.request(chat(t, history...), calls(id))
 		w.summarise(with(history, called(id, "{}"), result(id, "no")), recap)
 	}
-	r := w.open(chat(t, user(recap), said("Understood."), user("and now?")))
+	r := w.open(chat(t, user(recap), assistantMessage("Understood."), user("and now?")))
 	w.other("the first", first[0], r)
 	w.other("the second", first[1], r)
 }
@@ -77,9 +77,9 @@ func cut(words string) obj {
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
-	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
-	w.ask(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
-	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
+	a := w.request(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	w.request(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
+	r := w.request(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
 	w.same("the one session that began so", a, r)
 	w.same("and goes on", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
 	w.other("without the note", a, w.open(chat(t, user("upgrade the parser"))))
@@ -93,10 +93,10 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	history := func(id string) []obj {
 		return []obj{user("upgrade the parser"), called(id, "{}"), result(id, "no")}
 	}
-	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
-	b := w.ask(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
+	a := w.request(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	b := w.request(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
 	w.other("two runs", a, b)
-	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
+	r := w.request(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
 	w.other("the first", a, r)
 	w.other("the second", b, r)
 

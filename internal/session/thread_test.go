@@ -63,7 +63,7 @@ func chat(tb testing.TB, list ...obj) *wire.Request {
 
 func user(text string) obj { return obj{"role": "user", "content": text} }
 
-func said(text string) obj { return obj{"role": "assistant", "content": text} }
+func assistantMessage(text string) obj { return obj{"role": "assistant", "content": text} }
 
 func called(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{
@@ -75,8 +75,8 @@ func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id
 
 func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// ask resolves a request and replies to it completely.
-func (w *world) ask(req *wire.Request, rep wire.Reply) Resolved {
+// request resolves a request and replies to it completely.
+func (w *world) request(req *wire.Request, rep wire.Reply) Resolved {
 	r := w.open(req)
 	w.answer(r, rep)
 	return r
@@ -118,13 +118,13 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
 		w := newWorld(t)
 		history := []obj{user("build it")}
-		first := w.ask(chat(t, history...), calls(fmt.Sprintf(id, 0)))
+		first := w.request(chat(t, history...), calls(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
 			t.Errorf("first: %+v", first)
 		}
 		for i := range 20 {
 			history = with(history, called(fmt.Sprintf(id, i), "{}"), result(fmt.Sprintf(id, i), "no"))
-			r := w.ask(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
+			r := w.request(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
 			w.same("turn", first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: %+v", i, r)
@@ -135,11 +135,11 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 
 func TestThreadEqualAnswersToTwoTasks(t *testing.T) {
 	w := newWorld(t)
-	a := w.ask(chat(t, user("task A")), texts("Done."))
-	b := w.ask(chat(t, user("task B")), texts("Done."))
+	a := w.request(chat(t, user("task A")), texts("Done."))
+	b := w.request(chat(t, user("task B")), texts("Done."))
 	w.other("two tasks", a, b)
-	w.same("A goes on", a, w.open(chat(t, user("task A"), said("Done."), user("thanks"))))
-	w.same("B goes on", b, w.open(chat(t, user("task B"), said("Done."), user("thanks"))))
+	w.same("A goes on", a, w.open(chat(t, user("task A"), assistantMessage("Done."), user("thanks"))))
+	w.same("B goes on", b, w.open(chat(t, user("task B"), assistantMessage("Done."), user("thanks"))))
 }
 
 func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
@@ -149,7 +149,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w.other("two agents started at once", a, b)
 	w.answer(a, calls("call_1"))
 	w.answer(b, calls("call_1"))
-	c := w.ask(req, calls("call_1")) // and one turn later
+	c := w.request(req, calls("call_1")) // and one turn later
 	w.other("a third", a, c)
 	w.other("a third", b, c)
 
@@ -169,7 +169,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 	var runs []Resolved
 	for range 40 {
 		history := []obj{user("build it")}
-		r := w.ask(chat(t, history...), calls("call_1"))
+		r := w.request(chat(t, history...), calls("call_1"))
 		for _, old := range runs {
 			w.other("another run", old, r)
 		}
@@ -177,7 +177,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
 			history = with(history, called(id, "{}"), result(id, "no"))
-			w.same("the newest run", r, w.ask(chat(t, history...), calls(fmt.Sprintf("call_%d", i+1))))
+			w.same("the newest run", r, w.request(chat(t, history...), calls(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestThreadRetryOfLaterTurn(t *testing.T) {
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
-	a := w.ask(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
+	a := w.request(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
 	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
 	w.other("another tenant", a, w.with(Scope{Tenant: "other", Credential: 1}, next))
 	w.same("another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, next))
@@ -264,9 +264,9 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 // A client that shows an earlier state of a conversation with counted ids is another client.
 func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
-	a := w.ask(chat(t, user("go")), calls("call_0"))
+	a := w.request(chat(t, user("go")), calls("call_0"))
 	past := chat(t, user("go"), called("call_0", "{}"), result("call_0", "x"))
-	w.same("the next turn", a, w.ask(past, calls("call_1")))
+	w.same("the next turn", a, w.request(past, calls("call_1")))
 	w.other("the past of the session under another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, past))
 }
 
@@ -296,10 +296,10 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{user("go")}
-	a := w.ask(chat(t, history...), calls(ids[0]))
+	a := w.request(chat(t, history...), calls(ids[0]))
 	for i := range 2 {
 		history = with(history, called(ids[i], "{}"), result(ids[i], "no"))
-		w.ask(chat(t, history...), calls(ids[i+1]))
+		w.request(chat(t, history...), calls(ids[i+1]))
 	}
 	w.same("back to the first step, other words", a, w.open(chat(t, with(history[:3], user("try another way"))...)))
 	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{user("(summary)")}, history[3:]...)...)))
@@ -307,16 +307,16 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{user("2+2?"), said("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := w.ask(chat(t, with(front, user("3+3?"))...), texts("6"))
-	b := w.ask(chat(t, with(front, user("4+4?"))...), texts("8"))
+	front := []obj{user("2+2?"), assistantMessage("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
+	a := w.request(chat(t, with(front, user("3+3?"))...), texts("6"))
+	b := w.request(chat(t, with(front, user("4+4?"))...), texts("8"))
 	w.other("two questions behind the same examples", a, b)
-	w.same("the first goes on", a, w.open(chat(t, with(front, user("3+3?"), said("6"), user("why?"))...)))
+	w.same("the first goes on", a, w.open(chat(t, with(front, user("3+3?"), assistantMessage("6"), user("why?"))...)))
 }
 
 func TestThreadFewShotInParallel(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{user("2+2?"), said("4")}
+	front := []obj{user("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // none is answered before the last is asked
 		seen[w.open(chat(t, with(front, user(fmt.Sprint(i, "+1?")))...)).ID] = true
@@ -328,11 +328,11 @@ func TestThreadFewShotInParallel(t *testing.T) {
 
 func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 	w := newWorld(t) // an agent that shortens earlier messages in its next request
-	history := []obj{user("a story"), said("(earlier)"), user("go on")}
-	first := w.ask(chat(t, history...), texts("Once upon a time."))
+	history := []obj{user("a story"), assistantMessage("(earlier)"), user("go on")}
+	first := w.request(chat(t, history...), texts("Once upon a time."))
 	for i := range 5 {
-		history = with(history, said(fmt.Sprint("Once ", i)), user("on"))
-		w.same("a longer list", first, w.ask(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
+		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), user("on"))
+		w.same("a longer list", first, w.request(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
 	}
 	w.other("another end", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
 }
@@ -363,7 +363,7 @@ func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
 	w.same("by echo, without the name", a, w.open(next))
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
 	w.other("a name goes before the echo", a, named)
-	ours := w.ask(chat(t, user("new")), texts("x"))
+	ours := w.request(chat(t, user("new")), texts("x"))
 	told := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
 	w.same("the name that we gave, as Precept-Session", ours, told)
 }
@@ -404,7 +404,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 			},
 			"words": func(n int) (wire.Reply, []obj) {
 				text := fmt.Sprintf("An answer about the matter number %d, in some words.", n)
-				return texts(text), []obj{said(text), user(fmt.Sprint("and then? ", n))}
+				return texts(text), []obj{assistantMessage(text), user(fmt.Sprint("and then? ", n))}
 			},
 		} {
 			w := newWorld(t)
@@ -468,17 +468,17 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
-	ask := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
-	a := ask(user("with context 1: hello"))
+	request := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
+	a := request(user("with context 1: hello"))
 	w.th.Ended(a, false, w.now)
-	w.same("retried", a, ask(user("with context 1: hello")))
+	w.same("retried", a, request(user("with context 1: hello")))
 	w.answer(a, texts("hi"))
-	list := []obj{user("with context 1: hello"), said("hi"), user("more")}
-	w.same("goes on", a, ask(list...))
+	list := []obj{user("with context 1: hello"), assistantMessage("hi"), user("more")}
+	w.same("goes on", a, request(list...))
 	w.answer(a, texts("ok"))
-	w.same("a window over it", a, ask(user("more"), said("ok"), user("still")))
+	w.same("a window over it", a, request(user("more"), assistantMessage("ok"), user("still")))
 	w.answer(a, texts("yes"))
-	w.same("its first words rewritten", a, ask(user("with context 2: hello"), said("hi"), user("more"), said("ok"), user("still"), said("yes"), user("end")))
+	w.same("its first words rewritten", a, request(user("with context 2: hello"), assistantMessage("hi"), user("more"), assistantMessage("ok"), user("still"), assistantMessage("yes"), user("end")))
 	if a.Name != "chat-1" {
 		t.Errorf(`got %+v, want Name = "chat-1"`, a)
 	}
@@ -487,27 +487,27 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 func TestThreadAsksTheStoreOnce(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
-	a := w.ask(chat(t, user("go")), calls(id))
+	a := w.request(chat(t, user("go")), calls(id))
 	elsewhere := newWorld(t) // another replica
-	next := chat(t, user("go"), called(id, "{}"), result(id, "x"), said("done"), user("more"))
+	next := chat(t, user("go"), called(id, "{}"), result(id, "x"), assistantMessage("done"), user("more"))
 	asked := 0
-	look := func(keys []EchoKey) map[EchoKey][]ID {
+	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
 		asked++
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
 			t.Errorf("%d keys asked for", len(keys))
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
-	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look)
+	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys)
 	w.same("found in the store", a, b)
 	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
 		t.Errorf("asked %d times: %+v", asked, b)
 	}
-	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, look))
+	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
-	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, user("fresh")), w.now, look)
+	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, user("fresh")), w.now, findKeys)
 	if asked != 1 {
 		t.Error("a request without a past asked the store")
 	}
@@ -552,7 +552,7 @@ func TestThreadIsBounded(t *testing.T) {
 	w := &world{t: t, sc: Scope{Tenant: "x"}, now: noon}
 	w.th = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
-		w.ask(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
+		w.request(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
 	if n := len(w.th.heads.sessions.values); n > 100 {
 		t.Errorf("%d heads", n)

@@ -41,7 +41,7 @@ func (w *world) grows(write template, tasks []string, answer func(task, step int
 			if step == 0 {
 				names[i] = map[ID]int{}
 			}
-			r := w.ask(chat(w.t, user(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			r := w.request(chat(w.t, user(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
 			names[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}
@@ -72,12 +72,12 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 // A repeated request and its successors belong to the session; a failed request waits for its retry.
 func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
-	first := w.ask(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	first := w.request(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
 	failed := w.open(second)
 	w.th.Ended(failed, false, w.now)
-	again := w.ask(second, wire.Reply{Text: "I build it once more", Complete: true})
-	third := w.ask(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	again := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
+	third := w.request(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, again, third} {
 		if r.ID != first.ID {
 			t.Errorf("request %d is of another session", i+2)
@@ -128,14 +128,14 @@ func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 		"another rule, and it": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
 		w := newWorld(t)
-		first := w.ask(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
+		first := w.request(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := w.open(chat(t, user(next))); r.ID == first.ID {
 			t.Errorf("%s is taken for the same conversation", name)
 		}
 	}
 	w := newWorld(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
-	first := w.ask(parse(t, wire.Chat, "messages", []obj{user("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
+	first := w.request(parse(t, wire.Chat, "messages", []obj{user("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
 	if r := w.open(parse(t, wire.Chat, "messages", []obj{user("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
 		t.Error("a request with tools is known by its text")
 	}

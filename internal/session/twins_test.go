@@ -81,18 +81,18 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	}
 	second := make([]Resolved, len(all))
 	for i := range all {
-		second[i] = w.ask(chat(t, past(i)...), calls("functions.bash:1"))
+		second[i] = w.request(chat(t, past(i)...), calls("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].Doubt) == 0 {
 			t.Fatalf("request %d is in no doubt", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := with(past(i), called("functions.bash:1", "{}"), result("functions.bash:1", "the same"))
-		r := w.ask(chat(t, list...), texts("Done."))
+		r := w.request(chat(t, list...), texts("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
 		}
-		r = w.open(chat(t, with(list, said("Done."), user("thanks"))...))
+		r = w.open(chat(t, with(list, assistantMessage("Done."), user("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d became another one after its answer, %d in doubt", i, len(r.Doubt))
 		}
@@ -134,11 +134,11 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 // A twin that has been idle for long is not the continued one.
 func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	w := newWorld(t)
-	first, next := chat(t, user("hi")), chat(t, user("hi"), said("Hello!"), user("build it"))
+	first, next := chat(t, user("hi")), chat(t, user("hi"), assistantMessage("Hello!"), user("build it"))
 	for range 5 {
-		left := w.ask(first, texts("Hello!"))
+		left := w.request(first, texts("Hello!"))
 		w.now = w.now.Add(time.Hour)
-		r := w.ask(first, texts("Hello!"))
+		r := w.request(first, texts("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
 		w.same("the newest goes on", r, got)
@@ -153,17 +153,17 @@ func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.fifty(20, func(i int) (string, string) { return "call_1", args(i) })
-	goOn := func(i int) *wire.Request {
+	nextTurn := func(i int) *wire.Request {
 		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
 	}
 	for range 15 { // ten equal conversations; the other five are branches
-		r := w.ask(goOn(0), calls("call_2"))
+		r := w.request(nextTurn(0), calls("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("conversation %d was taken", at)
 		}
 	}
 	for i := 11; i < 20; i++ {
-		if r := w.open(goOn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
+		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
 			t.Errorf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
 		}
 	}

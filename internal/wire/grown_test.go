@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// grown returns a request with one message of the user; content is JSON.
-func grown(t *testing.T, content string) *wire.Request {
+// userRequest returns a request with one message of the user; content is JSON.
+func userRequest(t *testing.T, content string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`))
 	if err != nil {
@@ -25,8 +25,8 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// parted returns two parts of a content, cut at a line of a text.
-func parted(text, at string) string {
+// twoParts returns two parts of a content, cut at a line of a text.
+func twoParts(text, at string) string {
 	head, tail, _ := strings.Cut(text, "\n"+at)
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
@@ -46,12 +46,12 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 		want    []string // the text after each place
 	}{
 		"a scratchpad":               {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a scratchpad in two parts":  {parted(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad in two parts":  {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a trajectory":               {quoted(told), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"a trajectory in two parts":  {parted(told, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"a trajectory in two parts":  {twoParts(told, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
 		"line feeds written as code": {strings.ReplaceAll(quoted(told), `\n`, `\u000a`), []string{"", ""}},
 	} {
-		r := grown(t, c.content)
+		r := userRequest(t, c.content)
 		results := r.Item(0).Results
 		if len(results) != len(c.want) {
 			t.Errorf("%s: %d results: %+v", name, len(results), results)
@@ -66,7 +66,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 			case want != "" && (!ok || err != nil || strings.Count(string(out), want) != 1):
 				t.Errorf("%s: result %d, %v %v: %s", name, i, ok, err, out)
 			case want != "":
-				again := grown(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
+				again := userRequest(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
 				if got := again.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
 					t.Errorf("%s: result %d reads as %q", name, i, got)
 				}
@@ -87,7 +87,7 @@ func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 		"[[ ## tool_name_0 ## ]]\nls\n[[ ## observation_70000 ## ]]\n[[ ## observation_0 ## ]]\nblue":                                                                    "ls\n[[ ## observation_70000 ## ]]  blue 0",
 		"[[ ## thought_0 ## ]]\nt\n[[ ## tool_name_0 ## ]]\na\n[[ ## observation_0 ## ]]\n1\n[[ ## thought_1 ## ]]\n[[ ## observation_1 ## ]]\nExecution error in a: no": "a  1 0;  Execution error in a: no 1",
 	} {
-		it := grown(t, quoted(head+text)).Item(0)
+		it := userRequest(t, quoted(head+text)).Item(0)
 		var got []string
 		for i, res := range it.Results {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))

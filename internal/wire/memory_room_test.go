@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// grown returns a conversation of n exchanges.
-func grown(name string, n int) []byte {
+// longConversation returns a conversation of n exchanges.
+func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
 	for i := range n {
@@ -54,7 +54,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 		return r
 	}
 	for n := range 10 {
-		r := parse(grown("one", n))
+		r := parse(longConversation("one", n))
 		if have := counted(t, m); have != 1 {
 			t.Fatalf("after turn %d, memory has %d copies", n, have)
 		}
@@ -62,27 +62,27 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 			t.Fatalf("turn %d: hash %x, want %x", n, r.ListHash, want)
 		}
 	}
-	parse(grown("one", 9)) // a retry
+	parse(longConversation("one", 9)) // a retry
 	if have := counted(t, m); have != 1 {
 		t.Errorf("after a retry, memory has %d copies", have)
 	}
-	branch := strings.Replace(string(grown("one", 9)), "go on 7", "go back", 1)
+	branch := strings.Replace(string(longConversation("one", 9)), "go on 7", "go back", 1)
 	parse([]byte(branch))
 	parse([]byte(branch))
 	if have := counted(t, m); have != 2 {
 		t.Errorf("it and its branch are remembered %d times", have)
 	}
-	for n, body := range [][]byte{grown("one", 12), []byte(branch)} {
+	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
 		k := m.find(keyOf(m, 1, Chat, body), body)
-		if k == nil || k.n < len(grown("one", 9))-2 || k.n > len(body) {
+		if k == nil || k.n < len(longConversation("one", 9))-2 || k.n > len(body) {
 			t.Errorf("body %d continues from %+v", n, k)
 		}
 	}
-	shorter := grown("one", 3)
+	shorter := longConversation("one", 3)
 	if k := m.find(keyOf(m, 1, Chat, shorter), shorter); k != nil {
 		t.Errorf("a body continues from %d bytes and has %d", k.n, len(shorter))
 	}
-	if k := m.find(keyOf(m, 2, Chat, shorter), grown("one", 12)); k != nil {
+	if k := m.find(keyOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
 		t.Error("the conversation of another client is continued")
 	}
 }

@@ -36,9 +36,9 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// told prints a list of text messages: the user's words, the calls and the results. Names of calls
+// callsText prints a list of text messages: the user's words, the calls and the results. Names of calls
 // are numbered in the order of their appearance.
-func told(r *wire.Request) string {
+func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
 	id := func(s string) string {
@@ -424,7 +424,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 		t.Run(c.name, func(t *testing.T) {
 			r := chatOf(t, c.script)
 			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "\n"), "'''", "```")
-			if got := told(r); got != want {
+			if got := callsText(r); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			checkEchoes(t, r)

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// circling returns a conversation in which the same call gets the same answer twice; answer makes each answer.
-func circling(t *testing.T, answer func(n int) string) *wire.Request {
+// repeatedCall returns a conversation in which the same call gets the same answer twice; answer makes each answer.
+func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
@@ -20,7 +20,7 @@ func circling(t *testing.T, answer func(n int) string) *wire.Request {
 func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
-			r := circling(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
+			r := repeatedCall(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
 			it := r.Item(4)
 			if !it.ResultInferred() || len(it.Results) != 1 || it.Results[0].Text != "nothing was found" {
 				t.Errorf("%s as %s: %+v", key, form, it.Results)
@@ -32,7 +32,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
-		r := circling(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
+		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
 			t.Errorf("%s is taken for an argument", key)
 		}
@@ -43,7 +43,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		"broken":          func(int) string { return `{"tool":"search"` },
 		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
 	} {
-		if r := circling(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
+		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
 			t.Errorf("%s: the text is read as a call", name)
 		}
 	}

@@ -105,8 +105,8 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// ask resolves a chat request with a header "Name: value" for each pair.
-func (c *client) ask(body string, headers ...string) (*resolve.Query, resolve.Result) {
+// resolveChat resolves a chat request with a header "Name: value" for each pair.
+func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *client) ask(body string, headers ...string) (*resolve.Query, resolve.Re
 // turn resolves a main request, and ends the request with a reply.
 func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
-	q, res := c.ask(body, headers...)
+	q, res := c.resolveChat(body, headers...)
 	if res.Session == nil {
 		c.t.Fatal("the request has no session")
 	}
@@ -194,7 +194,7 @@ func TestSubAgentDrawsThroughItsParent(t *testing.T) {
 func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
 	c.turn(first, said)
-	_, res := c.ask(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + said + `"}]}`)
+	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + said + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" || c.drawn == 0 {
 		t.Errorf("the side request has session %v, reason %q, name %q", res.Session, res.Side, res.Name)
 	}
@@ -261,7 +261,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		pins, members := c.store.held(), old.Unit.Record.Unit.Members
 		c.store.full = true
-		_, res := c.ask(first, headers...)
+		_, res := c.resolveChat(first, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
 			t.Errorf("%s: session %v, unit %v, excluded %v, name %q", name, res.Session, res.Unit, res.Excluded, res.Name)
 		}
@@ -288,7 +288,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 				t.Error("the panic of the store does not reach the caller")
 			}
 		}()
-		c.ask(first, "Precept-Run", "ci-1")
+		c.resolveChat(first, "Precept-Run", "ci-1")
 	}()
 	if n := c.store.held(); n != 0 {
 		t.Errorf("%d pins are left", n)

@@ -17,15 +17,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked is a fake network that counts the requests and answers them.
-type asked struct {
+// fakeCollector is a fake network that counts the requests and answers them.
+type fakeCollector struct {
 	at     []time.Duration // since the first time
 	begun  time.Time
 	answer func(n int) (*http.Response, error) // n counts from 1
 }
 
 // RoundTrip implements http.RoundTripper.
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	if a.begun.IsZero() {
 		a.begun = time.Now()
@@ -38,14 +38,14 @@ func answers(code int, header http.Header, body io.Reader) (*http.Response, erro
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// over returns a client whose collector answers with the function.
-func over(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *asked) {
+// clientOf returns a client whose collector answers with the function.
+func clientOf(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *fakeCollector) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &asked{answer: answer}
+	a := &fakeCollector{answer: answer}
 	c.http.Transport = a
 	t.Cleanup(c.close)
 	return c, a
@@ -101,7 +101,7 @@ func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := over(t, k.answer)
+				c, a := clientOf(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
 				if !slices.Equal(a.at, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
 					t.Errorf("asked at %v, want %v: %v, want %q", a.at, k.at, err, k.err)
@@ -126,7 +126,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := over(t, func(int) (*http.Response, error) {
+				c, a := clientOf(t, func(int) (*http.Response, error) {
 					return answers(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
 				})
 				ctx, cancel := context.WithCancel(t.Context())
@@ -144,8 +144,8 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 	}
 }
 
-// partly returns a response with a number of rejected spans and a reason.
-func partly(spans uint64, why string) []byte {
+// partialResponse returns a response with a number of rejected spans and a reason.
+func partialResponse(spans uint64, why string) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
 	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), why)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
@@ -160,13 +160,13 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 		want   string
 	}{
 		"empty":              {nil, ""},
-		"two":                {partly(2, "too old"), "the collector rejected 2 spans: too old"},
-		"none, with a hint":  {partly(0, "slow down"), ""},
-		"fewer than none":    {partly(1<<64-1, "?"), ""},
-		"of a later version": {append(bytes.Clone(later), partly(1, "x")...), "the collector rejected 1 spans: x"},
-		"cut":                {partly(2, "too old")[:4], ""},
+		"two":                {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
+		"none, with a hint":  {partialResponse(0, "slow down"), ""},
+		"fewer than none":    {partialResponse(1<<64-1, "?"), ""},
+		"of a later version": {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
+		"cut":                {partialResponse(2, "too old")[:4], ""},
 		"no message":         {[]byte("<html>"), ""},
-		"long":               {partly(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", mostMessage)},
+		"long":               {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", mostMessage)},
 	} {
 		got := ""
 		if err := partial(k.answer); err != nil {

@@ -289,7 +289,7 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}},
-		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partly(2, "too old")) }},
+		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
 		{name: "no message", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

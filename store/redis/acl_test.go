@@ -50,18 +50,18 @@ func permissions(t *testing.T) []string {
 func restricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
-	permit(t, server)
+	createUser(t, server)
 	return server, "redis://precept:secret@" + server.Addr
 }
 
-// permit creates precept's Redis user, with the password secret.
-func permit(t *testing.T, server *storetest.Redis) {
+// createUser creates precept's Redis user, with the password secret.
+func createUser(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documented(t, storeRules))...)...)
 }
 
-// everything makes each call of a store, of its lessons and of an export that follows.
-func everything(t *testing.T, server *storetest.Redis, url string, shards int) {
+// makeEachCall makes each call of a store, of its lessons and of an export that follows.
+func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
 		t.Helper()
@@ -70,7 +70,7 @@ func everything(t *testing.T, server *storetest.Redis, url string, shards int) {
 		}
 	}
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
-	s := few(t, url, shards)
+	s := openWithShards(t, url, shards)
 	check("ping", s.Ping(t.Context()))
 	for _, d := range append(changes()[:1:1], views()...) {
 		_, err := d.do(t.Context(), s)
@@ -111,7 +111,7 @@ func everything(t *testing.T, server *storetest.Redis, url string, shards int) {
 		}
 		return nil
 	})
-	check("lessons", put(t.Context(), b, "a.md", []byte(good)))
+	check("lessons", setText(t.Context(), b, "a.md", []byte(good)))
 	r, err := b.Read(t.Context())
 	check("read lessons", err)
 	check("log a change", b.Commit(t.Context(), bank.Change{Version: r.Version, Log: []lesson.Event{{}}}))
@@ -126,7 +126,7 @@ func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 	t.Parallel()
 	server, url := restricted(t)
 	for _, shards := range []int{1, 256} {
-		everything(t, server, url, shards)
+		makeEachCall(t, server, url, shards)
 	}
 	used, _ := server.Must(t, "INFO", "commandstats").(string)
 	for _, rule := range permissions(t) {
@@ -147,7 +147,7 @@ func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ deny, permit, want string }{
+	for _, c := range []struct{ deny, createUser, want string }{
 		{"-xadd", "+xadd", "run ACL SETUSER precept +xadd"},
 		{"-zadd", "+zadd", "run ACL SETUSER precept +zadd"},
 		{"-evalsha", "+evalsha", "run ACL SETUSER precept +evalsha"},
@@ -155,11 +155,11 @@ func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 		{"resetkeys", "~precept:*", "run ACL SETUSER precept ~precept:*"},
 	} {
 		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
-		err := becomes(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), whole()) })
+		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), whole()) })
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", c.deny, err, c.want)
 		}
-		server.Must(t, "ACL", "SETUSER", "precept", c.permit)
+		server.Must(t, "ACL", "SETUSER", "precept", c.createUser)
 	}
 	eventually(t, "write with all permissions", write)
 }

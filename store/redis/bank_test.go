@@ -30,8 +30,8 @@ func openBank(t *testing.T, url string) *redis.Bank {
 // pushed is a bank to which another process writes.
 type pushed struct{ *redis.Bank }
 
-// put sets one text of the bank unconditionally; nil deletes the text.
-func put(ctx context.Context, b *redis.Bank, name string, text []byte) error {
+// setText sets one text of the bank unconditionally; nil deletes the text.
+func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
 		return err
@@ -41,14 +41,14 @@ func put(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 
 func (p pushed) Put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := put(t.Context(), p.Bank, name, []byte(text)); err != nil {
+	if err := setText(t.Context(), p.Bank, name, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (p pushed) Delete(t *testing.T, name string) {
 	t.Helper()
-	if err := put(t.Context(), p.Bank, name, nil); err != nil {
+	if err := setText(t.Context(), p.Bank, name, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +114,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 		}
 		return nil
 	})
-	if err := put(t.Context(), openBank(t, server.URL()), "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), openBank(t, server.URL()), "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -130,16 +130,16 @@ func TestBankChangeIsPublished(t *testing.T) {
 // A Redis that fails, or comes back empty, removes no active lesson.
 func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	server := storetest.StartRedis(t)
-	type told struct {
+	type loadedBook struct {
 		book     *lesson.Book
 		problems []lesson.Problem
 	}
-	var last atomic.Pointer[told]
+	var last atomic.Pointer[loadedBook]
 	b := openBank(t, server.URL())
-	if err := put(t.Context(), b, "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), b, "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
-	w := b.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&told{b, p}) })
+	w := b.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&loadedBook{b, p}) })
 	w.Poll = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -167,10 +167,10 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	}
 	await("a Redis that is empty", 1, "lost the lessons")
 	eventually(t, "push", func() error {
-		return errors.Join(put(t.Context(), b, "a.md", []byte(good)), put(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
+		return errors.Join(setText(t.Context(), b, "a.md", []byte(good)), setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
 	})
 	await("the lessons pushed again", 2, "")
-	if err := errors.Join(put(t.Context(), b, "a.md", nil), put(t.Context(), b, "b.md", nil)); err != nil {
+	if err := errors.Join(setText(t.Context(), b, "a.md", nil), setText(t.Context(), b, "b.md", nil)); err != nil {
 		t.Fatal(err)
 	}
 	await("a bank that was emptied", 0, "")
@@ -179,11 +179,11 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
-		if err := put(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
+		if err := setText(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%q: got %v, want error session.ErrInvalid", name, err)
 		}
 	}
-	if err := put(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
+	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("too long: %v", err)
 	}
 	texts, version, err := b.Texts(t.Context())
@@ -229,7 +229,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := put(t.Context(), b, "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), b, "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	await := func(what string, ok func() bool) {
@@ -242,7 +242,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 		})
 	}
 	await("the panic", func() bool { return panics.Load() == 1 })
-	if err := put(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))); err != nil {
+	if err := setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))); err != nil {
 		t.Fatal(err)
 	}
 	await("the next set", func() bool { return taken.Load() == 2 })

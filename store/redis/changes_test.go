@@ -16,7 +16,7 @@ import (
 // the counters of the store, in any order of settlements and looks. A look after few settlements reads no counters.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
-	follower, others := few(t, server.URL(), 4), []*redis.Store{few(t, server.URL(), 4), few(t, server.URL(), 4)}
+	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
 	tenants := []string{ourTenant, "other"}
 	have := map[string]map[trial.Key]int64{}
 	add := func(tenant string, deltas []trial.Delta) {
@@ -28,7 +28,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	sessions, complete, changed := 0, 0, 0
-	settle := func(s *redis.Store, count int) {
+	settleSessions := func(s *redis.Store, count int) {
 		for range count {
 			sessions++
 			tenant := tenants[random.IntN(2)]
@@ -47,11 +47,11 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	for range 120 {
 		switch random.IntN(4) {
 		case 0:
-			settle(follower, 1+random.IntN(3))
+			settleSessions(follower, 1+random.IntN(3))
 		case 1, 2:
-			settle(others[random.IntN(2)], 1+random.IntN(8))
+			settleSessions(others[random.IntN(2)], 1+random.IntN(8))
 		default:
-			settle(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // more than the logs hold
+			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // more than the logs hold
 		}
 		if _, err := follower.Moved(t.Context(), tenants); err != nil {
 			t.Fatal(err)
@@ -91,8 +91,8 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 // After a loss of data, and after an error inside of the script, the counters are read again.
 func TestUncertainChangesAreIncomplete(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 4)
-	look := func() bool {
+	s := openWithShards(t, server.URL(), 4)
+	readChanges := func() bool {
 		t.Helper()
 		if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 	if _, err := s.Settle(t.Context(), oneStep(1)); err != nil {
 		t.Fatal(err)
 	}
-	if look() || !look() {
+	if readChanges() || !readChanges() {
 		t.Error("the changes are complete before the first read, or incomplete afterwards")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
@@ -116,7 +116,7 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if look() {
+	if readChanges() {
 		t.Error("the changes are complete although the epoch changed")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
@@ -124,7 +124,7 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal("the settlement has no error, want an error inside of the script")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
-	if look() {
+	if readChanges() {
 		t.Error("the changes are complete although a settlement failed")
 	}
 }
@@ -140,11 +140,11 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 	for _, order := range []string{"at once", "after a look", "after a complete read"} {
 		t.Run(order, func(t *testing.T) {
 			server := storetest.StartRedis(t)
-			proxy := standBetween(t, server.Addr)
+			proxy := newFaultProxy(t, server.Addr)
 			defer proxy.close()
-			s := few(t, proxy.url(), 4)
+			s := openWithShards(t, proxy.url(), 4)
 			defer s.Close() //nolint:errcheck // nothing is lost
-			look := func() (sum int64) {
+			readChanges := func() (sum int64) {
 				t.Helper()
 				if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
 					t.Fatal(err)
@@ -169,14 +169,14 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				}
 				return sum
 			}
-			settle := func(n int, how harm) {
+			settleSessions := func(n int, how harm) {
 				t.Helper()
 				proxy.next(0, how)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (how != "") {
 					t.Fatalf("got error %v with the fault %q", err, how)
 				}
 			}
-			settle(1, "")
+			settleSessions(1, "")
 			if _, err := s.Moved(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -185,27 +185,27 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			if order != "at once" {
 				how = late
 			}
-			settle(10, how)
+			settleSessions(10, how)
 			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // closes the breaker
 				t.Log(err)
 			}
 			switch order {
 			case "after a look":
-				have += look()
+				have += readChanges()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
 			case "after a complete read":
-				look()
+				readChanges()
 				have = read()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			settle(100, "")
+			settleSessions(100, "")
 			have += 100
-			have += look()
-			have += look()
+			have += readChanges()
+			have += readChanges()
 			if want := read(); have != want || want != 111 {
 				t.Errorf("the reader has %d, and the store %d; want 111", have, want)
 			}
@@ -216,7 +216,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 // Of tenants that the reader does not follow, no deltas wait, and no position stays.
 func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	server := storetest.StartRedis(t)
-	follower, other := few(t, server.URL(), 4), few(t, server.URL(), 4)
+	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}
 	moved := func(follow ...string) map[string]session.Position {
 		t.Helper()
@@ -227,7 +227,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		return m
 	}
 	n := 0
-	settle := func(tenant string) {
+	settleSessions := func(tenant string) {
 		t.Helper()
 		n++
 		step := oneStep(n)
@@ -237,7 +237,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		}
 	}
 	for _, tenant := range tenants {
-		settle(tenant)
+		settleSessions(tenant)
 	}
 	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
 		t.Fatalf("the first look returns %v, want all tenants with positions", m)
@@ -247,8 +247,8 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	settle("b")
-	settle("c")
+	settleSessions("b")
+	settleSessions("c")
 	m := moved("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
 		t.Errorf("got %v, want positions of a and b, and the name of c", m)

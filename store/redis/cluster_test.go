@@ -34,7 +34,7 @@ func name(t *testing.T, n *storetest.Redis) string {
 func TestSessionKeysShareOneSlot(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := open(t, cluster.URL())
-	lived(t, s)
+	fillStore(t, s)
 	slot, home, _, keys := slotOf(t, cluster)
 	kinds := map[string]bool{}
 	for _, key := range keys {

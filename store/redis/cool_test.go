@@ -103,7 +103,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 // A shard has more sessions of one time than one step looks at, and all of them lose their exchanges.
 func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	t.Parallel()
-	s := few(t, storetest.StartRedis(t).URL(), 2)
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000 // some 500 in each shard
 	coolable(t, s, ourTenant, 0, sessions)
 	acknowledge(t, s, "lake")
@@ -116,14 +116,14 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 // Late feedback makes the session wait: the next settlement builds the samples again from the exchanges.
 func TestCoolingWaitsForFeedback(t *testing.T) {
 	t.Parallel()
-	s := few(t, storetest.StartRedis(t).URL(), 2)
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	coolable(t, s, ourTenant, 0, 1)
 	acknowledge(t, s, "lake")
 	step := []session.Settlement{{Tenant: ourTenant, ID: sid(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
 	if _, err := s.Settle(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddFeedback(t.Context(), ourTenant, map[session.ID][]feedback.Entry{sid(0): {spoken("late")}}); err != nil {
+	if _, err := s.AddFeedback(t.Context(), ourTenant, map[session.ID][]feedback.Entry{sid(0): {entryOf("late")}}); err != nil {
 		t.Fatal(err)
 	}
 	cooler := s.NewCooler("lake", "one")
@@ -147,7 +147,7 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	one, other := few(t, server.URL(), 4), few(t, server.URL(), 4)
+	one, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	const tenants = 300
 	for n := range tenants {
 		coolable(t, one, fmt.Sprint("tenant", n), n, n+1)
@@ -174,7 +174,7 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 
 func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
 	t.Parallel()
-	s := few(t, storetest.StartRedis(t).URL(), 4)
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 4)
 	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), then(0), time.Hour); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// between is a proxy between a store and Redis that separates the commands and injects a fault at one of them.
-type between struct {
+// faultProxy is a proxy between a store and Redis that separates the commands and injects a fault at one of them.
+type faultProxy struct {
 	server string
 	l      net.Listener
 	open   sync.WaitGroup
@@ -36,13 +36,13 @@ const (
 	late      harm = "late"
 )
 
-func standBetween(t *testing.T, server string) *between {
+func newFaultProxy(t *testing.T, server string) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &between{server: server, l: l, at: -1}
+	b := &faultProxy{server: server, l: l, at: -1}
 	b.open.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -55,30 +55,30 @@ func standBetween(t *testing.T, server string) *between {
 	return b
 }
 
-func (b *between) url() string { return "redis://" + b.l.Addr().String() }
+func (b *faultProxy) url() string { return "redis://" + b.l.Addr().String() }
 
 // close waits for the connections, which their clients must close first.
-func (b *between) close() {
+func (b *faultProxy) close() {
 	_ = b.l.Close()
 	b.open.Wait()
 }
 
 // next sets the fault for the command with the number at, from 0; a negative number sets no fault.
-func (b *between) next(at int, how harm) {
+func (b *faultProxy) next(at int, how harm) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen, b.at, b.how, b.done = 0, at, how, false
 }
 
 // commands returns the number of commands since next, and whether the fault has happened.
-func (b *between) commands() (n int, harmed bool) {
+func (b *faultProxy) commands() (n int, harmed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen, b.done
 }
 
 // judge returns the fault of a command.
-func (b *between) judge(name string) harm {
+func (b *faultProxy) judge(name string) harm {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
 		return ""
@@ -94,7 +94,7 @@ func (b *between) judge(name string) harm {
 }
 
 // release sends a late command, and waits for the reply.
-func (b *between) release() error {
+func (b *faultProxy) release() error {
 	server, err := net.Dial("tcp", b.server)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (b *between) release() error {
 	return err
 }
 
-func (b *between) serve(client net.Conn) {
+func (b *faultProxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", b.server)
 	if err != nil {

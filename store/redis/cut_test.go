@@ -22,8 +22,8 @@ import (
 // ourTenant is the tenant of these tests. The store has a second tenant.
 const ourTenant = "default"
 
-// deed is one call of a store.
-type deed struct {
+// storeCall is one call of a store.
+type storeCall struct {
 	name string
 	do   func(ctx context.Context, s *redis.Store) (answer any, err error)
 	// reads marks a call without changes, whose result is compared.
@@ -31,12 +31,12 @@ type deed struct {
 }
 
 // act returns a deed that changes the store; its result may differ in a repetition.
-func act(name string, do func(ctx context.Context, s *redis.Store) error) deed {
-	return deed{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
+func act(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
+	return storeCall{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
 
-func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)) deed {
-	return deed{name: name, do: do, reads: true}
+func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
+	return storeCall{name: name, do: do, reads: true}
 }
 
 // two packs a call's two values.
@@ -71,7 +71,7 @@ func whole() session.Batch {
 	return b
 }
 
-func spoken(name string) feedback.Entry {
+func entryOf(name string) feedback.Entry {
 	return feedback.Entry{ID: name, At: then(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
@@ -83,15 +83,15 @@ func settlement() []session.Settlement {
 }
 
 // changes returns all changing calls, in an order in which each has an effect.
-func changes() []deed {
-	return []deed{
+func changes() []storeCall {
+	return []storeCall{
 		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, whole()) }),
 		act("add feedback", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
+			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {entryOf("a")}, sid(3): {entryOf("b")}})
 			return err
 		}),
 		act("park", func(ctx context.Context, s *redis.Store) error {
-			return errors.Join(s.Park(ctx, ourTenant, 9, spoken("p")), s.Park(ctx, ourTenant, 10, spoken("q")))
+			return errors.Join(s.Park(ctx, ourTenant, 9, entryOf("p")), s.Park(ctx, ourTenant, 10, entryOf("q")))
 		}),
 		act("join", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Join(ctx, ourTenant, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
@@ -136,8 +136,8 @@ func changes() []deed {
 }
 
 // views returns all reading calls.
-func views() []deed {
-	return []deed{
+func views() []storeCall {
+	return []storeCall{
 		read("session", func(ctx context.Context, s *redis.Store) (any, error) {
 			return three(s.Session(ctx, ourTenant, sid(1)))
 		}),
@@ -235,11 +235,11 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// shaky returns a store whose every call may have a fault, and whose breaker never opens.
-func shaky(t *testing.T) (s func(prefix string) *redis.Store, b *between) {
+// openFaulty returns a store whose every call may have a fault, and whose breaker never opens.
+func openFaulty(t *testing.T) (s func(prefix string) *redis.Store, b *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
-	b = standBetween(t, server.Addr)
+	b = newFaultProxy(t, server.Addr)
 	t.Cleanup(b.close) // runs after the stores are closed
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
@@ -306,7 +306,7 @@ func harms() map[harm]error {
 // executed the command, or Redis refuses the command. The write then returns ErrUnavailable, and
 // its repetition gives the result of a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
-	open, b := shaky(t)
+	open, b := openFaulty(t)
 	for n, d := range changes() {
 		want := ""
 		for how, kind := range harms() {
@@ -349,7 +349,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 // Redis fails at each command of each read: the read returns the full result, ErrUnavailable, or ErrCorrupt for a key
 // of a foreign type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
-	open, b := shaky(t)
+	open, b := openFaulty(t)
 	s := open("looks")
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {

@@ -16,14 +16,14 @@ import (
 // shard has all of them.
 func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 8)
+	s := openWithShards(t, server.URL(), 8)
 	const sessions, limit = 60, 10
 	late := map[session.ID][]feedback.Entry{}
 	for n := range sessions {
 		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
 			t.Fatal(err)
 		}
-		late[sid(n)] = []feedback.Entry{spoken("late")}
+		late[sid(n)] = []feedback.Entry{entryOf("late")}
 	}
 	if _, err := s.AddFeedback(t.Context(), ourTenant, late); err != nil {
 		t.Fatal(err)
@@ -69,13 +69,13 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 // session once.
 func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 8)
+	s := openWithShards(t, server.URL(), 8)
 	const sessions = 40
 	for n := range sessions {
 		if err := s.Write(t.Context(), batch(n)); err != nil {
 			t.Fatal(err)
 		}
-		say(t, s, n, "a", 1)
+		postScore(t, s, n, "a", 1)
 	}
 	for _, limit := range []int{1, 3, 8, 20, 100} {
 		seen := map[session.ID]int{}
@@ -130,7 +130,7 @@ func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
 // tenant again after the next session. The counters stay.
 func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 2)
+	s := openWithShards(t, server.URL(), 2)
 	pairs := func() (n int64) {
 		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
@@ -195,7 +195,7 @@ func commandsOf(t *testing.T, server *storetest.Redis) int {
 // of commands whatever the number of tenants, and see the parked feedback of each tenant.
 func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 4)
+	s := openWithShards(t, server.URL(), 4)
 	fill := func(from, to int) {
 		for n := from; n < to; n++ {
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: fmt.Sprint("tenant", n), ID: sid(n), Data: []byte("{}")}}}); err != nil {
@@ -233,7 +233,7 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		t.Errorf("the calls cost %d commands with 200 tenants, and %d with 10", large, small)
 	}
 	for n := range 5 {
-		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), spoken("e")); err != nil {
+		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), entryOf("e")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,8 +24,8 @@ func faulty(t *testing.T, url string) *redis.Store {
 	return bounded(t, url, 20*time.Second)
 }
 
-// hasty gives up soon.
-func hasty(t *testing.T, url string) *redis.Store {
+// openImpatient gives up soon.
+func openImpatient(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return bounded(t, url, quick)
 }
@@ -86,9 +86,9 @@ func stored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// becomes repeats until the error is of the kind: on a machine with much to do, the clock may come
+// waitForError repeats until the error is of the kind: on a machine with much to do, the clock may come
 // first.
-func becomes(t *testing.T, what string, kind error, fn func() error) (err error) {
+func waitForError(t *testing.T, what string, kind error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, what, func() error {
 		if err = fn(); !errors.Is(err, kind) {
@@ -100,11 +100,11 @@ func becomes(t *testing.T, what string, kind error, fn func() error) (err error)
 	return err
 }
 
-// silence checks the calls to a frozen server and to a server that never responds: three look-ups
+// waitForOpenBreaker checks the calls to a frozen server and to a server that never responds: three look-ups
 // wait until their timeout, and later look-ups fail at once; one write waits until the timeout of
 // the client, and later writes fail at once. The clock of the store does not move, so that the
 // breaker sends no probe.
-func silence(t *testing.T, url string) {
+func waitForOpenBreaker(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
 	s, err := redis.Open(redis.Options{URL: url, Now: func() time.Time { return now }, Timeout: quick})
@@ -142,10 +142,10 @@ func silence(t *testing.T, url string) {
 
 func TestFrozenServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := hasty(t, server.URL())
+	s := openImpatient(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Freeze(t)
-	silence(t, server.URL())
+	waitForOpenBreaker(t, server.URL())
 	server.Thaw(t)
 	// The server may execute commands from before the freeze after the thaw. A repeated write is stored once.
 	for n := range 5 {
@@ -159,10 +159,10 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 
 func TestPausedServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := hasty(t, server.URL())
+	s := openImpatient(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
-	silence(t, server.URL())
+	waitForOpenBreaker(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
 	stored(t, s, 2)
 }
@@ -174,8 +174,8 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	}
 	defer l.Close()
 	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
-	silence(t, url)
-	s := hasty(t, url)
+	waitForOpenBreaker(t, url)
+	s := openImpatient(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {

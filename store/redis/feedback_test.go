@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-func say(t *testing.T, s *redis.Store, n int, name string, score float64) {
+func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
 	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{sid(n): {e}}); err != nil {
@@ -49,7 +49,7 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 // list.
 func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 1) // the sessions of one shard have an order
+	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
 	for n := range 4 {
 		if err := s.Write(t.Context(), batch(n)); err != nil {
 			t.Fatal(err)
@@ -66,15 +66,15 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	if last := check("nobody", "", 9, ""); last != "" {
 		t.Errorf("a place of nothing: %q", last)
 	}
-	say(t, s, 2, "a", 1)
-	say(t, s, 1, "b", 0)
-	say(t, s, 7, "c", 0) // the row of the session is not written yet
-	say(t, s, 3, "d", 0)
+	postScore(t, s, 2, "a", 1)
+	postScore(t, s, 1, "b", 0)
+	postScore(t, s, 7, "c", 0) // the row of the session is not written yet
+	postScore(t, s, 3, "d", 0)
 	first := check("the first", "", 1, "2: a")
 	last := check("the others", first, 9, "1: b, 3: d")
 	check("nothing new", last, 9, "")
-	say(t, s, 2, "e", 1)
-	say(t, s, 1, "b", 0) // a repetition changes nothing
+	postScore(t, s, 2, "e", 1)
+	postScore(t, s, 1, "b", 0) // a repetition changes nothing
 	last = check("one more", last, 9, "2: a e")
 
 	settled := func(want string) {
@@ -93,12 +93,12 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	settled("[true false false]")
 	check("closed and forgotten", "", 9, "2: a e")
-	say(t, s, 1, "late", 1)
+	postScore(t, s, 1, "late", 1)
 	check("late", "", 9, "2: a e")
 
 	// If the newest feedback is deleted first, the positions of a reader do not move back.
-	say(t, s, 0, "f", 1)
-	say(t, s, 2, "h", 1)
+	postScore(t, s, 0, "f", 1)
+	postScore(t, s, 2, "h", 1)
 	last = check("two more", last, 9, "0: f, 2: a e h")
 	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(2)}}); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	if err := s.Write(t.Context(), batch(3)); err != nil {
 		t.Fatal(err)
 	}
-	say(t, s, 3, "i", 1)
+	postScore(t, s, 3, "i", 1)
 	check("beside what is damaged", "", 9, "3: i")
 	server.Must(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
@@ -131,23 +131,23 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 	}
 	defer s.Close()
 	for n := range 3 {
-		if err := s.Park(t.Context(), ourTenant, session.EchoKey(n), spoken(fmt.Sprint("e", n))); err != nil {
+		if err := s.Park(t.Context(), ourTenant, session.EchoKey(n), entryOf(fmt.Sprint("e", n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Park(t.Context(), ourTenant, 9, spoken("new")); !errors.Is(err, session.ErrParkingFull) {
+	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
 		t.Errorf("the fourth: %v", err)
 	}
-	if err := s.Park(t.Context(), ourTenant, 1, spoken("e1")); err != nil {
+	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
 		t.Errorf("one that waits already: %v", err)
 	}
-	if err := s.Park(t.Context(), "other", 9, spoken("new")); err != nil {
+	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
 		t.Errorf("another tenant's: %v", err)
 	}
 	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
 		t.Errorf("joined %v, %v", added, err)
 	}
-	if err := s.Park(t.Context(), ourTenant, 9, spoken("new")); err != nil {
+	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 }

@@ -196,12 +196,12 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	if again := position(); again != before {
 		t.Errorf("nothing happened: %+v, then %+v", before, again)
 	}
-	say(t, one, 1, "f1", 1)
+	postScore(t, one, 1, "f1", 1)
 	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
 		t.Errorf("a session was announced: %+v, then %+v", before, after)
 	}
-	say(t, one, 1, "f1", 1) // the same again
+	postScore(t, one, 1, "f1", 1) // the same again
 	if again := position(); again != after {
 		t.Errorf("nothing is new: %+v, then %+v", after, again)
 	}

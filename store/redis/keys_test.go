@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// lived returns a store after every kind of change, in two tenants.
-func lived(t *testing.T, s *redis.Store) {
+// fillStore returns a store after every kind of change, in two tenants.
+func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, d := range changes() {
 		if strings.HasPrefix(d.name, "forget") || d.name == "purge" || d.name == "retain" {
@@ -54,7 +54,7 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
-	lived(t, s)
+	fillStore(t, s)
 	shape := regexp.MustCompile(`^team-a:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[-a-z:0-9]+$`)
 	ends := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
 	tags := map[string]bool{}
@@ -90,7 +90,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
 	empty := seen(t, other)
-	lived(t, one)
+	fillStore(t, one)
 	if have := seen(t, other); have != empty {
 		t.Errorf("an empty store shows%s", differing(have, empty))
 	}
@@ -110,7 +110,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
-	lived(t, s)
+	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
 		t.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
@@ -216,7 +216,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	given := map[string]bool{}
 	for range 3 {
 		for _, text := range []string{good, strings.Replace(good, "Look first.", "Look twice.", 1)} {
-			if err := put(t.Context(), b, "a.md", []byte(text)); err != nil {
+			if err := setText(t.Context(), b, "a.md", []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 			v, err := b.Version(t.Context())

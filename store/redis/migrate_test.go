@@ -30,7 +30,7 @@ func all(t *testing.T, s *redis.Store) (text string) {
 func TestMigrationKeepsEverything(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 1)
+	s := openWithShards(t, server.URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: got error %v, want none", d.name, err)
@@ -42,7 +42,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
 		t.Fatalf("got %+v, error %v, want 2 tenants and 3 sessions", done, err)
 	}
-	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": few(t, server.URL(), 1)} {
+	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if have := all(t, s); have != want {
 			t.Errorf("%s differs from the store before:%s", name, differing(have, want))
 		}
@@ -77,7 +77,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 // The callers print in Progress, without a lock of their own.
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	s := few(t, storetest.StartRedis(t).URL(), 1)
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: got error %v, want none", d.name, err)
@@ -100,7 +100,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 // A store in a Cluster moves from one slot for each tenant to the slots of the shards.
 func TestMigrationInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
-	s := few(t, cluster.URL(), 1)
+	s := openWithShards(t, cluster.URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: got error %v, want none", d.name, err)
@@ -120,9 +120,9 @@ func TestMigrationInACluster(t *testing.T) {
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	b := standBetween(t, server.Addr)
+	b := newFaultProxy(t, server.Addr)
 	t.Cleanup(b.close)
-	do := func(s *redis.Store, list []deed) {
+	do := func(s *redis.Store, list []storeCall) {
 		t.Helper()
 		for _, d := range list {
 			if _, err := d.do(t.Context(), s); err != nil {
@@ -131,7 +131,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 		}
 	}
 	const before, after = 7, 13
-	fresh := few(t, server.URL()+"?prefix=fresh", 4)
+	fresh := openWithShards(t, server.URL()+"?prefix=fresh", 4)
 	do(fresh, changes()[:after])
 	want := all(t, fresh)
 	var seconds atomic.Int64
@@ -192,7 +192,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 			t.Errorf("got layout %+v, error %v, want %+v", have, err, want)
 		}
 	}
-	old := few(t, server.URL(), 1)
+	old := openWithShards(t, server.URL(), 1)
 	if err := old.Write(t.Context(), whole()); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	layout(s, redis.Layout{})
 	number := "precept:{precept}:shards"
 	server.Must(t, "SET", number, "1") // a release without shards ignores the number
-	earlier := few(t, server.URL(), 1)
+	earlier := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
 		one := batch(5 + i)
 		for n := range one.Rows {

@@ -50,8 +50,8 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// few opens a store that is created with a few shards.
-func few(t *testing.T, url string, shards int) *redis.Store {
+// openWithShards opens a store that is created with a few shards.
+func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestStoreOfOneShardConforms(t *testing.T) {
 	var n atomic.Int64
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		t.Helper()
-		return few(t, fmt.Sprint(server.URL(), "?prefix=t", n.Add(1)), 1)
+		return openWithShards(t, fmt.Sprint(server.URL(), "?prefix=t", n.Add(1)), 1)
 	})
 }
 
@@ -85,7 +85,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	if n := number("old", open(t, server.URL()+"?prefix=old")); n != "1" {
 		t.Errorf("a store of an earlier release has %s shards, want 1", n)
 	}
-	if n := number("four", few(t, server.URL()+"?prefix=four", 4)); n != "4" {
+	if n := number("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
 		t.Errorf("a store that was created with 4 shards has %s", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
@@ -122,7 +122,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 2)
+	s := openWithShards(t, server.URL(), 2)
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
 		other[0]++ // a session that does not exist

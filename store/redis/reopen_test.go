@@ -14,7 +14,7 @@ import (
 // sessions of this release, are not.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	s := few(t, server.URL(), 1)
+	s := openWithShards(t, server.URL(), 1)
 	row := func(n int, data string, closed bool) session.Row {
 		return session.Row{
 			Tenant: "t", ID: session.KeyOf("t", session.SpaceName, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
@@ -61,7 +61,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 // Earlier releases wrote a stream without readers; the stream is deleted at the start.
 func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := few(t, server.URL(), 1)
+	s := openWithShards(t, server.URL(), 1)
 	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {
 		t.Fatal(err)
 	}

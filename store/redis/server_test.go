@@ -115,7 +115,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 		_, _ = server.Do("EVAL", "while true do end", "0")
 	}()
 	defer func() { <-ended }()
-	err := becomes(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
+	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
 		t.Errorf("the error lacks the text of Redis: %v", err)
 	}

@@ -32,7 +32,7 @@ func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
 		"another name":             {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
 		s := faulty(t, c.url)
-		err := becomes(t, what, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
+		err := waitForError(t, what, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", what, err, c.want)
 		}
@@ -54,7 +54,7 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 	theirs := storetest.NewSecrets(t)
 	for what, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
 		refused := faulty(t, url)
-		err := becomes(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
+		err := waitForError(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
 			t.Errorf("%s: got error %v, want one with cert_file and key_file", what, err)
 		}
@@ -66,7 +66,7 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	secrets := storetest.ExpiredSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
 	s := faulty(t, "rediss://"+addr+"?ca_file="+secrets.CA)
-	err := becomes(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
+	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
 		t.Errorf("got error %v, want one with the remedy to renew the certificate", err)
 	}
@@ -80,7 +80,7 @@ func TestSentinelAndClusterWithTLS(t *testing.T) {
 	_, sentinel := storetest.StartSentinelTLS(t, secrets, documented(t, sentinelRules))
 	nodes := storetest.StartClusterTLS(t, secrets)
 	for _, n := range nodes.Nodes {
-		permit(t, n)
+		createUser(t, n)
 	}
 	cluster := strings.Replace(nodes.URL("tls=true"), "redis://", "redis://precept:secret@", 1)
 	for what, url := range map[string]string{"sentinel": sentinel + "&tls=true" + files, "cluster": cluster + files} {
@@ -92,7 +92,7 @@ func TestSentinelAndClusterWithTLS(t *testing.T) {
 		stored(t, s, 1)
 	}
 	wrong := faulty(t, strings.Replace(sentinel, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
-	_ = becomes(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
+	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
 func TestInvalidTLSFilesAreRefused(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	})
 	for _, password := range []string{storetest.SentinelPassword, storetest.ServersPassword} {
 		s := faulty(t, strings.Replace(g.URL(), password, "wrong", 1))
-		_ = becomes(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
+		_ = waitForError(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
 	}
 	other := faulty(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
 	unavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)

@@ -14,7 +14,7 @@ import (
 
 // The memory of a walk over all tenants does not grow with the number of tenants.
 func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measures the heap
-	s := few(t, storetest.StartRedis(t).URL(), 2)
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const tenants, samples, bytes = 1000, 12, 4000
 	for tenant := range tenants {
 		var b session.Batch

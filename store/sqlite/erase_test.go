@@ -190,7 +190,7 @@ func TestRetainInSteps(t *testing.T) {
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
-		n, err := s.Retain(&soonOver{Context: t.Context()}, before)
+		n, err := s.Retain(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want no error or error DeadlineExceeded", err)
 		}
@@ -205,13 +205,13 @@ func TestRetainInSteps(t *testing.T) {
 	}
 }
 
-// soonOver is a context that ends at the second call of Err.
-type soonOver struct {
+// endingContext is a context that ends at the second call of Err.
+type endingContext struct {
 	context.Context
 	looks int
 }
 
-func (c *soonOver) Err() error {
+func (c *endingContext) Err() error {
 	if c.looks++; c.looks > 1 {
 		return context.DeadlineExceeded
 	}

@@ -54,7 +54,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 60 * time.Millisecond})
 	write(t, s, batch(1))
-	p := hold(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
+	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !has(t, s, 1) {
 		t.Error("reads do not continue")
@@ -77,7 +77,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := hold(t, path, "BEGIN IMMEDIATE")
+	p := startHelper(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), batch(1)) }()
 	select {
@@ -96,7 +96,7 @@ func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	hold(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
+	startHelper(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("opening: %v", err)
@@ -107,7 +107,7 @@ func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 func TestWritersQueueUnderTheirContexts(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := hold(t, path, "BEGIN IMMEDIATE")
+	p := startHelper(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), batch(1)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

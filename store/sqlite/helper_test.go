@@ -127,8 +127,8 @@ func (p *process) line(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// hold starts a helper that runs the statements on the database and keeps its connection.
-func hold(t *testing.T, path string, stmts ...string) *process {
+// startHelper starts a helper that runs the statements on the database and keeps its connection.
+func startHelper(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := start(t, "hold", append([]string{path}, stmts...)...)
 	if line := p.line(t); line != "held" {

@@ -100,7 +100,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 		r.none("interrupt")
 	} else {
 		p.Stop()
-		faulty.tap.lead(t, harness.Start(t, p.Dir, p.Flags...).Data)
+		faulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).Data)
 		faulty.ask(followUp, true)
 		r.restart(faulty)
 		r.measureInterrupt(t, a)
@@ -129,7 +129,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	one := newBoxed(t, a, harness.NewModel(t, agentScript()))
 	p := one.proxied(t, errorText)
 	two := newBoxed(t, a, one.model)
-	two.tap.lead(t, p.Data)
+	two.tap.redirect(t, p.Data)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
 	both.Go(func() { two.ask(loopTask, false) })
@@ -202,7 +202,7 @@ func (tr *boxed) proxied(t *testing.T, keywords ...string) *harness.Process {
 		banktest.WriteLesson(t, lessons, errorSlug, k)
 	}
 	p := harness.Start(t, t.TempDir(), harness.Always(tr.model, lessons)...)
-	tr.tap.lead(t, p.Data)
+	tr.tap.redirect(t, p.Data)
 	return p
 }
 

@@ -38,7 +38,7 @@ func (a *agent) load(t *testing.T) {
 	m.Gather(crowd)
 	tr := newBoxed(t, a, m)
 	p := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
-	tr.tap.lead(t, p.Data)
+	tr.tap.redirect(t, p.Data)
 	argv := a.ask(tr.box, loopTask, false)
 	here, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
 	if err != nil {

@@ -28,18 +28,18 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		return
 	}
 	direct := newBoxed(t, a, harness.NewModel(t, faultScript()))
-	direct.bring(a.rules)
+	direct.writeRulesFile(a.rules)
 	direct.turns()
 
 	through := newBoxed(t, a, harness.NewModel(t, faultScript()))
-	file := through.bring(a.rules)
+	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
 	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
 	p := harness.Start(t, data, harness.Always(through.model, lessons)...)
-	through.tap.lead(t, p.Data)
+	through.tap.redirect(t, p.Data)
 	through.turns()
 
 	d, n := counts(direct.calls()), counts(through.calls())
@@ -68,8 +68,8 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	r.scanned(t, p, filepath.Base(file))
 }
 
-// bring writes the rules file into the agent's project.
-func (tr *boxed) bring(name string) string {
+// writeRulesFile writes the rules file into the agent's project.
+func (tr *boxed) writeRulesFile(name string) string {
 	tr.t.Helper()
 	file := filepath.Join(tr.box.work, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -40,7 +40,7 @@ type sent struct {
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
 	tp := &tap{name: harness.Random(4)}
-	tp.lead(t, target)
+	tp.redirect(t, target)
 	proxy := &httputil.ReverseProxy{
 		Transport:     &http.Transport{DisableCompression: true},
 		FlushInterval: -1,
@@ -64,8 +64,8 @@ func newTap(t *testing.T, target string) *tap {
 	return tp
 }
 
-// lead makes another address the tap's target.
-func (tp *tap) lead(t *testing.T, target string) {
+// redirect makes another address the tap's target.
+func (tp *tap) redirect(t *testing.T, target string) {
 	t.Helper()
 	to, err := url.Parse(target)
 	if err != nil {

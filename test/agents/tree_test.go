@@ -51,8 +51,8 @@ func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Objec
 	return out
 }
 
-// goOn returns the list with an answer and the results of the calls in the answer.
-func goOn(list []harness.Object, answer harness.Object, result string) []harness.Object {
+// withAnswer returns the list with an answer and the results of the calls in the answer.
+func withAnswer(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
 	for _, c := range calls {
@@ -92,11 +92,11 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
 		"one of three choices": func(k *grower, i, _ int) {
 			choices := k.ask(k.list, harness.Object{"n": 3})
-			k.list = goOn(k.list, choices[i%len(choices)], "ok")
+			k.list = withAnswer(k.list, choices[i%len(choices)], "ok")
 		},
 		"the best of three answers": func(k *grower, i, turn int) {
 			if turn == 0 {
-				k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok")
+				k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
 				return
 			}
 			answers := make([]harness.Object, 3)
@@ -105,25 +105,25 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 				wg.Go(func() { answers[n] = k.ask(k.list, harness.Object{"temperature": 1})[0] })
 			}
 			wg.Wait()
-			k.list = goOn(k.list, answers[i%3], "ok")
+			k.list = withAnswer(k.list, answers[i%3], "ok")
 		},
 		"two branches": func(k *grower, _, turn int) {
 			answer := k.ask(k.list, nil)[0]
 			if turn == 1 {
-				other := goOn(k.list, answer, "the other way")
+				other := withAnswer(k.list, answer, "the other way")
 				for range 2 {
-					other = goOn(other, k.ask(other, nil)[0], "further")
+					other = withAnswer(other, k.ask(other, nil)[0], "further")
 				}
 			}
-			k.list = goOn(k.list, answer, "ok")
+			k.list = withAnswer(k.list, answer, "ok")
 		},
 		"forked by a person": func(k *grower, i, turn int) {
 			if turn == 2 { // continues after the first answer, with other words
 				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
-			k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok")
+			k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
 		},
-		"resumed after a kill": func(k *grower, _, _ int) { k.list = goOn(k.list, k.ask(k.list, nil)[0], "ok") },
+		"resumed after a kill": func(k *grower, _, _ int) { k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok") },
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) { growTrees(t, shape, strings.Contains(name, "kill")) })

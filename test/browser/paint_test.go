@@ -144,7 +144,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	t.Helper()
 	p := harness.Start(t, dir, flags...)
 	n := 2 * lessons
-	say := func(address, name, body string) error {
+	postTurn := func(address, name, body string) error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
 		if err != nil {
 			return err
@@ -168,10 +168,10 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 				name := fmt.Sprint("run-", i)
 				chat, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]any{"role": "user", "content": fmt.Sprintf("Please look at topic%04d and report what you find.", i/2)}}})
 				if err == nil {
-					err = say(p.Data+"/v1/chat/completions", name, string(chat))
+					err = postTurn(p.Data+"/v1/chat/completions", name, string(chat))
 				}
 				if err == nil {
-					err = say(p.Data+"/v1/feedback", name, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%.1f}`, name, float64(i%11)/10))
+					err = postTurn(p.Data+"/v1/feedback", name, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%.1f}`, name, float64(i%11)/10))
 				}
 				if err != nil {
 					errs <- err

@@ -71,15 +71,15 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		if len(task.clicks) > 3 {
 			t.Errorf("%s: takes %d clicks, want at most 3", task.name, len(task.clicks))
 		}
-		if !becomes(ctx, task.then) {
+		if !waitForTrue(ctx, task.then) {
 			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
 			t.Errorf("%s: got %s, want %s", task.name, at, task.then)
 		}
 	}
 }
 
-// becomes reports whether an expression becomes true; a click may still load another page.
-func becomes(ctx context.Context, expression string) bool {
+// waitForTrue reports whether an expression becomes true; a click may still load another page.
+func waitForTrue(ctx context.Context, expression string) bool {
 	for range 400 {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
 			return true

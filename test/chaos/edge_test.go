@@ -120,7 +120,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.Brief(t).URL)
 	ended := harness.Stream(t, p.Data)
-	said := func(headers func(w io.Writer)) string {
+	sendHeaders := func(headers func(w io.Writer)) string {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -134,10 +134,10 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		return strings.TrimSpace(line)
 	}
-	if line := said(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
+	if line := sendHeaders(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
 		t.Errorf("2 MB: %q", line)
 	}
-	many := said(func(w io.Writer) {
+	many := sendHeaders(func(w io.Writer) {
 		for i := range 10_000 {
 			_, _ = fmt.Fprintf(w, "X-%d: %d\r\n", i, i)
 		}
@@ -146,7 +146,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("10,000 headers: %q", many)
 	}
 	before := resident(t, p)
-	_ = said(func(w io.Writer) { // 500 MB of one header: refused, and never in memory
+	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header: refused, and never in memory
 		_, _ = io.WriteString(w, "X: ")
 		piece := strings.Repeat("x", 1<<20)
 		for range 500 {

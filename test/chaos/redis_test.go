@@ -37,8 +37,8 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
 		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.RepeatedRequests(have), d)
 	}
-	if loud(p) > 10 {
-		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	if countWarnings(p) > 10 {
+		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Stop()
 	t.Logf("%d answered, %+v", n, d)
@@ -134,8 +134,8 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
-	if loud(p) > 10 {
-		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	if countWarnings(p) > 10 {
+		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Kill()
 	server := storetest.StartRedis(t)

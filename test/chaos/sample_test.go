@@ -90,8 +90,8 @@ func closes(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// hurt runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
-func hurt(t *testing.T, p *harness.Process, breaks func() (mends func())) {
+// breakDuringLoad runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
+func breakDuringLoad(t *testing.T, p *harness.Process, breaks func() (mends func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
-	hurt(t, p, func() func() { return lockFile(t, dir) })
+	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
 	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
 	p.Stop()
 }
@@ -126,7 +126,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
 	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
-	hurt(t, p, func() func() {
+	breakDuringLoad(t, p, func() func() {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
 	})

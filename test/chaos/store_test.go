@@ -40,8 +40,8 @@ func lockFile(t *testing.T, dir string) (unlock func()) {
 	}
 }
 
-// loud counts the warnings and errors of a log.
-func loud(p *harness.Process) int {
+// countWarnings counts the warnings and errors of a log.
+func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
 
@@ -68,8 +68,8 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
 		t.Errorf("%d answered, %+v", n, d)
 	}
-	if loud(p) > 10 {
-		t.Errorf("%d lines:\n%s", loud(p), p.Log.String())
+	if countWarnings(p) > 10 {
+		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
 	}
 }
 
@@ -140,7 +140,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	if run(p).All() == 0 {
 		t.Error("nothing was answered")
 	}
-	if !strings.Contains(p.Log.String(), "runs from memory") || loud(p) > 10 {
+	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
 		t.Errorf("the log says:\n%s", p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
@@ -212,7 +212,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		for range 5 {
 			l.Send(t.Context(), p.Data)
 		}
-		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || loud(p) > 10 {
+		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
 			t.Errorf("the log says:\n%s", p.Log.String())
 		}
 		p.Stop()

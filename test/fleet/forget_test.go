@@ -19,7 +19,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."), harness.ChatReply("chatcmpl-3", "It is "+third+"."))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."), harness.ChatReply("chatcmpl-3", "It is "+third+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)
 	for _, word := range []string{first, second, third} {
@@ -137,7 +137,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			if got := fmt.Sprint(taken(t, dir, url, "--tenant", "acme")); got != "{2 2 2 2}" {
 				t.Errorf("for another tenant: %s", got)
 			}
-			up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "Hello."))
+			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
 			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
 				t.Errorf("with a running server: %s", got)

@@ -17,7 +17,7 @@ func TestOldExchangesLeaveRedisAfterTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir, lake := t.TempDir(), t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).Ready(dir)
 	store := []string{"--store-url", server.URL(), "--data-dir", dir}

@@ -16,7 +16,7 @@ import (
 // get the same result, also after a restart.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
-	lessons, model := t.TempDir(), harness.Parrot(t, harness.ChatReply("c", "ok")).URL
+	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
 	harness.MustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
@@ -41,10 +41,10 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		}
 		return r
 	}
-	told := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
-	fleet[0].Eventually("all sessions to be counted", func() bool { return told(fleet[0]) == sessions && told(fleet[1]) == sessions })
+	countedSessions := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
+	fleet[0].Eventually("all sessions to be counted", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
 	fresh := replicas(t, 1, url, model, lessons, args...)[0]
-	fresh.Eventually("the newcomer to have read them", func() bool { return told(fresh) == sessions })
+	fresh.Eventually("the newcomer to have read them", func() bool { return countedSessions(fresh) == sessions })
 	var first []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]

@@ -18,7 +18,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
 	start := func() *harness.Process {
 		dir := t.TempDir()
 		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)

@@ -79,7 +79,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).Ready(dir)
 	}
 	fleet := []*harness.Process{start(dirs[0]), start(dirs[1])}
-	say := func(p *harness.Process, word string) {
+	sendWord := func(p *harness.Process, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
@@ -100,8 +100,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 			t.Fatalf("got code %d, out %s, complaints %s, want exit code 0", code, out, complaints)
 		}
 	}
-	say(fleet[1], word)
-	say(fleet[1], other)
+	sendWord(fleet[1], word)
+	sendWord(fleet[1], other)
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), other)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
@@ -110,12 +110,12 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("another session is missing")
 	}
-	say(fleet[1], word) // a forgotten session may begin again
+	sendWord(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("it is there again", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
 	// A replica that could not deliver the session, and is away when the session is forgotten.
 	server.Freeze(t)
-	say(fleet[1], late)
+	sendWord(fleet[1], late)
 	go func() { // and a request of the same session in flight
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
@@ -154,7 +154,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	model := newScribe(t)
 	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
-	say := func(word, path string) {
+	sendWord := func(word, path string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
@@ -162,8 +162,8 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
-	say(silent, "config/.env")
-	say(told, "config/build.mk")
+	sendWord(silent, "config/.env")
+	sendWord(told, "config/build.mk")
 	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), told)) > 0 })
 	p.Stop() // a stopped process has written everything
 	id := session.KeyOf("default", session.SpaceName, silent)

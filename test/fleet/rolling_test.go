@@ -77,8 +77,8 @@ func (b *balancer) count() int {
 	return len(b.ready)
 }
 
-// talker answers at once, or as a stream of half a second.
-func talker(t *testing.T) *httptest.Server {
+// startModel answers at once, or as a stream of half a second.
+func startModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func talker(t *testing.T) *httptest.Server {
 // each request is stored once and is in one sample.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
-	redis, model := storetest.StartRedis(t), talker(t)
+	redis, model := storetest.StartRedis(t), startModel(t)
 	const asked = 100 * time.Millisecond
 	flags := []string{"--store-url", redis.URL(), "--reward-close-after", "1s", "--limits-drain-delay", "2s"}
 	dirs := []string{t.TempDir(), t.TempDir()}

@@ -20,17 +20,17 @@ import (
 	"precept/test/harness"
 )
 
-// scribe is a model that records requests by session header.
-type scribe struct {
+// recordingModel is a model that records requests by session header.
+type recordingModel struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked map[string][]string
 	n     int
 }
 
-func newScribe(t *testing.T) *scribe {
+func newScribe(t *testing.T) *recordingModel {
 	t.Helper()
-	s := &scribe{asked: map[string][]string{}}
+	s := &recordingModel{asked: map[string][]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -46,7 +46,7 @@ func newScribe(t *testing.T) *scribe {
 	return s
 }
 
-func (s *scribe) last(who string) string {
+func (s *recordingModel) last(who string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.asked[who]

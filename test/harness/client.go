@@ -16,8 +16,8 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-// Parrot starts a server that answers each request with the next of the replies, and repeats the last reply.
-func Parrot(t *testing.T, replies ...string) *httptest.Server {
+// RepeatingServer starts a server that answers each request with the next of the replies, and repeats the last reply.
+func RepeatingServer(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))
 	for _, r := range replies[:len(replies)-1] {

@@ -23,7 +23,7 @@ import (
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
-	up := newTeller(t, false, note, "Fine.")
+	up := newScriptedModel(t, false, note, "Fine.")
 	shared := []string{
 		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
@@ -57,7 +57,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 
 	a := &harness.Conversation{T: t, Base: one.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
 	up.mu.Lock()
-	up.asked, up.says = nil, []string{note, "Fine."}
+	up.requests, up.replies = nil, []string{note, "Fine."}
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)

@@ -93,9 +93,9 @@ func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// says sends the next words, in the header's form or in the path's, and takes the arm from the
+// sendWords sends the next words, in the header's form or in the path's, and takes the arm from the
 // debugging headers.
-func (a *crewAgent) says(t *testing.T, base, words string, inPath bool) {
+func (a *crewAgent) sendWords(t *testing.T, base, words string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
 	body, _ := json.Marshal(map[string]any{
@@ -184,7 +184,7 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	const runs = 200
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons)...).Ready(dir)
-	again := func(stop func(), flags ...string) {
+	restart := func(stop func(), flags ...string) {
 		t.Helper()
 		stop()
 		<-p.End
@@ -194,32 +194,32 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	begin := func(i int) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
-		agents[i][0].says(t, p.Data, topics(i, i+12), i%2 == 0)
+		agents[i][0].sendWords(t, p.Data, topics(i, i+12), i%2 == 0)
 	}
-	goOn := func(i int) {
-		agents[i][1].says(t, p.Data, topics(i+6, i+18), i%2 == 0)
-		agents[i][0].says(t, p.Data, topics(i+12, i+20), i%2 == 0)
-		agents[i][1].says(t, p.Data, topics(i, i+6), i%2 == 0)
+	continueCrew := func(i int) {
+		agents[i][1].sendWords(t, p.Data, topics(i+6, i+18), i%2 == 0)
+		agents[i][0].sendWords(t, p.Data, topics(i+12, i+20), i%2 == 0)
+		agents[i][1].sendWords(t, p.Data, topics(i, i+6), i%2 == 0)
 	}
 	for i := range runs {
 		begin(i)
 		switch i {
 		case 70: // two dozen runs are in the middle
-			again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
+			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 		case 140:
 			asked := int64(i + 1 + 3*(i-24))
 			p.Eventually("all of it in the store", func() bool { return harness.Doctor(t, dir).Stored == asked })
-			again(func() { _ = p.Cmd.Process.Kill() })
+			restart(func() { _ = p.Cmd.Process.Kill() })
 		}
 		if i >= 24 {
-			goOn(i - 24)
+			continueCrew(i - 24)
 		}
 	}
 	for i := runs - 24; i < runs; i++ {
-		goOn(i)
+		continueCrew(i)
 	}
 	rateCrews(t, func(int) string { return p.Data }, agents)
-	again(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
+	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
 	closedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.fields) > 0 {
 		t.Error("precept's own headers went upstream:", m.fields)
@@ -301,15 +301,15 @@ func TestRunOverReplicasIsOneUnit(t *testing.T) {
 		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
 		if i%3 == 0 { // at the same moment
 			var both sync.WaitGroup
-			both.Go(func() { agents[i][0].says(t, a, topics(i, i+12), false) })
-			both.Go(func() { agents[i][1].says(t, b, topics(i+6, i+18), false) })
+			both.Go(func() { agents[i][0].sendWords(t, a, topics(i, i+12), false) })
+			both.Go(func() { agents[i][1].sendWords(t, b, topics(i+6, i+18), false) })
 			both.Wait()
 		} else {
-			agents[i][0].says(t, a, topics(i, i+12), i%2 == 0)
-			agents[i][1].says(t, b, topics(i+6, i+18), i%2 == 0)
+			agents[i][0].sendWords(t, a, topics(i, i+12), i%2 == 0)
+			agents[i][1].sendWords(t, b, topics(i+6, i+18), i%2 == 0)
 		}
-		agents[i][0].says(t, b, topics(i+12, i+20), i%2 == 0)
-		agents[i][1].says(t, a, topics(i, i+6), i%2 == 0)
+		agents[i][0].sendWords(t, b, topics(i+12, i+20), i%2 == 0)
+		agents[i][1].sendWords(t, a, topics(i, i+6), i%2 == 0)
 	}
 	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
 	for _, p := range fleet {
@@ -529,16 +529,16 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
-	say := func(body, status string) {
+	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
 			t.Fatalf("got code %d, answer %q, want status 202 and answer with %q", code, answer, `"`+status+`"`)
 		}
 	}
-	say(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
+	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
 	for _, run := range []string{"early", "late"} {
 		for i := range 5 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
 		}
 	}
 	ratedAs(t, p, dir, "early", 5, 0.25)
@@ -551,12 +551,12 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 		return false
 	})
 	for range 2 { // the same feedback twice
-		say(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
+		postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
 	ratedAs(t, p, dir, "late", 5, 0.5)
-	say(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // more feedback of the same rater
+	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // more feedback of the same rater
 	ratedAs(t, p, dir, "late", 5, 1)
-	say(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // the name of a run is accepted if no session has the name
+	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // the name of a run is accepted if no session has the name
 	p.Eventually("the run to be worth the mean", func() bool {
 		units := 0
 		for _, c := range crewTrials(t, "--data-dir", dir) {
@@ -569,7 +569,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	// A turn after the close of the run uses the existing coins, and does not count again.
 	before := len(crewTrials(t, "--data-dir", dir))
 	a := newCrewAgent("late", "straggler")
-	a.says(t, p.Data, topics(0, 20), false)
+	a.sendWords(t, p.Data, topics(0, 20), false)
 	ratedAs(t, p, dir, "late", 6, 0) // the latest word, in the samples
 	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
 		t.Errorf("%d draws, %d before the straggler", after, before)
@@ -583,7 +583,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
 			t.Fatalf("got code %d, answer %q, want status 202", code, answer)

@@ -22,9 +22,9 @@ import (
 	"precept/test/harness"
 )
 
-// season plays the sessions from one number up to another, in which up to three lessons match, and
+// playSessions plays the sessions from one number up to another, in which up to three lessons match, and
 // posts a reward for nine in ten. Only the first lesson has an effect.
-func season(t *testing.T, data string, from, to int) {
+func playSessions(t *testing.T, data string, from, to int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
 		b, err := json.Marshal(body)
@@ -143,9 +143,9 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	const first, sessions = 150, 400
-	season(t, p.Data, 0, first) // most estimates from all sessions need earlier rewards
+	playSessions(t, p.Data, 0, first) // most estimates from all sessions need earlier rewards
 	p.Eventually("the first sessions to be closed", closed(first))
-	season(t, p.Data, first, sessions)
+	playSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].Looks[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {

@@ -28,8 +28,8 @@ func recordInto(t *testing.T, file, what, rule string) {
 	}
 }
 
-// reaches asks once, and says whether the model sees a word.
-func reaches(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
+// modelSees asks once, and says whether the model sees a word.
+func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
 		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
@@ -57,8 +57,8 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 			})
 			return slug
 		}
-		cart := func() bool { return reaches(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
-		shop := func() bool { return reaches(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
+		cart := func() bool { return modelSees(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
+		shop := func() bool { return modelSees(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
 		if trust == "own" {
 			harness.Eventually(t, "the agent's own lesson", cart)
 		} else if proposed("test-the-empty-cart-*.md"); cart() {
@@ -67,7 +67,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
 			harness.Eventually(t, "what was recorded later", shop)
-			if reaches(t, p, m, "other", "src/shop.go", "Close the shop first.") {
+			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
 				t.Fatal("another agent got it")
 			}
 			continue

@@ -252,15 +252,15 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 		_ = res.Body.Close()
 		return res.Header.Get("Precept-Lessons")
 	}
-	said := func(role, text string) string { return `{"role":"` + role + `","content":` + quote(text) + `}` }
-	ask("private", "off", said("user", "The path of the orders is a private matter."))
+	messageJSON := func(role, text string) string { return `{"role":"` + role + `","content":` + quote(text) + `}` }
+	ask("private", "off", messageJSON("user", "The path of the orders is a private matter."))
 	n := 0
 	p.Eventually("the lesson to fire by meaning", func() bool {
 		n++
 		session, turn := fmt.Sprint("session-", n/20), n%20
-		messages := []string{said("user", "Can the path of the orders say purchases? My password is hunter2-Xk9!")}
+		messages := []string{messageJSON("user", "Can the path of the orders say purchases? My password is hunter2-Xk9!")}
 		for i := range turn {
-			messages = append(messages, said("assistant", "done"), said("user", fmt.Sprint("Thanks. Next, number ", i)))
+			messages = append(messages, messageJSON("assistant", "done"), messageJSON("user", fmt.Sprint("Thanks. Next, number ", i)))
 		}
 		got := ask(session, "", messages...)
 		if turn == 0 && got != "" {

@@ -43,22 +43,22 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			t.Parallel()
 			dir, lessons := t.TempDir(), t.TempDir()
 			at := []string{"--data-dir", dir, "--lessons", lessons}
-			args := []string{"--upstream", picky(t), "--lessons", lessons, "--bandit-epsilon", "0", "--bandit-control", "0", "--bandit-objective", "all"}
+			args := []string{"--upstream", startRefusingModel(t), "--lessons", lessons, "--bandit-epsilon", "0", "--bandit-control", "0", "--bandit-objective", "all"}
 			if kind == "redis" {
 				url := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
 				at, args = append(at, url...), append(args, url...)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).Ready(dir)
-			say := func(name, words string) {
+			sendTurn := func(name, words string) {
 				t.Helper()
 				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+words+`]}`); status != http.StatusOK {
 					t.Fatalf("got status %d, answer %s, want status 200", status, answer)
 				}
 			}
 			const first = `{"role":"user","content":"build the targets"}`
-			say("one", first)
-			say("two", `{"role":"user","content":"build all of the targets"}`)
+			sendTurn("one", first)
+			sendTurn("two", `{"role":"user","content":"build all of the targets"}`)
 			judge := append([]string{"distill", "--judge", opinionated(t), "--model", "m", "--json"}, at...)
 			judged := 0
 			distil := func() {
@@ -74,7 +74,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`) {
 				t.Errorf("got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
 			}
-			say("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
+			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the session that went on to be judged again", func() bool { distil(); return judged == 3 })
 			p.Stop()
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// picky is a model that refuses requests with a block.
-func picky(t *testing.T) string {
+// startRefusingModel is a model that refuses requests with a block.
+func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -45,7 +45,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			args := []string{
-				"--upstream", picky(t), "--lessons", lessons, "--store-url", url, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
+				"--upstream", startRefusingModel(t), "--lessons", lessons, "--store-url", url, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
 				"--bandit-epsilon", "0.5", "--bandit-control", "0.2", "--bandit-objective", "all",
 			}
 			if url == "" {
@@ -54,7 +54,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
 			const sessions = 60
 			for n := range sessions {
-				meets(t, p.Data, n)
+				playRefusals(t, p.Data, n)
 			}
 			var r report.Report
 			read := func() {
@@ -85,9 +85,9 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// meets plays one session: every third session is refused, every third loses its block in a
+// playRefusals plays one session: every third session is refused, every third loses its block in a
 // compaction, and every third has a turn whose client forbids insertions.
-func meets(t *testing.T, data string, n int) {
+func playRefusals(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)
 	words, header := "build the targets", http.Header{"Precept-Session": {name}}

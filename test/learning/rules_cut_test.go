@@ -113,8 +113,8 @@ func inner(s string) string { return strings.Trim(encoded(s), `"`) }
 
 const someTools = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
 
-// asked returns the path and the body of a request in a dialect; each message is a role and a text.
-func asked(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
+// dialectRequest returns the path and the body of a request in a dialect; each message is a role and a text.
+func dialectRequest(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
 	var list []string
 	for _, m := range messages {
 		list = append(list, fmt.Sprintf(`{"role":%q,"content":%s}`, m[0], encoded(m[1])))
@@ -179,7 +179,7 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 	user := func(words string) [2]string { return [2]string{"user", words} }
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
-			path, body := asked(dialect, agentPrompt, stream, user("Fix the till."))
+			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))
 			sent := f.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
 			if want, _ := without(body, sent); len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
@@ -187,7 +187,7 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 		}
 	}
 
-	path, body := asked("chat", agentPrompt, false, user("Fix the door."))
+	path, body := dialectRequest("chat", agentPrompt, false, user("Fix the door."))
 	for what, header := range map[string]http.Header{
 		"Precept-Rules: off":            {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
 		"Precept-Learn: off":            {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
@@ -201,7 +201,7 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 	}
 
 	// A side request of a session that loses sections keeps the sections.
-	path, body = asked("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
+	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, someTools, "", 1)
 	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
 		t.Errorf("a side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
@@ -217,7 +217,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 		t.Helper()
 		for _, dialect := range []string{"chat", "responses", "messages"} {
 			who := name + dialect
-			path, body := asked(dialect, agentPrompt, false, messages...)
+			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
 			sent := f.send(http.Header{"Precept-Session": {who}}, path, body)
 			want, half := without(body, sent)
 			if before, ok := lost[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
@@ -277,7 +277,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		t.Errorf("rules list of another tenant prints %q, want the section Half without sessions", list)
 	}
 
-	path, body := asked("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
+	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
 	next := strings.Replace(body, "]"+someTools, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+someTools, 1)
 	lost := func(f *rulesFleet, name, body string) bool {
 		sent := f.send(http.Header{"Precept-Session": {name}}, path, body)
@@ -313,18 +313,18 @@ func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 			name++
 			header := http.Header{"Precept-Session": {fmt.Sprint("refused-", name)}}
 			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
-			path, body := asked(dialect, agentPrompt, status == 413, first)
+			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
 			sent := f.send(header, path, body)
 			if want, _ := without(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
 				t.Errorf("%s %d: the model got\n%q\nwant the request without the section, then the client's bytes", dialect, status, sent)
 			}
-			path, body = asked(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
+			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
 			if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
 				t.Errorf("%s %d, next turn: the model got\n%q\nwant the client's bytes once", dialect, status, sent)
 			}
 		}
 	}
-	path, body := asked("chat", agentPrompt, false, [2]string{"user", "Fix it."})
+	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix it."})
 	f.send(http.Header{"Precept-Session": {"accepted"}}, path, body)
 	var r report.Report
 	row := func(section string) (out report.Row) {

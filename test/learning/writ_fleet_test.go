@@ -20,7 +20,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	for n := range turns {
 		says = append(says, fmt.Sprintf("/lesson cache number %d: Clear cache %d first.", n, n))
 	}
-	up := newTeller(t, true, says...)
+	up := newScriptedModel(t, true, says...)
 	shared := []string{
 		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
@@ -33,7 +33,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		a.Base = servers[n%2].Data
 		a.User(fmt.Sprint("Go on, ", n))
 		a.Send(true)
-		carriedOut(t, n+1, servers...)
+		waitForResults(t, n+1, servers...)
 		got := up.texts(t)
 		if n > 0 {
 			newest := got[len(got)-1]

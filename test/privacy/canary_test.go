@@ -77,16 +77,16 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 		delta := func(d any) map[string]any {
 			return map[string]any{"id": "chatcmpl-1", "choices": []any{map[string]any{"index": 0, "delta": d}}}
 		}
-		say := func(text string) {
+		streamText := func(text string) {
 			for piece := range slices.Chunk([]byte(text), 7) {
 				event(delta(map[string]any{"content": string(piece)}))
 			}
 		}
 		if strings.Contains(string(body), "hang up") {
-			say("Use " + last[:len(last)*3/4])
+			streamText("Use " + last[:len(last)*3/4])
 			panic(http.ErrAbortHandler)
 		}
-		say(text)
+		streamText(text)
 		args, _ := json.Marshal(map[string]string{"note": text})
 		for i, piece := range slices.Collect(slices.Chunk(args, 7)) {
 			call := map[string]any{"index": 0, "function": map[string]any{"arguments": string(piece)}}
@@ -210,15 +210,15 @@ func documentsOf(t *testing.T, dir string) string {
 	}
 	defer func() { _ = db.Close() }()
 	var b strings.Builder
-	put := func(v any) error { return json.NewEncoder(&b).Encode(v) }
-	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error { return put(x) })
+	encode := func(v any) error { return json.NewEncoder(&b).Encode(v) }
+	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error { return encode(x) })
 	if err == nil {
-		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return put(s) })
+		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return encode(s) })
 	}
 	if err == nil {
 		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 			entries, err := db.Feedback(t.Context(), r.Tenant, r.ID)
-			return errors.Join(err, put(string(r.Data)), put(entries), put(string(a.Frozen)))
+			return errors.Join(err, encode(string(r.Data)), encode(entries), encode(string(a.Frozen)))
 		})
 	}
 	if err != nil || b.Len() < 1000 {

@@ -32,7 +32,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	for i := range replies {
 		replies[i] = calling(fmt.Sprintf("chatcmpl-%03d-%08x", i, r.Uint32()), "sh", `{"command":"`+strings.ReplaceAll(wordsOf(r, 120), "\n", " ")+`"}`)
 	}
-	up := harness.Parrot(t, replies...)
+	up := harness.RepeatingServer(t, replies...)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--detect-loops=false").Ready(dir)
 	transcript, sent := 0, 0

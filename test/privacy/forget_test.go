@@ -13,7 +13,7 @@ import (
 // holds data of either.
 func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").Ready(dir)
 	say := func(name, word string) {
@@ -84,7 +84,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 // Retention works in a running server, and follows a change of the configuration.
 func TestRetentionOfARunningServer(t *testing.T) {
 	const word = "cornflower-1234"
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {

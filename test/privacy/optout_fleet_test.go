@@ -47,28 +47,28 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 		}
 	}
-	said := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
+	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
 	add := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
 	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
 		// the whole session opted out, at one replica
-		one := said("user", "Look for "+canary+" "+form+".")
+		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
-		one = add(one, said("assistant", "I found "+canary+"."), said("user", "And one "+news+"?"))
+		one = add(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+news+"?"))
 		send(1, "one "+form, one, nil)
 	}
 	// the whole session opted out, at two replicas; then the session returns to the first
-	two := said("user", "Look for "+canary+".")
+	two := messageJSON("user", "Look for "+canary+".")
 	send(0, "two", two, off)
-	two = add(two, said("assistant", "I found "+canary+"."), said("user", "More of "+canary+"."))
+	two = add(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
 	send(1, "two", two, off)
-	two = add(two, said("assistant", "And "+canary+"."), said("user", "And two "+news+"?"))
+	two = add(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+news+"?"))
 	send(0, "two", two, nil)
 	// a turn in the middle
-	mid := said("user", "Begin with mid "+news+".")
+	mid := messageJSON("user", "Begin with mid "+news+".")
 	send(2, "mid", mid, nil)
-	mid = add(mid, said("assistant", "Begun."), said("user", "Look for "+canary+"."))
+	mid = add(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
 	send(0, "mid", mid, off)
-	mid = add(mid, said("assistant", "I found "+canary+"."), said("user", "And mid again "+news+"?"))
+	mid = add(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+news+"?"))
 	send(2, "mid", mid, nil)
 	for i := range fleet {
 		fleet[i].Drained(dirs[i], "--store-url", server.URL())

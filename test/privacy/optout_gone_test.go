@@ -46,7 +46,7 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 				}
 			}
 			write(c.before)
-			up := harness.Parrot(t, calling("c1", "read", `{"path":"deploy/prod.vault"}`))
+			up := harness.RepeatingServer(t, calling("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
 			conversation(t, p, "s", "Deploy "+byPath)
@@ -90,7 +90,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	if err := os.WriteFile(config, []byte("learning: {opt_out_patterns: ['*.pem']}\nreward: {close_after: 300ms}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	up := harness.Parrot(t, harness.ChatReply("c1", "Done."))
+	up := harness.RepeatingServer(t, harness.ChatReply("c1", "Done."))
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
 	conversation(t, p, "s", "Mend "+byPath)

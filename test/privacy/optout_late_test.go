@@ -29,7 +29,7 @@ const (
 // storedSessions imports a session for each canary. The third session continues after the call.
 func storedSessions(t *testing.T, store []string) {
 	t.Helper()
-	talk := func(id, canary string) string {
+	transcriptJSON := func(id, canary string) string {
 		return fmt.Sprintf(`{"id":%q,"reward":0,"messages":[{"role":"user","content":"Mend the build of %s"},{"role":"assistant","content":"Done with %[2]s."},{"role":"user","content":"No, that is wrong, use %[2]s"},{"role":"assistant","content":"Used %[2]s."}]}`, id, canary)
 	}
 	called := `{"id":"p","reward":0,"messages":[{"role":"user","content":"Deploy the server"},` +
@@ -39,7 +39,7 @@ func storedSessions(t *testing.T, store []string) {
 		`{"role":"tool","tool_call_id":"c2","content":"HOST=` + byPath + `"},{"role":"assistant","content":"The host is ` + byPath + `."},` +
 		`{"role":"user","content":"Thanks, now say goodbye to ` + stays + `"},{"role":"assistant","content":"Goodbye ` + stays + `."}]}`
 	for _, c := range []struct{ text, tenant, agent string }{
-		{talk("t", byTenant), "acme", "coder"}, {talk("a", byAgent), "default", "nightly-7"}, {called, "default", "coder"}, {talk("s", stays), "default", "coder"},
+		{transcriptJSON("t", byTenant), "acme", "coder"}, {transcriptJSON("a", byAgent), "default", "nightly-7"}, {called, "default", "coder"}, {transcriptJSON("s", stays), "default", "coder"},
 	} {
 		path := filepath.Join(t.TempDir(), "talk.jsonl")
 		if err := os.WriteFile(path, []byte(c.text+"\n"), 0o600); err != nil {
@@ -108,7 +108,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 // pages returns the exports and pages of a running server.
 func pages(t *testing.T, flags []string) map[string]string {
 	t.Helper()
-	up := harness.Parrot(t, harness.ChatReply("chatcmpl-1", "hi"))
+	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
 	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", up.URL+"/v1")...)
 	p.Ready(dirOf(flags))
 	all := map[string]string{}

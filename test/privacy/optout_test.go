@@ -100,8 +100,8 @@ reward: {close_after: 300ms}
 				}
 			}
 		}
-		if kept := kept(t, dir); kept != "[0 0 0 0 0]" {
-			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, kept)
+		if doctorCounts := doctorCounts(t, dir); doctorCounts != "[0 0 0 0 0]" {
+			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, doctorCounts)
 		}
 	}
 	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
@@ -133,8 +133,8 @@ reward: {close_after: 300ms}
 	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
-// kept returns the counts of doctor.
-func kept(t *testing.T, dir string) string {
+// doctorCounts returns the counts of doctor.
+func doctorCounts(t *testing.T, dir string) string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
@@ -153,7 +153,7 @@ func kept(t *testing.T, dir string) string {
 func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
-	up := harness.Parrot(t,
+	up := harness.RepeatingServer(t,
 		harness.ChatReply("chatcmpl-1", "first-answer"), calling("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
 		harness.ChatReply("chatcmpl-3", "It says "+canary), harness.ChatReply("chatcmpl-4", "last-answer"))
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").Ready(dir)

@@ -32,8 +32,8 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
-// askTwice sends both turns of a conversation.
-func askTwice(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
+// sendBothTurns sends both turns of a conversation.
+func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
 	of := prompts[dialect]
 	h := header.Clone()
@@ -51,8 +51,8 @@ func askTwice(t *testing.T, p *harness.Process, dialect, prompt string, header h
 	}
 }
 
-// gardener answers in each dialect.
-func gardener(t *testing.T) string {
+// startModel answers in each dialect.
+func startModel(t *testing.T) string {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -72,9 +72,9 @@ func gardener(t *testing.T) string {
 func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, gardener(t))
+	p := harness.Serve(t, dir, startModel(t))
 	for dialect := range prompts {
-		askTwice(t, p, dialect, promptText, nil)
+		sendBothTurns(t, p, dialect, promptText, nil)
 	}
 	p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
@@ -128,13 +128,13 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := harness.Serve(t, dir, gardener(t), c.flags...)
+			p := harness.Serve(t, dir, startModel(t), c.flags...)
 			text := promptText
 			if c.stored > 0 {
 				text += strings.Repeat(" Be kind.", 200)
 			}
 			for dialect := range prompts {
-				askTwice(t, p, dialect, text, c.header)
+				sendBothTurns(t, p, dialect, text, c.header)
 			}
 			p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == c.stored })
 			p.Stop()

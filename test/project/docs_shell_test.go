@@ -149,7 +149,7 @@ func newDocWorld(t *testing.T) *docWorld {
 	server := storetest.StartRedis(t, "--requirepass", "documents")
 	data := filepath.Join(dir, "data")
 	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.Brief(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
-	visit(t, p)
+	playSession(t, p)
 	request(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	w := &docWorld{dir: dir, redis: server.Addr, say: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
@@ -176,8 +176,8 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	}
 }
 
-// visit plays a session of one turn.
-func visit(t *testing.T, p *harness.Process) {
+// playSession plays a session of one turn.
+func playSession(t *testing.T, p *harness.Process) {
 	t.Helper()
 	request(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
 }
@@ -202,7 +202,7 @@ func (w *docWorld) samples(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", harness.Brief(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)
-	visit(t, p)
+	playSession(t, p)
 	p.Eventually("a sample in Redis", func() bool {
 		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
 		return err == nil && strings.Count(string(out), "\n") == 1

@@ -244,14 +244,14 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.call(r.Admin, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
 	d.call(r.Admin, "POST", act, token, "", "slug", "none", "action", "pause")
 	d.call(r.Admin, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
-	whatIsKept(d, r, token)
+	readStoredData(d, r, token)
 	d.call(r.Admin, "POST", "/api/forget", token, `{"session":"s1"}`)
 	d.call(r.Admin, "POST", "/api/forget", token, `{}`)
-	d.everything()
+	d.checkAllTested()
 }
 
-// whatIsKept asks for sessions, samples and health.
-func whatIsKept(d *described, r *harness.Process, token string) {
+// readStoredData asks for sessions, samples and health.
+func readStoredData(d *described, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the session is closed, and has its sample", func() bool {
 		var l store.SampleList
@@ -317,8 +317,8 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 	}
 }
 
-// everything reports the operations without a test, and the operations without a successful test.
-func (d *described) everything() {
+// checkAllTested reports the operations without a test, and the operations without a successful test.
+func (d *described) checkAllTested() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method, op := range item.(map[string]any) {

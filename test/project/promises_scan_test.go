@@ -115,14 +115,14 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 // flags checks the flags of a verb, or of any verb where a document names a flag alone.
 func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
-		if !verb.hasFlag(m[1]) && !foreign(text) {
+		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {
 			fault("%s has no flag --%s", verb.path, m[1])
 		}
 	}
 }
 
-// foreign reports whether a text belongs to another program.
-func foreign(text string) bool {
+// ofOtherProgram reports whether a text belongs to another program.
+func ofOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
@@ -150,7 +150,7 @@ func (p *promises) names(c code, fault func(string, ...any)) {
 	if !c.block || strings.HasPrefix(text, "/") {
 		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
 			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
-			if !foreign(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
+			if !ofOtherProgram(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
 				fault("nothing answers %s", m[1])
 			}
 		}

@@ -40,7 +40,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					t.Fatalf("got status %d, body %s, want status 200", status, b)
 				}
 			}
-			tell := func(want int, has, session string, ids ...string) {
+			postEntries := func(want int, has, session string, ids ...string) {
 				t.Helper()
 				var list []string
 				for _, id := range ids {
@@ -56,26 +56,26 @@ func TestFeedbackIsBounded(t *testing.T) {
 			}
 
 			turn("Precept-Session", "alone")
-			tell(202, "joined", "alone", "a")
-			tell(202, "joined", "alone", "b", "c")
-			tell(429, "limits.feedback", "alone", "d")
-			tell(202, "joined", "alone", "b")
-			tell(202, `{"id":"d","status":"refused","error":"this session or run has the largest`, "alone", "c", "d", "a")
+			postEntries(202, "joined", "alone", "a")
+			postEntries(202, "joined", "alone", "b", "c")
+			postEntries(429, "limits.feedback", "alone", "d")
+			postEntries(202, "joined", "alone", "b")
+			postEntries(202, `{"id":"d","status":"refused","error":"this session or run has the largest`, "alone", "c", "d", "a")
 
-			tell(202, "parked", "later", "a", "b", "c")
-			tell(429, "post the feedback again after the reply", "later", "d")
-			tell(202, "parked", "later", "b")
+			postEntries(202, "parked", "later", "a", "b", "c")
+			postEntries(429, "post the feedback again after the reply", "later", "d")
+			postEntries(202, "parked", "later", "b")
 			turn("Precept-Session", "later")
 			p.Eventually("what was parked to be joined", func() bool {
 				_, b := harness.Get(t, p.Admin+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
-			tell(429, "limits.feedback", "later", "d")
+			postEntries(429, "limits.feedback", "later", "d")
 
 			// Four members each have one lesson: the set of the run takes three.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				turn("Precept-Session", name, "Precept-Run", "r")
-				tell(202, "joined", name, "x")
+				postEntries(202, "joined", name, "x")
 			}
 			_, metrics := harness.Get(t, p.Admin+"/metrics", "token")
 			for _, line := range []string{

@@ -36,8 +36,8 @@ func (s *settled) write(text string) {
 	}
 }
 
-// opens says whether the admin listener takes a token.
-func (s *settled) opens(token string) bool {
+// tokenAccepted says whether the admin listener takes a token.
+func (s *settled) tokenAccepted(token string) bool {
 	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
 	return status == http.StatusOK
 }
@@ -50,9 +50,9 @@ func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	for range 3 {
 		s.write(second)
 		s.Signal(syscall.SIGHUP)
-		s.Eventually("the second token", func() bool { return s.opens("second") })
+		s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
 		s.write(first)
-		s.Eventually("the first token", func() bool { return s.opens("first") })
+		s.Eventually("the first token", func() bool { return s.tokenAccepted("first") })
 	}
 }
 
@@ -63,11 +63,11 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.write("")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
-	if !s.opens("first") {
+	if !s.tokenAccepted("first") {
 		t.Error("the old configuration is not active")
 	}
 	s.write("admin: {tokens: [second]}\n")
-	s.Eventually("what was written then", func() bool { return s.opens("second") })
+	s.Eventually("what was written then", func() bool { return s.tokenAccepted("second") })
 }
 
 // A setting that needs a restart keeps its old value and is reported until the restart. Other settings are applied.

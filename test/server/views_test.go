@@ -22,11 +22,11 @@ func TestSessionsThroughTheAdminListener(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	server := storetest.StartRedis(t)
 	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", server.URL()}} {
-		t.Run(name, func(t *testing.T) { lived(t, flags) })
+		t.Run(name, func(t *testing.T) { playAll(t, flags) })
 	}
 }
 
-func lived(t *testing.T, flags []string) {
+func playAll(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func lived(t *testing.T, flags []string) {
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
 		t.Errorf("entries: %s", got)
 	}
-	watched(t, dir, one.ID)
+	followSession(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: %d", code)
 	}
@@ -104,8 +104,8 @@ func lived(t *testing.T, flags []string) {
 	}
 }
 
-// watched follows the session as a person would, and as a program would.
-func watched(t *testing.T, dir, id string) {
+// followSession follows the session as a person would, and as a program would.
+func followSession(t *testing.T, dir, id string) {
 	t.Helper()
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
 		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)

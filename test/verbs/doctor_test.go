@@ -35,20 +35,20 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
 		t.Errorf("got %+v, want Missing = 5, Stored = 5 and Incomplete = 2", d)
 	}
-	told := func(want bool) {
+	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
 			t.Errorf("want reported = %v: exit %d\n%s%s", want, code, out, complaints)
 		}
 	}
-	told(true)
+	checkMissingReported(true)
 	shared, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	put := func(tenant string, n int) {
+	storeExchanges := func(tenant string, n int) {
 		t.Helper()
 		var b session.Batch
 		for i := range n {
@@ -59,12 +59,12 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("default", 3)
+	storeExchanges("default", 3)
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
 		t.Errorf("got %+v, want Missing = 2", d)
 	}
-	put("other", 2) // the replicas of a fleet count together
-	told(false)
+	storeExchanges("other", 2) // the replicas of a fleet count together
+	checkMissingReported(false)
 }
 
 // Doctor shows the answer of /readyz: with the store, without the store, with a full outbox, and from a server
@@ -95,7 +95,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		})
 	}
 	nothing := func() {}
-	model := harness.Parrot(t, harness.ChatReply("r", "hello"))
+	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	server := storetest.StartRedis(t)
 	at := []string{"--store-url", server.URL()}
 	p := harness.Serve(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
@@ -135,7 +135,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 // another program by now.
 func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.Parrot(t, harness.ChatReply("r", "hello")).URL)
+	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
 	run := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1"}`, os.Getpid())
 	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("no database ", 1000)} {

@@ -37,8 +37,8 @@ func exported(t *testing.T, dir string, flags ...string) string {
 
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// talk returns the only exchange of a session.
-func talk(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
+// exchangeOf returns the only exchange of a session.
+func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
 		Status: 200, Outcome: sample.Complete, New: []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"user","content":"question %d"}`, n))},
@@ -83,7 +83,7 @@ func fixture(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{talk(s.tenant, id, n, day(n+1), s.lesson)}}
+		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{exchangeOf(s.tenant, id, n, day(n+1), s.lesson)}}
 		whole := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
 		for _, e := range s.entries {
 			whole.Ratings = append(whole.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
@@ -277,7 +277,7 @@ func (m many) Stats(context.Context) (map[string]int64, error) {
 
 func (m many) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
 	for n := range m.n {
-		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{talk("t", exportID(n%64), n, day(1), "look-twice")}})[0]
+		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{exchangeOf("t", exportID(n%64), n, day(1), "look-twice")}})[0]
 		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
 		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: exportID(n % 64), Sample: s}); err != nil {
 			return err

@@ -77,7 +77,7 @@ func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Serve(t, dir, harness.Parrot(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
+	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
 	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
 		t.Errorf("got %d warnings, want 1: %s", n, p.Log.String())
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// stand is a proxy between the fleet and the model, in the place of precept. It records the feedback.
-type stand struct {
+// recordingProxy is a proxy between the fleet and the model, in the place of precept. It records the feedback.
+type recordingProxy struct {
 	*httptest.Server
 	mu       sync.Mutex
 	feedback []map[string]any
@@ -25,9 +25,9 @@ type stand struct {
 	fail     func(path string, n int) int // the status to answer with instead; 0: none
 }
 
-func newStand(t *testing.T, w *World, fail func(path string, n int) int) *stand {
+func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
 	t.Helper()
-	s := &stand{results: map[string]string{}, asked: map[[2]string]int{}, fail: fail}
+	s := &recordingProxy{results: map[string]string{}, asked: map[[2]string]int{}, fail: fail}
 	model := NewUpstream(w)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -76,7 +76,7 @@ func newStand(t *testing.T, w *World, fail func(path string, n int) int) *stand 
 	return s
 }
 
-func (s *stand) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
+func (s *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
 	t.Helper()
 	tr := &http.Transport{MaxIdleConnsPerHost: agents}
 	t.Cleanup(tr.CloseIdleConnections)
@@ -86,7 +86,7 @@ func (s *stand) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
 func TestFleetPlays(t *testing.T) {
 	for _, c := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
-		s := newStand(t, w, nil)
+		s := newRecordingProxy(t, w, nil)
 		f := s.fleet(t, w, c.agents, c.sessions)
 		if err := f.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestFleetPlays(t *testing.T) {
 // Two agents work with two models each, so that pages have something to compare.
 func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
 	w := NewWorld(3)
-	s := newStand(t, w, nil)
+	s := newRecordingProxy(t, w, nil)
 	if err := s.fleet(t, w, 4, 60).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestFleetReturnsTheFirstError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(1)
-			s := newStand(t, w, c.fail)
+			s := newRecordingProxy(t, w, c.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error: %v, want %q", err, c.want)
@@ -177,7 +177,7 @@ func TestFleetReturnsTheFirstError(t *testing.T) {
 func TestFleetStopsWithItsContext(t *testing.T) {
 	w := NewWorld(1)
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newStand(t, w, func(_ string, n int) int {
+	s := newRecordingProxy(t, w, func(_ string, n int) int {
 		if n == 10 {
 			cancel()
 		}

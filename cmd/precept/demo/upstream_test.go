@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// ask sends one request to the model and returns the status, the id and the text.
-func ask(t *testing.T, u *Upstream, path, body string) (status int, id, text string) {
+// sendRequest sends one request to the model and returns the status, the id and the text.
+func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, text string) {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	u.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
@@ -54,7 +54,7 @@ func TestUpstreamAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
-			status, id, text := ask(t, u, c.path, c.body)
+			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
 				t.Errorf("%d %q %q, want %d %q", status, id, text, c.status, c.text)
 			}
@@ -85,7 +85,7 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	u := NewUpstream(NewWorld(1))
 	seen := map[string]bool{}
 	for range 2000 {
-		_, id, _ := ask(t, u, "/chat/completions", "{}")
+		_, id, _ := sendRequest(t, u, "/chat/completions", "{}")
 		if seen[id] {
 			t.Fatalf("%s came twice", id)
 		}
@@ -114,7 +114,7 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 			for i := 1; i <= n; i++ {
 				p := w.chance(w.ticket(i), lessons)
 				expected, variance = expected+p, variance+p*(1-p)
-				_, _, text := ask(t, u, "/v1/chat/completions", last(i, slugs...))
+				_, _, text := sendRequest(t, u, "/v1/chat/completions", last(i, slugs...))
 				switch text {
 				case "RESULT: success":
 					success++

@@ -64,17 +64,17 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 
 // bubbled is a server with the time of a bubble: an hour passes as soon as all goroutines wait.
 type bubbled struct {
-	*life
+	*runningServer
 	ports ports
 }
 
 // inBubble runs a server and do in a bubble, and stops the server.
 func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	t.Helper()
-	source := flags(t, certain(options))
+	source := flags(t, injectAll(options))
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		do(b)
 		if err := b.ends(); err != nil {
 			t.Error(err)

@@ -20,7 +20,7 @@ import (
 )
 
 // page gets a page of the admin listener with a token.
-func (l *life) page(path string) string {
+func (l *runningServer) page(path string) string {
 	l.t.Helper()
 	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
 	if status != http.StatusOK {
@@ -29,8 +29,8 @@ func (l *life) page(path string) string {
 	return body
 }
 
-// tells posts to the admin listener, and fails the test if the server refuses the request.
-func (l *life) tells(path, body string) string {
+// postAdmin posts to the admin listener, and fails the test if the server refuses the request.
+func (l *runningServer) postAdmin(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
@@ -45,14 +45,14 @@ func (l *life) tells(path, body string) string {
 func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flags(t, certain(map[string]string{
+	source := flags(t, injectAll(map[string]string{
 		"upstream": model(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
 	}))
 	l := starts(t, source)
 	for i := range 3 {
-		l.asks("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
+		l.playSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
 	}
-	l.asks("other", "s-3", "hello", `"type":"approval"`)
+	l.playSession("other", "s-3", "hello", `"type":"approval"`)
 	var one struct {
 		Sessions []struct{ ID, Name string }
 	}
@@ -60,7 +60,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		return json.Unmarshal([]byte(l.page("/api/sessions")), &one) == nil && len(one.Sessions) == 4 &&
 			strings.Count(l.page("/api/samples"), `"sample_id"`) == 4
 	})
-	l.tells("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
+	l.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
 	eventually(t, "the rating in the report", func() bool {
 		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
@@ -78,7 +78,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	if n := strings.Count(l.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
 		t.Errorf("%d samples of one agent, want 1", n)
 	}
-	if answer := l.tells("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
+	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("forget: %s", answer)
 	}
 	for path, gone := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
@@ -115,7 +115,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 // agent are neither shown nor exported. After the end of the opt-out the exchanges of the agent are
 // kept again.
 func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
-	source := flags(t, certain(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
+	source := flags(t, injectAll(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
 	write := saved(t, source)
 	write("{}\n")
 	l := starts(t, source)
@@ -128,7 +128,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	samples := func(agent string) int {
 		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
 	}
-	l.asks("shy", "before", "hello", `"type":"approval"`)
+	l.playSession("shy", "before", "hello", `"type":"approval"`)
 	eventually(t, "the sample", func() bool { return samples("shy") == 1 })
 	reloads("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
@@ -138,10 +138,10 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
 		t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
-	l.asks("frank", "beside", "hello", `"type":"approval"`)
+	l.playSession("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })
 	reloads("log: {level: debug}\n")
-	l.asks("shy", "after", "hello again", `"type":"approval"`)
+	l.playSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "the sample after it", func() bool { return samples("shy") == 2 })
 	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
 		t.Error("an exchange of the opted-out time is stored")
@@ -165,12 +165,12 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		write(text)
 		eventually(t, "the reload", func() bool { return l.console.times("configuration reloaded") > before })
 	}
-	looks := func() int { return get(t, l.admin+"/api/report", "viewer") }
-	if looks() != http.StatusUnauthorized {
+	viewerStatus := func() int { return get(t, l.admin+"/api/report", "viewer") }
+	if viewerStatus() != http.StatusUnauthorized {
 		t.Error("an unlisted viewer token is accepted")
 	}
 	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
-	if looks() != http.StatusOK {
+	if viewerStatus() != http.StatusOK {
 		t.Error("the viewer does not come in")
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
@@ -180,7 +180,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Errorf("a viewer deletes: %d", status)
 	}
 	reloads("{}\n\n")
-	if looks() != http.StatusUnauthorized {
+	if viewerStatus() != http.StatusUnauthorized {
 		t.Error("the viewer's token is good after its end")
 	}
 	if strings.Contains(l.page("/"), "needs a restart") {
@@ -211,11 +211,11 @@ func TestSpansReachTheCollector(t *testing.T) {
 		spans <- r.Header.Get("Authorization") + " " + r.URL.Path + " " + string(b)
 	}))
 	defer collector.Close()
-	options := certain(map[string]string{
+	options := injectAll(map[string]string{
 		"upstream": model(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
 	l := starts(t, flags(t, options))
-	l.asks("coder", "traced", "a word that no span holds", `"type":"approval"`)
+	l.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
 	if err := l.ends(); err != nil { // a stop sends the waiting spans
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	refuses.Store(true)
 	again := starts(t, flags(t, options))
-	again.asks("coder", "refused", "hello", `"type":"approval"`)
+	again.playSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "the dropped span", func() bool {
 		_, text := send(t, http.MethodGet, again.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
@@ -247,38 +247,38 @@ func TestSpansReachTheCollector(t *testing.T) {
 // lesson directory is logged, and read when the directory appears. An unreadable file leaves the
 // other lessons, and the previous version of the lesson, in effect.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
-	m := hears(t)
+	m := newLastRequest(t)
 	lessons := filepath.Join(t.TempDir(), "later")
-	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
+	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
 	data := loaded(t, source).DataDir
 	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
 	}
-	l := starts(t, source, alone)
+	l := starts(t, source, handleSignals)
 	if at, err := server.ReadRunFile(data); err != nil || at.Data != l.data || at.Admin != l.admin || at.PID != os.Getpid() {
 		t.Errorf("run.json is %+v, %v", at, err)
 	}
-	if !l.console.says("the lesson directory does not exist") {
+	if !l.console.contains("the lesson directory does not exist") {
 		t.Error("the log does not say that there are no lessons")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
-	eventually(t, "the lesson", taught)
+	lessonInjected := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	eventually(t, "the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the fault in the log", func() bool { return l.console.says("a lesson file has no effect") })
-	if !taught() {
+	eventually(t, "the fault in the log", func() bool { return l.console.contains("a lesson file has no effect") })
+	if !lessonInjected() {
 		t.Error("the previous text is not active any more")
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the lesson", func() bool { return !taught() })
+	eventually(t, "the end of the lesson", func() bool { return !lessonInjected() })
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}

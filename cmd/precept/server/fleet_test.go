@@ -36,11 +36,11 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 // Servers on one Redis share salt, secret, lessons and report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	m := hears(t)
-	one := flags(t, certain(map[string]string{
+	m := newLastRequest(t)
+	one := flags(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	other := flags(t, certain(map[string]string{
+	other := flags(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
 	first, second := starts(t, one), starts(t, other)
@@ -65,18 +65,18 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
 		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
-	for _, l := range []*life{first, second} {
+	for _, l := range []*runningServer{first, second} {
 		eventually(t, "the lesson at a replica", func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") })
 	}
-	first.asks("coder", "here", "build the targets", `"type":"score","score":1`)
-	second.asks("coder", "there", "build the targets", `"type":"score","score":0`)
-	for _, l := range []*life{first, second} {
+	first.playSession("coder", "here", "build the targets", `"type":"score","score":1`)
+	second.playSession("coder", "there", "build the targets", `"type":"score","score":0`)
+	for _, l := range []*runningServer{first, second} {
 		eventually(t, "both sessions in the report", func() bool {
 			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
 	}
-	for _, l := range []*life{first, second} {
+	for _, l := range []*runningServer{first, second} {
 		if err := l.ends(); err != nil {
 			t.Error(err)
 		}
@@ -97,21 +97,21 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
-	m := hears(t)
+	m := newLastRequest(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
-	taught := func(l *life) bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
+	lessonInjected := func(l *runningServer) bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
 	l := starts(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
-		if !l.console.says(line) {
+		if !l.console.contains(line) {
 			t.Errorf("the log does not say %q", line)
 		}
 	}
 	if status, says := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(says, "degraded") {
 		t.Errorf("/readyz: %d %s", status, says)
 	}
-	if taught(l) {
+	if lessonInjected(l) {
 		t.Error("a session got a lesson before the fleet's salt was known")
 	}
 	tools := outside()
@@ -121,15 +121,15 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the keys", func() bool { return l.console.says("the keys of the fleet are known and used") })
-	eventually(t, "a lesson", func() bool { return taught(l) })
+	eventually(t, "the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
+	eventually(t, "a lesson", func() bool { return lessonInjected(l) })
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}
 	known := keysOf(t, source)
 	redis.Kill()
 	again := starts(t, source)
-	if again.console.says("the salt of the fleet is unknown") || !taught(again) {
+	if again.console.contains("the salt of the fleet is unknown") || !lessonInjected(again) {
 		t.Error("the copy of the keys is not used")
 	}
 	if keysOf(t, source) != known {
@@ -167,14 +167,14 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Kill()
-	m := hears(t)
-	source := flags(t, certain(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
+	m := newLastRequest(t)
+	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
 	l := starts(t, source)
-	if !l.console.says("the lessons cannot be read; no lesson is injected until the lessons can be read") {
+	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log does not say that there are no lessons")
 	}
-	taught := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
-	if taught() {
+	lessonInjected := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	if lessonInjected() {
 		t.Error("a lesson came from an unavailable bank")
 	}
 	if err := server.Start(); err != nil {
@@ -191,7 +191,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
-	eventually(t, "the lesson", taught)
+	eventually(t, "the lesson", lessonInjected)
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}

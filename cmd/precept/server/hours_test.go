@@ -21,8 +21,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// spoken sends bytes on a connection, and returns the response and the time until the connection closed.
-func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
+// exchangeBytes sends bytes on a connection, and returns the response and the time until the connection closed.
+func (b *bubbled) exchangeBytes(said string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
 	if err != nil {
@@ -44,10 +44,10 @@ func (b *bubbled) spoken(said string) (answer string, open time.Duration) {
 // between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
-		if answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
+		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
 			b.t.Errorf("half a request: %q after %v", answer, open)
 		}
-		answer, open := b.spoken("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if !strings.Contains(answer, "200 OK") || open != 120*time.Second {
 			b.t.Errorf("a request: %q after %v", answer, open)
 		}
@@ -62,8 +62,8 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
-		opens := func(token string) bool {
+		b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		accepts := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
 		}
@@ -71,16 +71,16 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 			passes(time.Hour)
 			write("admin: {tokens: [" + token + "]}\n")
 			passes(2 * time.Second)
-			if !opens(token) {
+			if !accepts(token) {
 				t.Errorf("the token %s is not accepted", token)
 			}
 		}
-		if opens("first") || opens("second") {
+		if accepts("first") || accepts("second") {
 			t.Error("an old token is accepted")
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
 		passes(2 * time.Second)
-		if !opens("third") || !b.console.says("learning.retention") {
+		if !accepts("third") || !b.console.contains("learning.retention") {
 			t.Error("a fault is not reported, or the old configuration is not active")
 		}
 		if err := b.ends(); err != nil {
@@ -91,15 +91,15 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 
 // Data older than the retention is deleted, also when a reload sets the retention.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
-	source := flags(t, certain(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
+	source := flags(t, injectAll(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
 	write := saved(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
 		begins := func(now func() time.Time) {
-			b.life = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
+			b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
-		kept := func() int {
+		listedSessions := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
 			return strings.Count(list, `"agent":"coder"`)
 		}
@@ -111,15 +111,15 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		}
 		begins(time.Now)
 		passes(5 * time.Second)
-		if kept() != 1 {
-			t.Errorf("%d sessions are kept without a retention", kept())
+		if listedSessions() != 1 {
+			t.Errorf("%d sessions are kept without a retention", listedSessions())
 		}
 		write("learning: {retention: 1h}\n")
 		passes(11 * time.Minute)
 		b.turn("coder", "hello again")
 		passes(5 * time.Second)
-		if kept() != 1 {
-			t.Errorf("%d sessions are kept: that of now alone should be", kept())
+		if listedSessions() != 1 {
+			t.Errorf("%d sessions are kept: that of now alone should be", listedSessions())
 		}
 		if err := b.ends(); err != nil {
 			t.Error(err)
@@ -174,18 +174,18 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 // The account of the health page is computed every five seconds at most, for any number of readers.
 func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closing(t, "done")}, func(b *bubbled) {
-		admitted := func() string {
+		admittedCount := func() string {
 			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
 			_, rest, _ := strings.Cut(health, `"admitted":`)
 			count, _, _ := strings.Cut(rest, ",")
 			return count
 		}
-		before := admitted()
+		before := admittedCount()
 		b.turn("coder", "hello")
 		passes(4 * time.Second)
-		early := admitted()
+		early := admittedCount()
 		passes(2 * time.Second)
-		if late := admitted(); before != "0" || early != "0" || late != "1" {
+		if late := admittedCount(); before != "0" || early != "0" || late != "1" {
 			b.t.Errorf("admitted are %s, %s and %s", before, early, late)
 		}
 	})

@@ -21,16 +21,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// heard is a model that records the last request.
-type heard struct {
+// lastRequest is a model that records the last request.
+type lastRequest struct {
 	*httptest.Server
 	mu   sync.Mutex
 	last string
 }
 
-func hears(t *testing.T) *heard {
+func newLastRequest(t *testing.T) *lastRequest {
 	t.Helper()
-	m := &heard{}
+	m := &lastRequest{}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		m.mu.Lock()
@@ -43,7 +43,7 @@ func hears(t *testing.T) *heard {
 }
 
 // got reports whether a new session of an agent with the words receives the text.
-func (m *heard) got(l *life, agent, words, text string) bool {
+func (m *lastRequest) got(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
@@ -55,8 +55,8 @@ func (m *heard) got(l *life, agent, words, text string) bool {
 	return strings.Contains(m.last, text)
 }
 
-// certain returns a source that injects every matching lesson.
-func certain(more map[string]string) map[string]string {
+// injectAll returns a source that injects every matching lesson.
+func injectAll(more map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, more)
 	return out
@@ -65,8 +65,8 @@ func certain(more map[string]string) map[string]string {
 // A lesson that an agent proposes waits for a person. After the approval, that agent alone receives
 // the lesson, until a person removes the lesson.
 func TestAgentsLessonWaitsForApproval(t *testing.T) {
-	m := hears(t)
-	l := starts(t, flags(t, certain(map[string]string{"upstream": m.URL + "/v1"})))
+	m := newLastRequest(t)
+	l := starts(t, flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
@@ -111,7 +111,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 func TestLedgerEntryBecomesALesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
-			m, book := hears(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+			m, book := newLastRequest(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 			write := func(file, rule string) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
@@ -121,10 +121,10 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 			}
 			write("pkg/parser.go", "Quote the names.")
 			lessons := t.TempDir()
-			l := starts(t, flags(t, certain(map[string]string{
+			l := starts(t, flags(t, injectAll(map[string]string{
 				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": book.Path, "ledger.trust": trust, "ledger.agent": "coder",
 			})))
-			tells := func(rule string) lesson.State {
+			lessonState := func(rule string) lesson.State {
 				b, _, err := lesson.Load(lessons)
 				if err != nil {
 					t.Fatal(err)
@@ -137,9 +137,9 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				return ""
 			}
 			want := map[string]lesson.State{"quarantined": lesson.Quarantined, "own": lesson.Active}[trust]
-			eventually(t, "the first entry", func() bool { return tells("Quote the names.") == want })
+			eventually(t, "the first entry", func() bool { return lessonState("Quote the names.") == want })
 			write("pkg/lexer.go", "Close the file.")
-			eventually(t, "the second entry", func() bool { return tells("Close the file.") == want })
+			eventually(t, "the second entry", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
 				eventually(t, "its agent to have it", func() bool { return m.got(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
@@ -162,10 +162,10 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := starts(t, source)
-	if !l.console.says("the store was damaged") {
+	if !l.console.contains("the store was damaged") {
 		t.Error("the log does not report the change")
 	}
-	l.asks("coder", "s", "hello", `"type":"approval"`)
+	l.playSession("coder", "s", "hello", `"type":"approval"`)
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}

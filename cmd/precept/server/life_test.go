@@ -60,8 +60,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// asks plays a session of one turn with feedback.
-func (l *life) asks(agent, name, words, feedback string) {
+// playSession plays a session of one turn with feedback.
+func (l *runningServer) playSession(agent, name, words, feedback string) {
 	l.t.Helper()
 	who := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
@@ -84,9 +84,9 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	})
 	l := starts(t, source)
 	for i := range 4 {
-		l.asks("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
+		l.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
 	}
-	l.asks("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
+	l.playSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
 	eventually(t, "the rewards", func() bool {
 		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
@@ -269,7 +269,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Errorf("the service manager got %q, want %q", up, want)
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, at.Data, at.Admin)
-			if !said.says(line) {
+			if !said.contains(line) {
 				t.Errorf("the log does not say %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {

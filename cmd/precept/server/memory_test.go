@@ -25,20 +25,20 @@ func unwritable(t *testing.T) string {
 // Without a writable directory precept starts, forwards, and injects from memory. The log, the
 // pages and the metrics report the state, and an export is empty.
 func TestServerRunsWithoutWritableDirectory(t *testing.T) {
-	m := hears(t)
+	m := newLastRequest(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	data := unwritable(t)
-	l := starts(t, flags(t, certain(map[string]string{
+	l := starts(t, flags(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
-	})), alone)
+	})), handleSignals)
 	for range 2 {
 		if !m.got(l, "coder", "build the targets", "End of lessons.") {
 			t.Error("a session gets no lesson")
 		}
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
-		if !l.console.says(line) {
+		if !l.console.contains(line) {
 			t.Errorf("the log does not say %q", line)
 		}
 	}
@@ -65,7 +65,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 // A token that cannot be stored is valid until the stop.
 func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	source := flags(t, map[string]string{"data_dir": unwritable(t)})
-	l := starts(t, source, alone)
+	l := starts(t, source, handleSignals)
 	token := l.server.Token()
 	if get(t, l.admin+"/api/report", token) != http.StatusOK || get(t, l.admin+"/api/report", "") != http.StatusUnauthorized {
 		t.Errorf("the token %q does not open the door", token)
@@ -73,7 +73,7 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}
-	again := starts(t, source, alone)
+	again := starts(t, source, handleSignals)
 	if again.server.Token() == token || token == "" {
 		t.Errorf("the tokens of two starts: %q and %q", token, again.server.Token())
 	}
@@ -86,14 +86,14 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 // kept in Redis.
 func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flags(t, certain(map[string]string{
+	source := flags(t, injectAll(map[string]string{
 		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
-	l := starts(t, source, alone)
-	if !l.console.says("precept continues, because the store is in Redis") || !l.console.says("the copy of the fleet's keys cannot be written") {
+	l := starts(t, source, handleSignals)
+	if !l.console.contains("precept continues, because the store is in Redis") || !l.console.contains("the copy of the fleet's keys cannot be written") {
 		t.Error("the log does not name the missing part")
 	}
-	l.asks("coder", "kept", "hello", `"type":"approval"`)
+	l.playSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
 	eventually(t, "the session in Redis", func() bool {
 		_, body := send(t, http.MethodGet, l.admin+"/api/sessions", token, "")

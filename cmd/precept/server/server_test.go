@@ -37,7 +37,7 @@ func (c *console) Write(b []byte) (int, error) {
 	return c.b.Write(b)
 }
 
-func (c *console) says(text string) bool {
+func (c *console) contains(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Contains(c.b.String(), text)
@@ -50,8 +50,8 @@ func (c *console) times(text string) int {
 	return strings.Count(c.b.String(), text)
 }
 
-// life is a running server.
-type life struct {
+// runningServer is a running server.
+type runningServer struct {
 	t           *testing.T
 	server      *server.Server
 	data, admin string
@@ -65,13 +65,13 @@ func outside() server.Tools { return server.Tools{Now: time.Now, Random: rand.Re
 
 // starts runs a server in this process with its own ports and directories. The server ignores
 // signals unless change sets Within to false.
-func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *life {
+func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &life{t: t, over: make(chan error, 1)}
+	l := &runningServer{t: t, over: make(chan error, 1)}
 	ready := make(chan [2]string, 1)
 	o := server.Options{
 		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Within: true,
@@ -95,7 +95,7 @@ func starts(t *testing.T, source *server.Source, change ...func(*server.Options)
 }
 
 // ends stops the server twice and returns the error of Run.
-func (l *life) ends() error {
+func (l *runningServer) ends() error {
 	l.stop()
 	l.stop()
 	return <-l.over
@@ -173,7 +173,7 @@ func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 	}))
 	defer model.Close()
 	l := starts(t, flags(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
-	stream := l.opens()
+	stream := l.openStream()
 	if err := l.ends(); !errors.Is(err, server.ErrCut) {
 		t.Errorf("it ends with %v", err)
 	}
@@ -197,16 +197,16 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	}
 	write("admin: {tokens: [first]}\n")
 	l := starts(t, source)
-	opens := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
+	tokenAccepted := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
-	eventually(t, "the panic in the log", func() bool { return l.console.says("thrown by the test") })
-	if !opens("first") || opens("second") {
+	eventually(t, "the panic in the log", func() bool { return l.console.contains("thrown by the test") })
+	if !tokenAccepted("first") || tokenAccepted("second") {
 		t.Error("the old configuration is not active")
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
-	eventually(t, "the third token", func() bool { return opens("third") })
+	eventually(t, "the third token", func() bool { return tokenAccepted("third") })
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}
@@ -234,11 +234,11 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Fatal(err)
 		}
-		if !said.says("dashboard: http://127.0.0.1:") {
+		if !said.contains("dashboard: http://127.0.0.1:") {
 			t.Errorf("start %d: the console lacks the address of the dashboard", n+1)
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
-			if said.says(text) != want {
+			if said.contains(text) != want {
 				t.Errorf("start %d: the console contains %q: %v, want %v", n+1, text, !want, want)
 			}
 		}

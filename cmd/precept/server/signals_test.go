@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// alone lets a server handle the signals of the process.
-func alone(o *server.Options) { o.Within = false }
+// handleSignals lets a server handle the signals of the process.
+func handleSignals(o *server.Options) { o.Within = false }
 
 // signalled sends a signal to this process for the server.
 func signalled(t *testing.T, s os.Signal) {
@@ -33,7 +33,7 @@ func signalled(t *testing.T, s os.Signal) {
 // Between a signal and the end of the drain delay a server is not ready, and answers requests all
 // the same. A second signal ends the delay, and cuts no idle connection.
 func TestDrainDelayIsNotReadyButServes(t *testing.T) {
-	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), alone)
+	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), handleSignals)
 	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func TestDrainLetsAStreamEnd(t *testing.T) {
 		}))
 		l := starts(t, flags(t, map[string]string{
 			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
-		}), alone)
-		stream := l.opens()
+		}), handleSignals)
+		stream := l.openStream()
 		signalled(t, syscall.SIGTERM)
 		eventually(t, "/readyz of the admin listener that says no", func() bool {
 			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
@@ -100,8 +100,8 @@ func TestDrainLetsAStreamEnd(t *testing.T) {
 	}
 }
 
-// opens starts a stream through the server, and returns the body after the first bytes.
-func (l *life) opens() io.Reader {
+// openStream starts a stream through the server, and returns the body after the first bytes.
+func (l *runningServer) openStream() io.Reader {
 	l.t.Helper()
 	transport := &http.Transport{}
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
@@ -122,7 +122,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	source := flags(t, map[string]string{"admin.tokens": "[token]"})
 	write := saved(t, source)
 	write("bandit: {epsilon: 0.3}\n")
-	l := starts(t, source, alone)
+	l := starts(t, source, handleSignals)
 	health := func() string {
 		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
@@ -133,9 +133,9 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		{"bandit: [\n", "is not YAML"},
 	} {
 		write(wrong.text)
-		eventually(t, wrong.says+" in the log", func() bool { return l.console.says(wrong.says) })
+		eventually(t, wrong.says+" in the log", func() bool { return l.console.contains(wrong.says) })
 		eventually(t, wrong.says+" on the health page", func() bool { return strings.Contains(health(), wrong.says) })
-		if l.console.says("level=DEBUG") {
+		if l.console.contains("level=DEBUG") {
 			t.Errorf("%q: a part of the faulty file was applied", wrong.text)
 		}
 	}
@@ -146,11 +146,11 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	if err := os.Rename(right, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the right one", func() bool { return l.console.says("configuration reloaded") })
+	eventually(t, "the right one", func() bool { return l.console.contains("configuration reloaded") })
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after it: %s", now)
 	}
-	if !l.console.says("changed settings need a restart") || !l.console.says("keys=reward.close_after") {
+	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
 		t.Error("the settings that need a restart are not reported")
 	}
 	// A signal reads the file again without a change.

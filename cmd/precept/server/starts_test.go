@@ -61,7 +61,7 @@ func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer(
 func TestEveryWorkerStartsAndStops(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
-	source := flags(t, certain(map[string]string{
+	source := flags(t, injectAll(map[string]string{
 		"upstream": model(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
 		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
 	}))
@@ -154,7 +154,7 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 	})
 	for n, want := range []string{"", "the counts of consulted lessons cannot be read"} {
 		l := starts(t, flags(t, options))
-		if l.console.says("they restart at zero") != (want != "") {
+		if l.console.contains("they restart at zero") != (want != "") {
 			t.Errorf("start %d: the log says so %v", n, want == "")
 		}
 		if err := l.ends(); err != nil {

@@ -100,7 +100,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 		t.Run(c.coin+" "+c.lesson, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
-			source := flags(t, certain(map[string]string{
+			source := flags(t, injectAll(map[string]string{
 				"upstream": model(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
 			}))
 			l := starts(t, source)
